@@ -22,7 +22,7 @@ from fleet.traps import TRAPS
 from fleet.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from jsonschema import Draft202012Validator
 
-from nodegate import inventory, suite
+from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.causes.cause import NOT_JUDGED
 from nodegate.claims.verdict import node_verdict
@@ -31,6 +31,7 @@ from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
 from nodegate.finding import Record
+from nodegate.inventory import inventory
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodegate import inventory
-from nodegate.inventory import Inventory
+from nodegate.inventory import inventory
+from nodegate.inventory.inventory import Inventory
 
 Read = Callable[..., Inventory]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodegate import inventory
-from nodegate.inventory import Inventory
+from nodegate.inventory import inventory
+from nodegate.inventory.inventory import Inventory
 from nodegate.node import Connection
 
 Read = Callable[..., Inventory]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nodegate import inventory
 from nodegate.errors import UsageError
-from nodegate.inventory import Inventory
+from nodegate.inventory import inventory
+from nodegate.inventory.inventory import Inventory
 
 Read = Callable[..., Inventory]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import ansible
 
-from nodegate import inventory
+from nodegate.inventory import inventory
 
 CASES: dict[str, dict[str, str]] = {
     "yaml: ranges, padding, step, letters, several brackets, ports": {

@@ -9,8 +9,8 @@ import pytest
 from support import ansible
 
 from nodegate.errors import UsageError
-from nodegate.inventory import Inventory
 from nodegate.inventory.hostlist import fold
+from nodegate.inventory.inventory import Inventory
 
 Read = Callable[..., Inventory]
 

@@ -12,9 +12,9 @@ import pytest
 from support import ansible
 
 import nodegate
-from nodegate import inventory
 from nodegate.errors import UsageError
-from nodegate.inventory import Inventory, listing
+from nodegate.inventory import inventory, listing
+from nodegate.inventory.inventory import Inventory
 from nodegate.inventory.sources import kind_of
 
 Read = Callable[..., Inventory]

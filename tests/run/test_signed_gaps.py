@@ -12,10 +12,10 @@ from fleet.load import burn
 from fleet.machine import Machine, facts_of
 from support.recorded import run_pytest, write_fleet
 
-from nodegate import inventory
 from nodegate.baseline.baseline import Baselines
 from nodegate.commands.doctor import Asked, complaints_about_claims, lines
 from nodegate.errors import UsageError
+from nodegate.inventory import inventory
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.profile import Profile

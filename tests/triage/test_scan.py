@@ -50,8 +50,22 @@ def test_grep_finds_the_same_lines(tmp_path_factory, lines):
     data = b"\n".join([*lines, b"end"])
     path.write_bytes(data)
     with grep.Positions(str(path)) as positions:
-        found = positions.until(len(data))
-    assert scan.lines_at(data, found) == scan.interesting(data)
+        found = positions.between(0, len(data))
+    assert scan.interesting(data, found) == scan.interesting(data)
+
+
+@pytest.mark.skipif(grep.program() is None, reason="no GNU grep on this machine")
+@pytest.mark.parametrize("step", [1, 7, 100, 100_000])
+def test_a_line_that_begins_in_one_part_and_ends_in_another_is_found_in_each(tmp_path, step):
+    path = tmp_path / "job.log"
+    lines = ["healthy", "ValueError: boom", "", "healthy", "ValueError: " + "x" * 70_000, "RuntimeError: bang"]
+    path.write_text("\n".join(lines))
+    size = path.stat().st_size
+    with grep.Positions(str(path)) as positions:
+        parts = [(at, positions.between(at, at + step)) for at in range(0, size, step)]
+    text = path.read_bytes()
+    found = b"".join(text[at + start : at + end] for at, ranges in parts for start, end in ranges)
+    assert found.decode().splitlines() == [line for line in lines if "Error" in line]
 
 
 @pytest.mark.skipif(grep.program() is None, reason="no GNU grep on this machine")
@@ -118,7 +132,7 @@ def test_one_grep_searches_many_files_and_a_file_that_is_passed_over_disturbs_no
     with grep.Searches(paths) as searches:
         for number in (0, 2, 4):  # 1 and 3 are not asked for
             positions = searches.of(paths[number])
-            first = positions.until(8 * number + 17)
-            assert first == [8 * number + len("ValueE")]
-            assert len(positions.until(10_000)) == 1
+            begin = 8 * number
+            assert positions.between(0, begin + 17) == [(begin, begin + len("ValueError: boom\n"))]
+            assert len(positions.between(begin + 17, 10_000)) == 1
         assert searches.of("another.log") is None

@@ -218,7 +218,7 @@ def _nodes(
     if earlier and not settings.inventory:
         nodes = list(earlier.select(settings.nodes))
         return nodes, (), (), _others((*(node.name for node in earlier.nodes), *earlier.others), nodes)
-    from nodegate import inventory  # noqa: PLC0415
+    from nodegate.inventory import inventory  # noqa: PLC0415
 
     read = inventory.read(settings.inventory, stdin=stdin)
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)

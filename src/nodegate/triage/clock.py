@@ -122,7 +122,7 @@ def _zone_s(zone: str | None) -> float:
 
 def zone_in(text: str) -> float | None:
     """Seconds east of UTC that the first time in the text names; None if it names none."""
-    match = _STAMP.search(text)
+    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
     if match is None:
         return None
     form = str(match.lastgroup)

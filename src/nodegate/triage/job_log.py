@@ -83,7 +83,7 @@ class JobLogReader:
         events: where its errors go.
         hits: remembers which kinds of line were looked up; shared between logs.
         now_s: the present, for times without a year.
-        positions: where the triggers are, for a plain file in which grep searches; None: they are searched here.
+        positions: where lines with triggers are, for a plain file in which grep searches; None: they are searched here.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class JobLogReader:
     def _chunk(self, chunk: bytes) -> None:
         if not self.log.size_bytes:
             self._head(chunk[:_HEAD_BYTES].decode("utf-8", "replace"))
-        for line in scan.identities(chunk) if self.log.size_bytes < _IDENTITY_BYTES else ():
-            found = self._place(line.text)
-            details.read_identity(found.text, found.or_else(self.log.place), self.events)
+        lines = scan.interesting(chunk, self._ranges(chunk))
+        if self.log.size_bytes < _IDENTITY_BYTES:
+            self._identities(lines)
         self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
-        for line in scan.lines_at(chunk, self._triggers(chunk)):
+        for line in lines:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
             if elastic.starts(line.text):
@@ -142,11 +142,16 @@ class JobLogReader:
         if self.open:
             self._progress(chunk, mark, len(chunk))
 
-    def _triggers(self, chunk: bytes) -> list[int]:
+    def _identities(self, lines: Iterable[scan.Line]) -> None:
+        for line in lines:
+            if scan.identifies(line.text):
+                found = self._place(line.text)
+                details.read_identity(found.text, found.or_else(self.log.place), self.events)
+
+    def _ranges(self, chunk: bytes) -> list[tuple[int, int]] | None:
+        """Where in the chunk to look for lines; None: everywhere."""
         start = self.log.size_bytes
-        if self.positions is None:
-            return scan.triggers(chunk)
-        return [position - start for position in self.positions.until(start + len(chunk))]
+        return None if self.positions is None else self.positions.between(start, start + len(chunk))
 
     def _head(self, text: str) -> None:
         year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))

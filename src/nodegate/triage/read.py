@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import zlib
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.triage.remarks import Remarks
 
 CHUNK_BYTES = 1 << 20
+_LOOK_BYTES = 1 << 12
 LONG_LINE_BYTES = 1 << 16  # a longer line is read in parts
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -31,7 +33,7 @@ def chunks(stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
     Raises:
         UsageError: it is zstd and there is no program that can read it.
     """
-    head = stream.read(CHUNK_BYTES)
+    head = _part(stream)
     if head.startswith(_GZIP):
         parts = _gunzipped(head, stream, said)
     elif head.startswith(_ZSTD):
@@ -45,10 +47,20 @@ def _plain(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
     while head:
         yield head
         try:
-            head = stream.read(CHUNK_BYTES)
+            head = _part(stream)
         except OSError as broken:
             said.say(remarks.broke_off(str(broken.strerror)))
             return
+
+
+def _part(stream: IO[bytes]) -> bytes:
+    """The next part of a stream, of a file to a line's end if one is near: then no text is cut and joined again."""
+    try:
+        seen = os.pread(stream.fileno(), _LOOK_BYTES, stream.tell() + CHUNK_BYTES - _LOOK_BYTES)
+    except OSError:  # not a file
+        seen = b""
+    end = seen.rfind(b"\n") + 1 or _LOOK_BYTES
+    return stream.read(CHUNK_BYTES - _LOOK_BYTES + end)
 
 
 def _gunzipped(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, homes_of_pods, kernel_log, place, run_logs, zones
+from nodegate.triage import apart, grep, homes_of_pods, kernel_log, place, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
@@ -79,8 +79,10 @@ def read(
                 logs += _read_log(source, events, hits, (now_s, near), searches)
             except OSError as broken:  # noqa: PERF203 - one a log
                 unread.append(f"{source.name}: {broken.strerror or broken}")
-    for run in sources.runs:
-        logs += run_logs.read_run(run, events)
+    if sources.runs:
+        from nodegate.triage import run_logs  # noqa: PLC0415 - only here: it imports half of nodegate
+
+        logs += [log for run in sources.runs for log in run_logs.read_run(run, events)]
     if not any(log.lines or log.size_bytes for log in logs):
         raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)

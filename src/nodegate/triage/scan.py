@@ -13,13 +13,13 @@ from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import Side, literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+# Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
+_IDENTITY = (" nranks ", "NCCL INFO Bootstrap")
 # Every line of a job log that a signature fits contains one of these: they are found in the signatures' own patterns.
 # Such a log can have lines of a kernel too.
-TRIGGERS = shortest([*literals(Side.USER), *(string for string in literals(Side.KERNEL, roots_only=True))])
-# Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
-_IDENTITY = (b" nranks ", b"NCCL INFO Bootstrap")
+TRIGGERS = shortest([*literals(Side.USER), *literals(Side.KERNEL, roots_only=True), *_IDENTITY])
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept
 _BEFORE = 1500  # bytes of a long line that are kept before the string that was found
 
@@ -45,27 +45,18 @@ class Line:
     end: int
 
 
-def interesting(chunk: bytes) -> list[Line]:
-    """The lines that may hold a signature, in their order, each once."""
-    return lines_at(chunk, triggers(chunk))
+def interesting(chunk: bytes, ranges: Sequence[tuple[int, int]] | None = None) -> list[Line]:
+    """The lines that may hold a signature or name a rank, in their order, each once.
+
+    `ranges`: where in the chunk to look, in their order; None: everywhere.
+    """
+    looked_at = [(0, len(chunk))] if ranges is None else ranges
+    return lines_at(chunk, [match.start() for start, end in looked_at for match in _ANY.finditer(chunk, start, end)])
 
 
-def triggers(chunk: bytes) -> list[int]:
-    """Where in the chunk the triggers are, in ascending order."""
-    return [match.start() for match in _ANY.finditer(chunk)]
-
-
-def identities(chunk: bytes) -> list[Line]:
-    """The lines in which NCCL says which rank is which GPU of which node."""
-    return lines_at(chunk, sorted(at for string in _IDENTITY for at in _positions(chunk, string)))
-
-
-def _positions(chunk: bytes, string: bytes) -> list[int]:
-    found, at = [], chunk.find(string)
-    while at >= 0:
-        found.append(at)
-        at = chunk.find(string, at + len(string))
-    return found
+def identifies(line: str) -> bool:
+    """Whether NCCL says in this line which rank is which GPU of which node."""
+    return any(string in line for string in _IDENTITY)
 
 
 def lines_at(chunk: bytes, positions: Iterable[int]) -> list[Line]:
