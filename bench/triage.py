@@ -1,5 +1,8 @@
 """How fast triage reads job logs, beside grep -E and ripgrep with the same strings: python bench/triage.py [MB ...].
 
+`PYTHONPATH=tests python bench/triage.py --planted [MB]` plants the example and each form of every row in a healthy job
+log and every kernel rule's in a healthy kernel log (default 1000 MB each), and lists those that triage does not find.
+
 Writes synthetic logs of 64 ranks (iterations, NCCL INFO, loader lines; one error at the end), then measures the CPU
 time of one process each, its children included. Files are read once before, so the disk is not measured. With several
 sizes (default 250 500 1000) it shows how time and memory grow.
@@ -42,6 +45,9 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--planted"]:
+        plant_all(float((sys.argv[2:] or ["1000"])[0]))
+        return
     sizes = [int(each) for each in sys.argv[1:]] or [250, 500, 1000]
     print(f"| MB | tool | MB/s of CPU | CPU | memory |{chr(10)}|{'---|' * 5}")
     taken: dict[float, Measured] = {}
@@ -65,6 +71,23 @@ def main() -> None:
     if len(taken) > 1:
         per_mb = [1000 * one.cpu_s / size for size, one in sorted(taken.items())]
         print("growth: " + ", ".join(f"{each:.1f}" for each in per_mb) + " ms of CPU a MB, from small to large")
+
+
+def plant_all(size_mb: float) -> None:
+    """Print which planted lines triage did not find, and what the same command needed."""
+    from support import planted  # noqa: PLC0415 - of tests/, for this alone
+
+    for side, name in ((Side.USER, "job.log"), (Side.KERNEL, "kern-gpu07.log")):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            plants = planted.write(path, side, int(size_mb * 1e6))
+            missed = planted.missed(path, side, plants)
+            cost = measure([sys.executable, "-m", "nodegate.cli", "triage", str(path)])
+            size = path.stat().st_size / 1e6
+        rows = len({each.row for each in plants})
+        print(f"{name}, {size:.0f} MB: {len(plants)} lines of {rows} rows planted, {len(missed)} missed;", end=" ")
+        print(f"nodegate triage: {cost.cpu_s:.1f} s of CPU, {cost.mib:.0f} MiB", flush=True)
+        print("".join(f"  {each}\n" for each in missed), end="")
 
 
 def said(reached: bool) -> str:
@@ -103,7 +126,8 @@ def measure(command: list[str]) -> Measured:
 
 def write_log(path: Path, size: int, number: int) -> Path:
     """A healthy log with one error at its end."""
-    block = "".join(line(random.Random(number), step) for step in range(20_000)).encode()  # noqa: S311
+    chance = random.Random(number)  # noqa: S311
+    block = "".join(line(chance, step) for step in range(20_000)).encode()
     with path.open("wb") as stream:
         while stream.tell() < size:
             stream.write(block)
