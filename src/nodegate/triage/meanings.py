@@ -34,8 +34,8 @@ _MISMATCH_ACTION = Text(
     "比较这些 rank 在该集合通信之前的行为：分支、数据长度、冻结或跳过的层",
 )
 _LAGGARD_ACTION = Text(
-    f"inspect these ranks while they hang (py-spy dump --pid PID, /proc/PID/stack) and check their nodes: {_CHECK}",
-    f"在挂起时查看这些 rank（py-spy dump --pid PID、/proc/PID/stack），并检查其节点：{_CHECK}",
+    f"if these ranks still hang: py-spy dump --pid PID, cat /proc/PID/stack; then check their nodes: {_CHECK}",
+    f"若这些 rank 仍在挂起：py-spy dump --pid PID、cat /proc/PID/stack；然后检查其节点：{_CHECK}",
 )
 _HANG_ACTION = Text(
     "give the logs of all ranks and their nodes' kernel logs (--kernel NODE=FILE): they show which is missing",

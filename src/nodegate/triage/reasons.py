@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
 from nodegate.triage import clock_words
+from nodegate.triage.clock import shown
 from nodegate.triage.episodes import SKEW_S
 from nodegate.triage.groups import rank_list
 from nodegate.triage.place import same_node
@@ -127,7 +128,7 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     yield from _may_matter(root, last, case)
     if root.event is not None:
         yield from _why_first(root.event, last)
-    yield from _kernel_says(root)
+    yield from _kernel_says(root, case)
     yield from _reported(root)
     if last.progress_s is not None and last.overcome:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
@@ -180,12 +181,14 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     yield from list(clock_words.of_zones(case.clocks))[:1]
 
 
-def _kernel_says(root: Root) -> Iterator[Text]:
+def _kernel_says(root: Root, case: Case) -> Iterator[Text]:
     """The kernel message that names the device, and where it is; the first error itself is quoted elsewhere."""
     if root.beside is not None:
         said = root.beside
         quoted = f"{said.log}:{said.line}: {cut(said.text, 120)}"
-        yield Text(f"the kernel log of its node says at that time: {quoted}", f"该节点的内核日志同时有：{quoted}")
+        clock = shown(said.began_s, zone_s=case.zone_s).partition(" ")[2]
+        at, at_zh = (f" at {clock}", f"在 {clock} ") if clock else ("", "")
+        yield Text(f"the kernel log of its node says{at}: {quoted}", f"该节点的内核日志{at_zh}报告：{quoted}")
 
 
 def _reported(root: Root) -> Iterator[Text]:

@@ -116,7 +116,7 @@ def _progress(iteration: int, answer: Answer) -> Text:
 def when(answer: Answer, language: str) -> str:
     """When it began."""
     if answer.root is None or answer.root.printed_s is None or answer.began_s is None:
-        return "unknown: the log has no times" if language == "en" else "未知：日志没有时间"
+        return "unknown: its line has no time" if language == "en" else "未知：该行没有时间"
     about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
 
@@ -149,8 +149,9 @@ def _machine(answer: Answer) -> Text:
     if where.node:
         return Text(where.node, where.node)
     if pods := fold(answer.pods):
-        return Text(f"pod {pods} (on which node: give --map)", f"pod {pods}（所在节点未知，可用 --map 给出）")
-    return Text("node not known", "节点未知")
+        return Text(f"pod {pods} (node not known: give --map)", f"pod {pods}（所在节点未知，可用 --map 给出）")
+    known = answer.device or answer.ranks or where.gpu is not None or where.local_rank is not None
+    return Text("node not known", "节点未知") if known else Text("not known", "未知")
 
 
 def followed(group: Group, answer: Answer, language: str) -> str:
