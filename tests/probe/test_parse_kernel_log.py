@@ -39,6 +39,25 @@ LINK = "mlx5_core 0000:3b:00.0 ib0: Link down"
         (f"4,3973,227996636,c,caller=T77;{XID}", XID, BOOT_S + 227.996636),
         (f"<4>[   12.3] {XID}", XID, BOOT_S + 12.3),
         (f"kernel: [   66.816635] {LINK}", LINK, BOOT_S + 66.816635),
+        # the other outputs of journalctl: short-precise, short-full, short-unix, short-monotonic
+        (f"Nov 21 08:14:59.250000 gpu0001 kernel: {XID}", XID, EPOCH_S - 1),
+        (f"Sat 2026-11-21 08:15:00 UTC gpu0001 kernel: {XID}", XID, EPOCH_S),
+        (f"1795248900.500000 gpu0001 kernel: {LINK}", LINK, 1795248900.5),
+        (f"[12345.678901] gpu0001 kernel: {LINK}", LINK, BOOT_S + 12345.678901),
+        # a year in a syslog, a forwarded message of RFC 5424, a zone in dmesg -T, a time in brackets
+        (f"Nov 21 2026 08:15:00 gpu0001 kernel: {LINK}", LINK, EPOCH_S),
+        (f"2026 Nov 21 08:15:00 gpu0001 kernel: {LINK}", LINK, EPOCH_S),
+        (f"<3>1 2026-11-21T08:15:00Z gpu0001 kernel - - - {XID}", XID, EPOCH_S),
+        (f"[Sat Nov 21 08:15:00 CST 2026] {LINK}", LINK, EPOCH_S),
+        (f"gpu0001: kern:     err: [2026-11-21T08:15:00Z]: {XID}", XID, EPOCH_S),
+        # dmesg -H and dates in Chinese, whose months are numbers
+        (f"[Nov21 08:15] {XID}", XID, EPOCH_S),
+        (f"[六 11月 21 08:15:00 2026] {XID}", XID, EPOCH_S),
+        (f"11月 21 08:14:59 gpu0001 kernel: {LINK}", LINK, EPOCH_S - 1),
+        # what other programs put before the line
+        (f"gpu0001: [12345.678901] {XID}", XID, BOOT_S + 12345.678901),
+        (f"gpu0001 | [Sat Nov 21 08:15:00 2026] {XID}", XID, EPOCH_S),
+        (f"/var/log/kern.log.1:77:Nov 21 08:14:59 gpu0001 kernel: {XID}", XID, EPOCH_S - 1),
     ],
 )  # fmt: skip
 def test_every_prefix(line, text, epoch_s):
@@ -57,6 +76,21 @@ def test_without_any_time_the_time_is_unknown():
     assert parse_line(XID, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s == Unknown(
         Why.MISSING, "the line has no time"
     )
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[  +0.000844] ",
+        "[Sa Mär 21 08:15:00 2026] ",
+        "sept. 21 08:15:00 gpu0001 kernel: ",
+        "21 Aug, 08:15:00 h kernel: ",
+    ],
+)
+def test_a_prefix_whose_time_cannot_be_read_is_put_aside_and_the_time_is_unknown(prefix):
+    found = parse_line(prefix + LINK, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S)
+    assert found.text == LINK
+    assert isinstance(found.epoch_s, Unknown)
 
 
 def test_without_boot_time_seconds_since_boot_say_nothing():

@@ -29,19 +29,23 @@ if TYPE_CHECKING:
     from nodegate.triage.job_log import Log
 
 _KERNEL_LINE = re.compile(
-    r"\[ *[0-9]{1,9}\.[0-9]{6}\]|<[0-9]{1,3}>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},|\{.{0,500}\"__REALTIME_TIMESTAMP\""
-    r"|(?:\S{1,40} ){1,4}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
+    r"\[ *\+?[0-9]{1,9}\.[0-9]{6}\]|\[[A-Z][a-z]{2}[ 0-9][0-9] [0-9]{2}:[0-9]{2}\] "  # the second: dmesg -H
+    r"|<[0-9]{1,3}>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},|\{.{0,500}\"__REALTIME_TIMESTAMP\""
+    r"|(?:\S{1,40} ){1,5}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
     r"|kern {0,4}:\w{1,8} {0,4}:"
     r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [\w.-]{1,100} [\w./()@-]{1,60}(?:\[[0-9]{1,9}\])?: "  # a host's syslog
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5}) [\w.-]{1,100} [\w./()@-]{1,60}\[[0-9]{1,9}\]: "
-    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\] "  # dmesg -T
+    r"|\[[^\s\[\]]{1,12} [^\s\[\]]{1,12} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
-_HOST = re.compile(r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}) ([A-Za-z0-9][\w.-]{0,100}) kernel(?:\[[0-9]{1,10}\])?: ")
+_HOST = re.compile(
+    r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}(?: [A-Z]{3,5})?|[0-9]\.[0-9]{6}\]?) "
+    r"([A-Za-z0-9][\w.-]{0,100}) kernel(?:\[[0-9]{1,10}\])?: "
+)
 _HOST_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 _LATEST_US = 1 << 56  # the year 4253
-_SECONDS = re.compile(r"\[ *([0-9]{1,12})\.")
+_SECONDS = re.compile(r"\[ *\+?([0-9]{1,12})\.")
 _STAMP_CHARACTERS = 60  # of a line in which its own time is
 _TOLD_BY_SERVICES = ("k8s_", "slurm_")
 _PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute

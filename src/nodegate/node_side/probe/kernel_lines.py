@@ -45,13 +45,24 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             "thermal shutdown",
             "throttl",
             "power supply",
+            "memory failure: 0x",
+            "hardware memory",
         ),
-        r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply",
+        (
+            r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
+            r"|memory failure: 0x|hardware memory (?:error|corruption)"
+        ),
     ),
     # a kernel that is stuck or broken
     "stuck": (
-        ("hung task", "blocked for more", "lockup", "rcu", "kernel bug", "oops", "call trace", "kernel panic"),
-        r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace|kernel panic",
+        (
+            *("hung task", "blocked for more", "lockup", "rcu", "kernel bug", "oops", "call trace", "kernel panic"),
+            *("general protection", "bug: "),
+        ),
+        (
+            r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace|kernel panic"
+            r"|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
+        ),
     ),
     "memory": (
         ("out of memory", "oom", "killed process", "page allocation failure"),
@@ -75,7 +86,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
         (
             r"i/o error|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
-            r"|(?:ext4|xfs|btrfs)[- ].*(?:error|corrupt|shut)|nfs: server|lustre|\bceph|libceph"
+            r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\bceph|libceph"
             r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
@@ -91,7 +102,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
-            r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana) [0-9a-f]{4}:"
+            r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana) [0-9a-f:.]{7}"
             r"|\b(?:bnxt_en|ice|i40e|ixgbe|ionic|efa)[^\n]{0,20}: probe (?:of|with driver) "
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
         ),

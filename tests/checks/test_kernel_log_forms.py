@@ -1,0 +1,128 @@
+"""One fault, the forms in which kernels of other years, drivers and machines print it."""
+
+from __future__ import annotations
+
+import pytest
+from fleet.machine import Machine
+from support.judging import judge_one
+
+from nodegate.verdict import Verdict
+
+NIC = "mlx5_core 0000:5c:00.0: "
+
+
+def said(check: str, *lines: str) -> list[str]:
+    """Each finding that is no pass: verdict and code."""
+    machine = Machine.hgx_h100()
+    for line in lines:
+        machine.kernel(line, ago_s=600.0)
+    record = judge_one(check, machine)
+    return [f"{each.verdict.value} {each.code}" for each in record.findings if each.verdict is not Verdict.PASS]
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "expected"),
+    [
+        (
+            "host_log.lockups",
+            "INFO: rcu_sched self-detected stall on CPU { 7}  (t=21001 jiffies g=87 q=2)",
+            "cpu_stall",
+        ),
+        ("host_log.lockups", "INFO: rcu_sched_state detected stall on CPU 3 (t=15000 jiffies)", "cpu_stall"),
+        (
+            "kernel_log.host_faults",
+            "general protection fault, probably for non-canonical address 0xdead0000: 0000 [#1] SMP",
+            "kernel_crash",
+        ),
+        ("kernel_log.host_faults", "Oops: general protection fault: 0000 [#2] PREEMPT SMP", "kernel_crash"),
+        ("kernel_log.host_faults", "BUG: kernel NULL pointer dereference, address: 0000000000000028", "kernel_crash"),
+        (
+            "kernel_log.gpu_driver",
+            "NVRM: kgspWaitForGfwBootOk_GH100: failed to wait for GFW boot: 0x65",
+            "gsp_boot_failed",
+        ),
+        ("host_log.hardware_errors", "Memory failure: 0x77f: Sending SIGBUS to python3:9 due to x", "memory_poisoned"),
+        (
+            "host_log.hardware_errors",
+            "mce: Uncorrected hardware memory error in user-access at 77f0",
+            "memory_poisoned",
+        ),
+        (
+            "host_log.hardware_errors",
+            "[Hardware Error]: CPU:9 (19:11:1) MC0_STATUS[-|UE|MiscV|AddrV|-|-|-]: 0xbc00080001010135",
+            "machine_check_uncorrected",
+        ),
+        (
+            "host_log.hardware_errors",
+            "EDAC skx MC2: CPU 4: Machine Check Event: 0x0 Bank 13: 0xbd80000000100e90",
+            "machine_check_uncorrected",
+        ),
+        ("kernel_log.nic_errors", f"{NIC}poll_health:1012:(pid 0): Fatal error 3 detected", "nic_hardware_error"),
+        (
+            "kernel_log.nic_errors",
+            f"{NIC}print_health_info:506:(pid 0): Health issue observed, ICM fetch PCI error, severity(3) ERROR:",
+            "nic_hardware_error",
+        ),
+        ("kernel_log.nic_errors", "mlx4_core 0000:5c:00.0: Internal error detected:", "nic_hardware_error"),
+        (
+            "kernel_log.nic_errors",
+            f"{NIC}print_health_info:506:(pid 0): Health issue observed, High temperature, severity(3) ERROR:",
+            "nic_hot",
+        ),
+        (
+            "kernel_log.nic_errors",
+            f"{NIC}mlx5_pci_err_detected Device state = 1 Exit, result = 3, need reset",
+            "nic_pcie_lost",
+        ),
+        ("kernel_log.nic_errors", "NETDEV WATCHDOG: ens1f0 (bnxt_en): transmit queue 2 timed out", "nic_queue_timeout"),
+        (
+            "kernel_log.nic_errors",
+            "ice 0000:5c:00.0 ens1f0: NETDEV WATCHDOG: CPU: 3: transmit queue 17 timed out 5768 ms",
+            "nic_queue_timeout",
+        ),
+    ],
+)
+def test_a_fault_fails_in_each_of_its_forms(check: str, line: str, expected: str) -> None:
+    assert said(check, line) == [f"fail {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "expected"),
+    [
+        (
+            "kernel_log.nic_errors",
+            f"{NIC}Port module event[error]: module 0, Cable error, Bad or shorted cable/module",
+            "nic_cable_error",
+        ),
+        (
+            "kernel_log.pcie_errors",
+            "pcieport 0000:64:01.0: AER: Uncorrected (Non-Fatal) error received: 0000:65:00.0",
+            "pcie_uncorrected_received",
+        ),
+        ("host_log.file_systems", "BTRFS critical (device nvme1n1p3): corrupt leaf, bad key order", "filesystem_error"),
+        ("kernel_log.memory", "Out of memory (oom_kill_allocating_task): Killed process 77 (python3)", "oom_host"),
+    ],
+)
+def test_a_lesser_fault_warns_in_each_of_its_forms(check: str, line: str, expected: str) -> None:
+    assert said(check, line) == [f"warn {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("check", "line"),
+    [
+        ("kernel_log.host_faults", "traps: python3[4242] general protection fault ip:7f00 sp:7ffe error:0 in libx.so"),
+        (
+            "kernel_log.nic_errors",
+            f"{NIC}wait_fw_init:380:(pid 4): Waiting for FW initialization, timeout abort in 100s",
+        ),
+        ("kernel_log.nic_errors", f"{NIC}Port module event: module 0, Cable plugged"),
+        ("kernel_log.pcie_errors", "pcieport 0000:64:01.0: AER: Corrected error received: 0000:65:00.0"),
+    ],
+)
+def test_what_only_looks_like_it_passes(check: str, line: str) -> None:
+    assert said(check, line) == []
+
+
+def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report() -> None:
+    lines = (f"{NIC}poll_health:1012:(pid 0): Fatal error 1 detected", f"{NIC}synd(0x1): firmware internal error")
+    assert said("kernel_log.nic_errors", *lines) == ["fail nic_hardware_error"]
