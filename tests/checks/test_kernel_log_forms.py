@@ -126,3 +126,25 @@ def test_what_only_looks_like_it_passes(check: str, line: str) -> None:
 def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report() -> None:
     lines = (f"{NIC}poll_health:1012:(pid 0): Fatal error 1 detected", f"{NIC}synd(0x1): firmware internal error")
     assert said("kernel_log.nic_errors", *lines) == ["fail nic_hardware_error"]
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "part"),
+    [
+        ("kernel_log.pcie_errors", "pciehp 0000:97:01.0:pcie24: slot(6): Link Down event", "0000:97:01.0"),
+        (
+            "kernel_log.pcie_errors",
+            "nvidia 0000:97:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001e address=0xfdf9100000]",
+            "0000:97:00.0",
+        ),
+        ("kernel_log.pcie_errors", "AMD-Vi: Event logged [IO_PAGE_FAULT device=97:00.0 domain=0x12]", "0000:97:00.0"),
+        ("kernel_log.nic_errors", "ice 0000:97:00.0: probe with driver ice failed with error -5", "0000:97:00.0"),
+        ("host_log.file_systems", "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure", "tank"),
+    ],
+)
+def test_the_finding_names_the_device_that_the_line_names(check: str, line: str, part: str) -> None:
+    machine = Machine.hgx_h100()
+    machine.kernel(line, ago_s=600.0)
+    (finding,) = judge_one(check, machine).findings
+    assert finding.verdict in (Verdict.WARN, Verdict.FAIL)
+    assert part in finding.part.label

@@ -74,7 +74,7 @@ def device_of(rule: LineRule, text: str) -> str:
     """The device that a line names, as its rule says; "" when it names none."""
     match = rule.pattern.search(text)
     groups = match.groupdict() if match else {}
-    named = groups.get("device") or groups.get("netdev") or ""
+    named = next((groups[name] for name in ("device", "netdev", "pci", "volume") if groups.get(name)), "")
     return named.rstrip(":.")
 
 

@@ -64,7 +64,7 @@ _HOST_KERNEL = re.compile(
 _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
 # What other programs put before a whole line: "gpu01: " (pdsh), "kern.log.1:12:" (grep), "> ".
 _FOREIGN = re.compile(
-    rf"[^\n]{{0,100}}?[\s:|>](?=\[ {{0,8}}[0-9]{{1,9}}\.[0-9]{{6}}\] |\[(?:{_DAY}) (?:{_MONTH}) "
+    rf"[^\n]{{0,100}}?[\s:|>0-9](?=\[ {{0,8}}[0-9]{{1,9}}\.[0-9]{{6}}\] |\[(?:{_DAY}) (?:{_MONTH}) "
     rf"|\[?[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}|(?:{_MONTH}) {{1,2}}[0-9]{{1,2}} {_CLOCK}\S{{0,10}} \S+ kernel)"
 )
 

@@ -72,6 +72,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "storage": (
         (
             "i/o error",
+            "i/o failure",
             "nvme",
             "md",
             "remounting",
@@ -85,7 +86,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             *("megaraid", "mpt2sas", "mpt3sas", "smartpqi", "hpsa", "aacraid"),
         ),
         (
-            r"i/o error|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
+            r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
             r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\bceph|libceph"
             r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
