@@ -1,8 +1,8 @@
 """The product of fp8 (e4m3) or fp4 (e2m1) matrices with a bf16 result, by cuBLASLt: cublasLt.h, library_types.h.
 
 Sums of fp8 are kept exact enough to be checked (no "fast accumulation"), so its rate is below the one that is
-advertised. fp4 is NVIDIA's form of it: 16 elements of a row share a scale (e4m3). All scales are 1 here, so their order in
-memory makes no difference.
+advertised. fp4 is NVIDIA's form of it: 16 elements of a row share a scale (e4m3). All scales are 1 here, so their order
+in memory makes no difference.
 """
 
 import ctypes

@@ -60,8 +60,8 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             *("general protection", "bug: "),
         ),
         (
-            r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace|kernel panic"
-            r"|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
+            r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace"
+            r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
     "memory": (
