@@ -3,7 +3,8 @@
 The generator shares nothing with the judging but the metric's type: speeds, slots, chips, noise and disturbances are
 drawn here; nodegate's own code decides who is measured again and what is said. A run is three measurements: the burn
 (three types x 8 GPUs), copies (six x 8) and collectives (six of the node), 78 numbers a node, each measured once and
-its suspects twice more. Sections: good (nothing is slow), slow (one node, one GPU, a fifth of the fleet).
+its suspects twice more, and in a large fleet who would be rejected once more. Sections: good (nothing is slow), slow
+(one node, one GPU, a fifth of the fleet).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import TIMES_MORE, suspects, with_equal_looks
+from nodegate.numbers.suspects import TIMES_MORE, rejected, suspects, with_equal_looks
 from nodegate.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
@@ -130,11 +131,14 @@ def judged(fleet: Fleet) -> tuple[list[Verdict], int]:
     repeated = 0
     baselines = dict.fromkeys(names, BASELINE)
     for measurement in RUN:
-        looks = [fleet.look(measurement) for _ in range(1 + TIMES_MORE)]
+        looks = [fleet.look(measurement) for _ in range(2 + TIMES_MORE)]
         counts = dict.fromkeys(names, 1)
         measured = {name: (PLATFORM, metrics_of(measurement, looks, at, 1)) for at, name in enumerate(names)}
-        for _ in range(TIMES_MORE):
-            doubtful = with_equal_looks(suspects(measured, baselines), measured)
+        for look in range(TIMES_MORE + 1):
+            if look < TIMES_MORE:
+                doubtful = with_equal_looks(suspects(measured, baselines), measured)
+            else:
+                doubtful = rejected(measured, baselines)
             repeated += len(doubtful)
             for at, name in enumerate(names):
                 if name in doubtful:

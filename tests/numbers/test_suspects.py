@@ -7,7 +7,7 @@ import pytest
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.suspects import Doubt, suspects, with_equal_looks
+from nodegate.numbers.suspects import Doubt, rejected, suspects, with_equal_looks
 
 PLATFORM = "hgx-h100-8"
 BASELINE = Baselines.read().for_node(Node("any", expected={"platform": PLATFORM}), None, None)
@@ -73,3 +73,17 @@ def test_where_nobody_compares_or_many_do_only_the_suspects_do(nodes: int) -> No
 
 def test_where_nobody_is_suspect_nobody_is_measured_again() -> None:
     assert with_equal_looks({}, fleet_with_one_slow(8)) == {}
+
+
+@pytest.mark.parametrize(("nodes", "who"), [(32, set()), (33, {"n0"}), (64, {"n0"})])
+def test_in_a_large_fleet_a_node_that_would_be_rejected_gets_a_last_look(nodes: int, who: set[str]) -> None:
+    fleet = fleet_with_one_slow(nodes)
+    bare = dict.fromkeys(fleet, Baseline(PLATFORM, "", "", "", "", Baselines.read().common))
+    assert set(rejected(fleet, bare)) == who
+
+
+def test_a_node_that_only_warns_gets_no_last_look() -> None:
+    fleet = fleet_with_one_slow(64)
+    fleet["n0"] = (PLATFORM, (Metric("nccl.all_reduce_gb_per_s", (475.0,), "GB/s"),))
+    bare = dict.fromkeys(fleet, Baseline(PLATFORM, "", "", "", "", Baselines.read().common))
+    assert rejected(fleet, bare) == {}

@@ -46,9 +46,13 @@ class NoTools:
 
 @dataclass
 class Judge:
-    """A gate with fixed answers. `gates`: who must not take part. A value below `least` is suspect."""
+    """A gate with fixed answers. `gates`: who must not take part. A value below `least` is suspect.
+
+    `large`: such a value rejects a node of a large fleet.
+    """
 
     least: float = 0.0
+    large: bool = False
     gates: Mapping[str, CannotMeasure] = field(default_factory=dict)
 
     def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
@@ -59,6 +63,15 @@ class Judge:
     ) -> dict[str, tuple[Doubt, ...]]:
         low = {name: [each for each in metrics if each.best < self.least] for name, metrics in measured.items()}
         return {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}
+
+    def rejected(
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object]
+    ) -> dict[str, tuple[Doubt, ...]]:
+        return {
+            name: tuple(map(Doubt, metrics))
+            for name, metrics in measured.items()
+            if self.large and any(each.best < self.least for each in metrics)
+        }
 
 
 def target(name: str) -> Target:
@@ -122,6 +135,13 @@ def test_a_suspect_is_measured_twice_more_and_the_others_are_left_alone(tmp_path
     put_under_load(tmp_path, what, Judge(least=390), ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == ["100", "101", "102"]
+
+
+def test_a_node_that_would_be_rejected_in_a_large_fleet_gets_one_look_more(tmp_path: Path) -> None:
+    what = replace(measurement({"a": ["400"], "b": ["100", "101", "102", "400"]}), alone=True)
+    put_under_load(tmp_path, what, Judge(least=390, large=True), ["a", "b"])
+    assert attempts(tmp_path, "a") == ["400"]
+    assert attempts(tmp_path, "b") == ["100", "101", "102", "400"]
 
 
 def test_a_node_on_which_nothing_could_be_run_is_not_tried_again(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import Earlier, Measured, NodePeers
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
 _EQUAL_LOOKS = range(8, 33)  # nodes of a platform: of so few, all get the looks that one of them needs
+_LARGE = 33  # nodes of a platform from which on what would reject a node is looked at once more
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)
 _Kind = tuple[str, tuple[str, tuple[tuple[str, str], ...]]]  # a platform, and what two metrics must share
@@ -76,7 +78,8 @@ def suspects(
     found: dict[str, tuple[Doubt, ...]] = {}
     for node, (platform, metrics) in measured.items():
         physics = (bounds or {}).get(node, of_platform)
-        doubts = _doubts(metrics, baselines[node], peers.of_node(node, earlier(node)), physics)
+        judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics, for_a_look=True)
+        doubts = [_doubt(metric, each) for metric, each in judged if each.again or each.verdict in _DOUBTFUL]
         known = {id(doubt.metric) for doubt in doubts}
         behind = (
             each for each in metrics if id(each) not in known and _is_behind(each, best.get((platform, each.key)))
@@ -87,24 +90,64 @@ def suspects(
     return found
 
 
+def rejected(
+    measured: Measured,
+    baselines: Mapping[str, Baseline],
+    bounds: Mapping[str, Bounds] | None = None,
+    earlier: Callable[[str], Earlier | None] = lambda _node: None,
+) -> dict[str, tuple[Doubt, ...]]:
+    """The nodes of a large fleet that their numbers reject after all looks at suspects: each gets one look more.
+
+    One number in a hundred is disturbed, so one in a million is in three looks: a good node in every tenth fleet of
+    1,250 with 78 numbers each. In a small fleet that hardly happens, and all have the same number of looks.
+
+    Args:
+        measured: as for `suspects`, with all their looks.
+        baselines: the baseline of each node.
+        bounds: what physics allows on each node, where that is not what its platform says.
+        earlier: what a node measured in earlier runs.
+    """
+    sizes = _sizes(measured)
+    large = {node: each for node, each in measured.items() if sizes[each[0]] >= _LARGE}
+    if not large:
+        return {}
+    peers = Peers.of(measured)
+    found: dict[str, tuple[Doubt, ...]] = {}
+    for node, (_, metrics) in large.items():
+        physics = (bounds or {}).get(node, of_platform)
+        judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics, for_a_look=False)
+        if doubts := tuple(_doubt(metric, each) for metric, each in judged if each.verdict is Verdict.FAIL):
+            found[node] = doubts
+    return found
+
+
 def with_equal_looks(found: Suspects, measured: Measured) -> dict[str, tuple[Doubt, ...]]:
     """The suspects, and in a small fleet all other nodes of their platform.
 
     Few others are a fair measure only where like is compared with like: the best of three looks with the best of three.
     All run at once, so it costs no more time than the suspects alone. A large fleet knows its noise from first looks.
     """
-    sizes = Counter(platform for platform, metrics in measured.values() if metrics)
+    sizes = _sizes(measured)
     doubted = {measured[node][0] for node in found if node in measured and sizes[measured[node][0]] in _EQUAL_LOOKS}
     return {**{node: () for node, (platform, _) in measured.items() if platform in doubted}, **found}
 
 
-def _doubts(metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds) -> list[Doubt]:
+def _sizes(measured: Measured) -> Counter[str]:
+    """How many nodes of each platform gave numbers."""
+    return Counter(platform for platform, metrics in measured.values() if metrics)
+
+
+def _judged(
+    metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds, *, for_a_look: bool
+) -> list[tuple[Metric, Assessment]]:
     try:
-        judged = assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=True)
-        doubted = ((metric, found) for metric, found in judged if found.again or found.verdict in _DOUBTFUL)
-        return [Doubt(metric, _number(found.limit)) for metric, found in doubted]
+        return list(assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=for_a_look))
     except NotJudged:
         return []
+
+
+def _doubt(metric: Metric, found: Assessment) -> Doubt:
+    return Doubt(metric, _number(found.limit))
 
 
 def _number(limit: AnyLimit | None) -> float | None:

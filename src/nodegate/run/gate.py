@@ -12,9 +12,11 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.measurement import Measurement
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
+    from nodegate.numbers.peers import Measured
     from nodegate.numbers.suspects import Doubt
     from nodegate.run.judging import Judging
 
@@ -68,8 +70,20 @@ class Gate:
             with_equal_looks,
         )
 
-        platforms = {name: self._judging.platform(name) for name in measured}
-        baselines = {name: self._judging.baseline(name) for name in measured}
-        of_platforms = {name: (platforms[name], metrics) for name, metrics in measured.items()}
+        of_platforms, baselines = self._known(measured)
         found = suspects(of_platforms, baselines, bounds, self._judging.earlier)
         return with_equal_looks(found, of_platforms) if alone else found
+
+    def rejected(
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, Bounds]
+    ) -> dict[str, tuple[Doubt, ...]]:
+        """The nodes that their numbers reject, and that get a last look."""
+        from nodegate.numbers.suspects import rejected  # noqa: PLC0415 - as above
+
+        of_platforms, baselines = self._known(measured)
+        return rejected(of_platforms, baselines, bounds, self._judging.earlier)
+
+    def _known(self, measured: Mapping[str, Sequence[Metric]]) -> tuple[Measured, dict[str, Baseline]]:
+        """The numbers with the platforms of their nodes, and the baselines."""
+        of_platforms = {name: (self._judging.platform(name), metrics) for name, metrics in measured.items()}
+        return of_platforms, {name: self._judging.baseline(name) for name in measured}

@@ -70,9 +70,12 @@ class Load:
         metrics |= self._keep(measurement, attempts, runs, started)
         shorter = [_for_another_look(target) for target in going]
         bounds = _bounds(measurement, going)
-        for _ in range(TIMES_MORE):
-            by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
-            doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **by_number}
+        for look in range(TIMES_MORE + 1):
+            if look < TIMES_MORE:
+                by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
+                doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **by_number}
+            else:
+                doubted = self._gate.rejected(metrics, bounds) if measurement.alone else {}
             settled = _settled(measurement, attempts)
             suspects = {
                 name: doubts
