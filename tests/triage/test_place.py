@@ -97,3 +97,19 @@ def test_a_file_name_tells_its_place(name, rank, local_rank, node):
 
 def test_a_line_that_is_all_prefix_takes_bounded_time():
     assert place.of_line("[rank1]: " * 100_000).rank == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("dmesg-gpu-a42.txt", "gpu-a42"),
+        ("dmesg-h100-03.txt", "h100-03"),
+        ("gpu12-dmesg.txt", "gpu12"),
+        ("dmesg-a100.txt", ""),
+        ("dmesg-gb200.txt", ""),
+        ("dmesg-rank3.txt", ""),
+        ("sft-gpu-a42.log", ""),
+    ],
+)
+def test_a_kernel_log_is_named_after_its_machine_even_where_that_looks_like_a_model(name, node):
+    assert place.of_path(name).node == node

@@ -257,3 +257,66 @@ def test_kernel_logs_alone_give_the_first_error_of_the_last_incident(tmp_path):
     )
     found = judged(tmp_path)
     assert (found.root.kind.id, found.where.node, found.device) == ("xid_48", "gpu09", "0000:c3:00.0")
+
+
+@pytest.mark.parametrize(
+    "words", ["CUDA error: unspecified launch failure", "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `x`"]
+)
+def test_an_xid_seconds_after_an_error_without_a_time_is_its_reason(tmp_path, words):
+    """The others waited in the collective for nine seconds before the GPU broke."""
+    write(tmp_path, "gpu-a41.log", *joins("gpu-a41", 0, 0, 2, address="10.0.0.1"), times_out(0, "15:46:20.0"))
+    write(
+        tmp_path,
+        "gpu-a42.log",
+        *joins("gpu-a42", 0, 1, 2, address="10.0.0.2"),
+        iteration("15:36:00.0", 480),
+        f"[rank1]: RuntimeError: {words}",
+    )
+    kernel_line = xid("0000:19:00", 62, "pid='<unknown>', name=<unknown>, 2027b8d4 00006bb8 00000000")
+    write(tmp_path, "dmesg-gpu-a42.txt", f"[Mon Aug 10 15:36:29 2026] {kernel_line}")
+    found = judged(tmp_path)
+    assert (found.cause, found.where.node, found.device) == (Cause.HARDWARE, "gpu-a42", "0000:19:00.0")
+
+
+def test_a_fault_of_another_node_is_no_reason_for_an_error_without_one(tmp_path):
+    write(
+        tmp_path,
+        "gpu-a42.log",
+        *joins("gpu-a42", 0, 0, 1, address="10.0.0.2"),
+        iteration("15:36:00.0", 480),
+        "[2026-08-10 15:36:20.0] [rank0]: RuntimeError: CUDA error: unspecified launch failure",
+    )
+    fell_off = xid("0000:19:00", 62, "pid='<unknown>', name=<unknown>, 2027b8d4")
+    write(tmp_path, "dmesg-gpu-a77.txt", f"[Mon Aug 10 15:36:29 2026] {fell_off}")
+    assert judged(tmp_path).root.kind.id == "cuda_launch_failure"
+
+
+OFI = "gpu-a41:30:80 [0] NCCL WARN NET/OFI Failed to initialize rdma protocol"
+
+
+def test_a_vague_warning_of_another_rank_does_not_fail_a_job_that_ended(tmp_path):
+    write(tmp_path, "gpu-a41.log", "2026-08-10 15:30:00 starts", OFI)
+    write(
+        tmp_path, "gpu-a42.log", iteration("15:40:00.0", 100), "[after training is done] datetime: 2026-08-10 15:41:00"
+    )
+    found = judged(tmp_path)
+    assert not found.failed
+    assert [group.kind.id for group in found.overcome] == ["nccl_warning"]
+
+
+def test_the_same_warning_counts_where_no_log_says_that_the_job_ended(tmp_path):
+    write(tmp_path, "gpu-a41.log", "2026-08-10 15:30:00 starts", OFI)
+    write(tmp_path, "gpu-a42.log", iteration("15:40:00.0", 100))
+    assert judged(tmp_path).root.kind.id == "nccl_warning"
+
+
+def test_a_plugin_of_nccl_that_is_not_installed_is_no_missing_library(tmp_path):
+    text = "libnccl-tuner.so: cannot open shared object file: No such file or directory No plugin found"
+    write(tmp_path, "rank0.log", f"gpu-a41:30:80 [0] NCCL INFO NET/Plugin: dlerror={text} (libnccl-tuner.so)")
+    assert not judged(tmp_path).failed
+
+
+def test_a_gpu_that_asks_for_a_reset_is_named(tmp_path):
+    write(tmp_path, "x.log", "Unable to determine the device handle for GPU0000:9D:00.0: GPU requires reset")
+    found = judged(tmp_path)
+    assert (found.cause, found.device) == (Cause.HARDWARE, "0000:9d:00.0")

@@ -17,6 +17,7 @@ _UNDER_WAY_S = 10.0  # an iteration that had ended when the error struck may sti
 _BEFORE_START_S = 60.0  # a node may break while the job starts and has not yet printed anything
 _AFTER_END_S = 600.0
 _INCIDENT_GAP_S = 600.0
+_VAGUE = frozenset(("nccl_warning", "unknown_error", "error_line"))  # nothing is known of these but their look
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,14 @@ def ending(case: Case) -> Ending:
     final = {log.name: log.episode for log in case.logs}
     of_hosts = {log.name for log in case.logs if log.kernel}
     window = _window(case)
+    done = any(log.finished for log in case.logs) and not any(log.torn_down for log in case.logs)
     kept: list[Event] = []
     overcome: list[Event] = []
     outside: list[Event] = []
     for event in case.events:
         if event.log in of_hosts and not _inside(event, window):
             outside.append(event)
-        elif event.episode < final[event.log] or _before(event, progress_s):
+        elif event.episode < final[event.log] or _before(event, progress_s) or (done and _vague(event)):
             overcome.append(event)
         else:
             kept.append(event)
@@ -60,6 +62,11 @@ def _before(event: Event, progress_s: float | None) -> bool:
     if progress_s is None or event.printed_s is None or (event.about and event.until is None):
         return False
     return (event.late_s or event.printed_s) < progress_s - _UNDER_WAY_S
+
+
+def _vague(event: Event) -> bool:
+    """Whether only its look says that it is an error, and nothing says when it was: no failure of a job that ended."""
+    return event.about and event.kind.id in _VAGUE and event.until is None
 
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:

@@ -69,9 +69,14 @@ _NODE_NAME = re.compile(
 )
 _NO_NODE = re.compile(
     r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|s?xid|error|case|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
-    r"-?[0-9-]*$|[a-z]-?[0-9-]*$|.*(?:[avbh][0-9]{2,3}|gb[0-9]{3}|bf16|fp[0-9]+|llama-?[0-9]*|gpt-?[0-9]*)$",
+    r"-?[0-9-]*$|[a-z]-?[0-9-]*$|gb[0-9]{3}$",
     re.IGNORECASE,
 )
+# Models of GPUs and of language at the end of a job log's name; a kernel log is named after a machine: `dmesg-gpu-a42`.
+_MODEL = re.compile(r".*(?:[avbh][0-9]{2,3}|gb[0-9]{3}|bf16|fp[0-9]+|llama-?[0-9]*|gpt-?[0-9]*)$", re.IGNORECASE)
+_OF_KERNEL = r"(?:dmesg|kern|kernel|kmsg|journal|journalctl|syslog|messages)"
+_NUMBERED = re.compile(r"[a-z]{1,2}[0-9]{2,3}-[0-9]{1,4}", re.IGNORECASE)  # h100-03
+_KERNEL_LOG = re.compile(rf"^{_OF_KERNEL}-|-{_OF_KERNEL}$", re.IGNORECASE)
 _NO_HOST = re.compile(
     r"(?:rank|epoch|step|iter|cuda|layer|loss|line|gpu|hip|ep|it|mlx|eth|ib|worker|stage|phase)[0-9]?$"
 )
@@ -229,9 +234,13 @@ def _node_of_path(path: str) -> str:
     """The part of the path that looks like a host name; the last one of several."""
     found = ""
     for token in re.split(r"[/_.=+@,:\s]+", path):
-        name, of_host = re.subn(r"^(?:dmesg|kern|kernel|kmsg|journal|journalctl|syslog|messages)-", "", token)
-        if of_host and re.search("[a-zA-Z]", name) and _NODE_TOKEN.fullmatch(name) and not _NO_NODE.match(name):
+        name, of_host = _KERNEL_LOG.subn("", token)
+        if of_host and _NUMBERED.fullmatch(name):
             return name
-        if _NODE_TOKEN.fullmatch(name) and _NODE_NAME.fullmatch(name) and not _NO_NODE.match(name):
+        if not _NODE_TOKEN.fullmatch(name) or _NO_NODE.match(name):
+            continue
+        if of_host:
+            return name
+        if _NODE_NAME.fullmatch(name) and not _MODEL.match(name):
             found = name
     return found

@@ -28,6 +28,7 @@ TIME_OUT = "watchdog_timeout"
 _NODE_FAILED = frozenset(("slurm_node_failed", "k8s_node_not_ready"))
 ERROR_LINE = "error_line"  # looks like an error, and nothing more is known of it
 _NEAR_S = 60.0  # within which a kernel message on the same node explains an error of a rank
+_PRINTED_LATER_S = 10.0  # by which the kernel's line may come after the error that it explains
 _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can be its cause
 # Printed at start-up or later by jobs that continue: a first error only if there is no other.
 _SOFT = frozenset(
@@ -170,9 +171,30 @@ def _earliest(candidates: Sequence[Event]) -> Event | None:
     near = [event for event in hard if _may_have_begun(event, first_s)]
     best = min(near, key=lambda event: (_weight(event), _began(event)))
     if best.kind.role is Role.EITHER and best.kind.cause is Cause.UNKNOWN:
+        if reason := _machine_fault_near(best, hard):
+            return reason
         timeless = [event for event in hard if event.began_s is None and event.kind.role is Role.PRIMARY]
         return min(timeless, key=lambda event: (_weight(event), event.line)) if timeless else best
     return best
+
+
+def _machine_fault_near(event: Event, hard: Sequence[Event]) -> Event | None:
+    """The kernel message of the same node that explains an error without a reason, also if it came a little later.
+
+    A line without a time was put where a collective began: others wait in it before a GPU breaks.
+    """
+    within_s = _NEAR_S if event.about else _PRINTED_LATER_S
+    faults = [
+        each
+        for each in hard
+        if each.kind.side is Side.KERNEL
+        and each.kind.role is Role.PRIMARY
+        and each.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
+        and event.place.node
+        and same_node(each.place.node, event.place.node)
+        and _apart(each, event) <= within_s
+    ]
+    return min(faults, key=lambda each: (_weight(each), _began(each)), default=None)
 
 
 def _at_the_latest(event: Event) -> float | None:
