@@ -101,6 +101,17 @@ def test_a_fault_fails_in_each_of_its_forms(check: str, line: str, expected: str
         ),
         ("host_log.file_systems", "BTRFS critical (device nvme1n1p3): corrupt leaf, bad key order", "filesystem_error"),
         ("kernel_log.memory", "Out of memory (oom_kill_allocating_task): Killed process 77 (python3)", "oom_host"),
+        ("host_log.hung_tasks", "INFO: task data loader 3:4711 blocked for more than 120 seconds.", "hung_task"),
+        (
+            "kernel_log.storage",
+            "LNet: 99:0:(o2iblnd_cb.c:3174:kiblnd_check_conns()) Timed out tx for 10.9.8.7@o2ib: 4030 seconds",
+            "lustre_lost",
+        ),
+        (
+            "kernel_log.storage",
+            "Lustre: 9:0:(client.c:21:ptlrpc_expire_one_request()) @@@ Request sent has timed out for slow reply",
+            "lustre_lost",
+        ),
     ],
 )
 def test_a_lesser_fault_warns_in_each_of_its_forms(check: str, line: str, expected: str) -> None:

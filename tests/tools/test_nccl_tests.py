@@ -96,6 +96,10 @@ def test_the_version_of_nccl_is_read_from_the_banner_or_from_the_library_code():
     assert nccl_tests.parse(old + row).nccl == "2.8.4"
     assert nccl_tests.parse(old.replace("2804", "23007") + row).nccl == "2.30.7"
     assert nccl_tests.parse("NCCL version 2.16.2+cuda11.6\n" + row).nccl == "2.16.2"
+    with_commit = nccl_tests.parse(
+        "# nccl-tests version 2.20.1 (0a1b2c3) nccl-headers=22907 nccl-library=22907\n" + row
+    )
+    assert (with_commit.version, with_commit.nccl) == ("2.20.1", "2.29.7")
 
 
 # Launchers

@@ -66,6 +66,12 @@ def test_a_case_that_was_not_found_is_an_error_whatever_its_spelling():
     assert nvbandwidth.parse(text).case("no_such").status == FAILED
 
 
+def test_a_case_that_an_old_version_waives_by_name_is_waived():
+    written = "nvbandwidth Version: v0.2\n\nDevice 0: NVIDIA L4\n\nWaiving device_to_device_memcpy_read_sm.\n"
+    found = nvbandwidth.parse(written)
+    assert [(case.name, case.status) for case in found.cases] == [("device_to_device_memcpy_read_sm", WAIVED)]
+
+
 def test_a_case_that_does_not_apply_is_waived():
     assert parsed("one-gpu.json").case(BETWEEN).status == WAIVED
 

@@ -208,7 +208,7 @@ def _of_text(text: str) -> NvBandwidth:
 
 
 def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """Waived cases have no name in text; they are left out."""
+    """v0.2 names a waived case ("Waiving NAME."); later versions give it no name in text, and it is left out."""
     cases: list[Case] = []
     told: list[str] = []
     at = 0
@@ -217,6 +217,8 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
         at += 1
         if line.startswith("Running ") and line.endswith("."):
             cases.append(Case(line.removeprefix("Running ")[:-1][:100], RUNNING))
+        elif line.startswith("Waiving ") and line.endswith("."):
+            cases.append(Case(line.removeprefix("Waiving ")[:-1][:100], WAIVED))
         elif cases and cases[-1].status == RUNNING and (unit := _UNIT.search(line)):
             matrix, at = _matrix(lines, at)
             square = cases[-1].name.startswith("device_to_device")

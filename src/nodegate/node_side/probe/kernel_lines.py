@@ -82,12 +82,13 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             "btrfs",
             "nfs: server",
             "lustre",
+            "lnet",
             "ceph",
             *("megaraid", "mpt2sas", "mpt3sas", "smartpqi", "hpsa", "aacraid"),
         ),
         (
             r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
-            r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\bceph|libceph"
+            r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\blnet|\bceph|libceph"
             r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
