@@ -24,7 +24,7 @@ def test_each_form_of_each_row_is_found_in_a_healthy_log(tmp_path, monkeypatch, 
 
 def test_a_line_that_the_quick_search_passes_over_is_reported_as_missed(tmp_path, monkeypatch):
     monkeypatch.setattr(grep, "program", lambda: None)
-    monkeypatch.setattr(scan, "_ANY", scan.together(string for string in scan.TRIGGERS if string != "NCCL WARN "))
+    monkeypatch.setattr(scan, "_ANY", scan.together(string for string in scan.STRINGS if string != "NCCL WARN "))
     path = tmp_path / "job.log"
     missed = planted.missed(path, Side.USER, planted.write(path, Side.USER, 100_000))
     assert missed

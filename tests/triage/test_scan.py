@@ -34,6 +34,13 @@ def test_a_line_is_given_once_however_many_triggers_it_holds():
     ]
 
 
+def test_a_line_that_names_its_place_in_the_program_is_read_only_if_it_has_glog_s_level_of_an_error():
+    healthy = b"INFO 2026-11-21 08:15:44 worker.py:88] cache usage: 81 %\nI1121 08:15:44.118 loop.cpp:9] step\n"
+    assert scan.interesting(healthy) == []
+    broken = b"E1121 08:15:44.118204311 4711 store.cpp:9] gone\n"
+    assert [line.text for line in scan.interesting(healthy + broken)] == [broken.decode().rstrip()]
+
+
 @given(st.binary(max_size=3000))
 @settings(max_examples=300, deadline=None)
 def test_lines_are_cut_at_line_ends_whatever_the_bytes(data):

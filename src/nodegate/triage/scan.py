@@ -20,20 +20,30 @@ _IDENTITY = (" nranks ", "NCCL INFO Bootstrap")
 # Every line of a job log that a signature fits contains one of these: they are found in the signatures' own patterns.
 # Such a log can have lines of a kernel too.
 TRIGGERS = shortest([*literals(Side.USER), *literals(Side.KERNEL, roots_only=True), *_IDENTITY])
+# Of these two one is in every line of a log whose writer names its place in the program. The one row that needs them
+# wants a level and a time of glog before them: a search for those stops at no healthy line.
+_PLACES = (".cpp:", ".py:")
+GLOG = tuple(f"{level} ?[0-9]{{3,4}} [0-9:.]{{8,20}} " for level in "EF")
+STRINGS = tuple(string for string in TRIGGERS if string not in _PLACES)
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept
 _BEFORE = 1500  # bytes of a long line that are kept before the string that was found
 
 
-def together(strings: Iterable[str]) -> re.Pattern[bytes]:
-    """One expression for strings, with a branch per first letter: the engine then skips by a table of first letters."""
+def together(strings: Iterable[str], expressions: Iterable[str] = ()) -> re.Pattern[bytes]:
+    """One expression for strings, with a branch per first letter: the engine then skips by a table of first letters.
+
+    `expressions` begin with a letter.
+    """
     rests: dict[str, list[str]] = {}
     for string in strings:
         rests.setdefault(string[0], []).append(re.escape(string[1:]))
+    for expression in expressions:
+        rests.setdefault(expression[0], []).append(expression[1:])
     branches = (f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in sorted(rests.items()))
     return re.compile("|".join(branches).encode())
 
 
-_ANY = together(TRIGGERS)
+_ANY = together(STRINGS, GLOG)
 
 
 @dataclass(frozen=True)
