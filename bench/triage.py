@@ -4,8 +4,8 @@
 log and every kernel rule's in a healthy kernel log (default 1000 MB each), and lists those that triage does not find.
 
 Writes synthetic logs of 64 ranks (iterations, NCCL INFO, loader lines; one error at the end), then measures the CPU
-and wall time of one process each, its children included. Files are read once before, so the disk is not measured. With several
-sizes (default 250 500 1000) it shows how time and memory grow.
+and wall time of one process each, its children included. Files are read once before, so the disk is not measured.
+With several sizes (default 100 250 500 1000) it shows how time and memory grow.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--planted"]:
         plant_all(float((sys.argv[2:] or ["1000"])[0]))
         return
-    sizes = [int(each) for each in sys.argv[1:]] or [250, 500, 1000]
+    sizes = [int(each) for each in sys.argv[1:]] or [100, 250, 500, 1000]
     print(f"| MB | tool | MB/s of CPU | CPU | wall | memory |{chr(10)}|{'---|' * 6}")
     taken: dict[float, Measured] = {}
     for size_mb in sizes:
@@ -125,8 +125,10 @@ def measure_all(folder: Path, size_mb: int) -> tuple[float, dict[str, Measured |
 
 def measure(command: list[str]) -> Measured:
     """The CPU time and the memory of one process and its children."""
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else every run compiles each module
     begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None  # noqa: S101
     process.stdout.read()
     usage: resource.struct_rusage = os.wait4(process.pid, 0)[2]
