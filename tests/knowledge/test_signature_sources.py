@@ -9,8 +9,8 @@ from nodegate.knowledge.tables import rows
 ROWS = [row["id"] for row in rows("signatures.csv")]
 SOURCES = rows("signature_sources.csv")
 MOST_WITHOUT = 111  # lower it with each source that is added
-FORMS = re.compile(
-    r"https://\S+|[\w.-]+/[\w.-]+@[0-9a-f]{7,40} [\w./-]+(?::[0-9]+)?|choice: \S.{20,}"  # a page, a file, our own choice
+FORMS = re.compile(  # a page, a file, our own choice
+    r"https://\S+|[\w.-]+/[\w.-]+@[0-9a-f]{7,40} [\w./-]+(?::[0-9]+)?|choice: \S.{20,}"
 )
 
 
