@@ -80,6 +80,10 @@ class Part:
     of: Part | None = None
     above: tuple[str, ...] = field(default=(), repr=False)
 
+    def __hash__(self) -> int:
+        """Of what nearly always differs: parts are looked up a thousand times a node."""
+        return hash((self.name, self.index, self.address, self.of))
+
     @property
     def short(self) -> str:
         """The short form: "GPU 3", "mlx5_2 port 1", "NVSwitch 0000:07:00.0"."""

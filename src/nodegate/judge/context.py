@@ -95,15 +95,9 @@ class Context:
     ) -> None:
         self.node, self._profile, self._baselines, self._evidence = node, profile, baselines, measured
         self._measured: dict[str, Measured | _Refusal] = {}
-        self._known: dict[str, object | _Refusal] = {}  # of _own, what was asked for
+        self._known: dict[str, object | _Refusal] = {}  # of _OWN, what was asked for
         self._parts: Parts | None = None
-        self._own: Mapping[str, Callable[[], object]] = {
-            "baseline": lambda: self.baseline,
-            "fleet": fleet,
-            "ordered": lambda: order_of(self.node, self.known_facts),
-            "peers": peers or _no_peers,
-            COUNTERS: self._counters,
-        }
+        self.fleet, self.peers = fleet, peers or _no_peers
         self._baseline: Baseline | None = None
         self.facts: NodeFacts | None = None
         self.missing: CannotMeasure | None = None
@@ -144,8 +138,8 @@ class Context:
             return self.node if name == "node" else self._profile
         if self.missing:
             raise self.missing
-        if name in self._own:
-            return _once(self._known, name, self._own[name])
+        if name in _OWN:
+            return _once(self._known, name, lambda: _OWN[name](self))
         return self.measured(name) if name in MEASURED else self.known_facts.get(name)
 
     def measured(self, name: str) -> Measured:
@@ -172,7 +166,12 @@ class Context:
         wanted = self.baseline.find("gpu.mig")
         return wanted is not None and wanted.value == "on"
 
-    def _counters(self) -> Counters:
+    def counters(self) -> Counters:
+        """The counters before and after the load.
+
+        Raises:
+            CannotMeasure: they were not read again, or on another machine.
+        """
         from nodegate.subjects.counters import Counters  # noqa: PLC0415 - a bootcheck has none
 
         before, after = self.known_facts, facts_of(self._evidence_of(FACTS_AFTER))
@@ -215,6 +214,16 @@ class Context:
             host: Host | None = _or_none(self.facts, "host")  # type: ignore[assignment]
             self._baseline = self._baselines.for_node(self.node, gpus, pci, host)
         return self._baseline
+
+
+# By name and not bound to a context, which would refer to itself and stay in memory until the next full collection.
+_OWN: Mapping[str, Callable[[Context], object]] = {
+    "baseline": lambda context: context.baseline,
+    "fleet": lambda context: context.fleet(),
+    "ordered": lambda context: order_of(context.node, context.known_facts),
+    "peers": lambda context: context.peers(),
+    COUNTERS: Context.counters,
+}
 
 
 def _once(known: dict[str, T | _Refusal], name: str, read: Callable[[], T]) -> T:

@@ -27,12 +27,20 @@ _texts_of, _texts_of_part = attrgetter(*_TEXTS), attrgetter(*_PART_TEXTS)
 _apart_from_its_part = attrgetter(*(field.name for field in fields(Finding) if field.name != "part"))
 
 
-def judge(check: Check, resolve: Callable[[str], object], node: str, parts: Parts = NO_PARTS) -> Record:
+def judge(
+    check: Check,
+    resolve: Callable[[str], object],
+    node: str,
+    parts: Parts = NO_PARTS,
+    *,
+    evidence: tuple[str, ...] = (),
+) -> Record:
     """Run a check over the facts that `resolve` gives by argument name.
 
     `resolve` may raise CannotMeasure (the fact could not be read: `error`), NotApplicable (`skip`) or NotJudged
     (`not-judged`). Anything else that is raised is a fault of the check itself: `error` too, with the place, for it
-    proves nothing about the node. `parts` are the node's parts, by which a finding's part gets all of its names.
+    proves nothing about the node. `parts` are the node's parts, by which a finding's part gets all of its names;
+    `evidence` are the paths of what the facts were read from.
     """
     started = time.monotonic()
     verdicts = Verdicts(parts)
@@ -42,12 +50,13 @@ def judge(check: Check, resolve: Callable[[str], object], node: str, parts: Part
         check.function(**arguments)
     except (CannotMeasure, NotApplicable, NotJudged) as said:
         ending = refusal(said, node=node)
+        said.__traceback__ = None  # a refusal that is kept for the next check would keep all that its frames hold
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # noqa: BLE001 - not only Exception: sys.exit() and pytest.skip() prove no more
         ending = own_fault(fault)
     findings = [*verdicts.findings, *([ending] if ending else [])]
-    return record_of(check, node, findings, duration_s=time.monotonic() - started)
+    return record_of(check, node, findings, duration_s=time.monotonic() - started, evidence=evidence)
 
 
 def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str) -> Finding:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.suite import Check
 
 ACCEPTANCE: pytest.StashKey[Judging] = pytest.StashKey()
+_FILE: pytest.StashKey[str] = pytest.StashKey()  # of a module: its path as pytest's reports have it
 
 
 class CheckItem(pytest.Item):
@@ -26,9 +27,11 @@ class CheckItem(pytest.Item):
     here, in bootcheck and in the tests: by `nodegate.judge.judge.judge`.
     """
 
+    __slots__ = ("check", "node_name", "record")  # as keys of its dictionary they take 400 bytes an item
+
     check: Check
     node_name: str
-    record: Record | None = None
+    record: Record | None
 
     @classmethod
     def of(cls, module: pytest.Collector, function: str, check: Check, node: str) -> CheckItem:
@@ -38,7 +41,7 @@ class CheckItem(pytest.Item):
         file = module.nodeid if path.is_relative_to(module.config.rootpath) else f"{path.parent.name}/{path.name}"
         # The id as text: pytest 9.2 splits it into name and parameter, which --lf needs to recognise it.
         item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{file}::{name}")
-        item.check, item.node_name = check, node
+        item.check, item.node_name, item.record = check, node, None
         marks = getattr(check.function, "pytestmark", ())
         item.own_markers.extend(marks)
         item.keywords.update((mark.name, mark) for mark in marks)
@@ -88,3 +91,12 @@ class CheckItem(pytest.Item):
     def reportinfo(self) -> tuple[object, int, str]:  # type: ignore[override]
         """The file and line of the check, and its name for -v."""
         return self.path, self.check.function.__code__.co_firstlineno - 1, f"{self.check.id}[{self.node_name}]"
+
+    @property
+    def location(self) -> tuple[str, int | None, str]:
+        """As pytest's own says, which is kept for each item and finds the path of the file for each anew."""
+        known = (self.parent or self.session).stash
+        if _FILE not in known:
+            known[_FILE] = super().location[0]
+        _, line, name = self.reportinfo()
+        return known[_FILE], line, name

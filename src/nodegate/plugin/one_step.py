@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 _PASSED = frozenset({Verdict.PASS, Verdict.WARN})
 _SKIPPED = frozenset({Verdict.SKIP, Verdict.NOT_JUDGED})
 _Phase = Literal["setup", "call", "teardown"]
-_PHASES: tuple[_Phase, ...] = ("setup", "call", "teardown")
-_OF_A_SKIP: tuple[_Phase, ...] = ("setup", "teardown")
+_LATER: tuple[_Phase, ...] = ("call", "teardown")  # phases after the first
+_OF_A_SKIP: tuple[_Phase, ...] = ("teardown",)
 _INTO_THE_PHASES = (
     "usepdb",
     "trace",
@@ -51,16 +52,17 @@ class OneStep:
         if record is None or record.verdict not in _PASSED | _SKIPPED or not self._plain(item):
             return None
         is_skipped = record.verdict in _SKIPPED
-        hook = item.ihook
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        hook, nodeid, location = item.ihook, item.nodeid, item.location
+        hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
         item.record = record
-        for phase in _OF_A_SKIP if is_skipped else _PHASES:
-            does = item.setup if is_skipped and phase == "setup" else _nothing
-            report = pytest.TestReport.from_item_and_call(item, pytest.CallInfo.from_call(does, when=phase))
+        first = pytest.TestReport.from_item_and_call(
+            item, pytest.CallInfo.from_call(item.setup if is_skipped else _nothing, when="setup")
+        )
+        for report in [first, *(_passed_then(first, phase) for phase in (_OF_A_SKIP if is_skipped else _LATER))]:
             item.tell(report)
             hook.pytest_runtest_logreport(report=report)
         item.teardown()
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        hook.pytest_runtest_logfinish(nodeid=nodeid, location=location)
         return True
 
     def _plain(self, item: CheckItem) -> bool:
@@ -71,6 +73,15 @@ class OneStep:
             called = (each for of in (*hooks, hook.pytest_runtest_makereport) for each in of.get_hookimpls())
             self._is_plain[item.path] = all(each.function.__module__.partition(".")[0] in _KNOWN for each in called)
         return self._is_plain[item.path] and not any(mark.name in _ACT_ON_ITEMS for mark in item.iter_markers())
+
+
+def _passed_then(report: pytest.TestReport, phase: _Phase) -> pytest.TestReport:
+    """The report of a later phase with nothing left to do, from that of an earlier one: pytest would make it anew."""
+    later = copy(report)
+    later.when, later.outcome, later.longrepr = phase, "passed", None
+    later.sections, later.user_properties = [], list(report.user_properties)
+    later.duration, later.start = 0.0, later.stop
+    return later
 
 
 def _nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -103,6 +104,7 @@ class PytestRun:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Measure the fleet first, then let the items report their verdicts."""
+        gc.freeze()  # items and modules stay to the end: no full collection has to go through them
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
@@ -246,8 +248,9 @@ class PytestRun:
         self._interrupts.take()
 
     def pytest_unconfigure(self) -> None:
-        """Restore the handlers of the signals that end a run."""
+        """Restore the handlers of the signals that end a run, and what a full collection goes through."""
         self._interrupts.give_back()
+        gc.unfreeze()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -108,8 +108,11 @@ class Policy:
 
     def statistic_of(self, check: str) -> Statistic:
         """Which of several attempts counts in a check: the strictest that a claim on its numbers asks for."""
-        asked = {self.item(claim).statistic for claim in _on_numbers_of(check)}
-        return max(asked, key=list(Statistic).index, default=Statistic.BEST)
+        named = _on_numbers_of(check)
+        if not named:
+            return Statistic.BEST
+        asked = {self.item(claim).statistic for claim in named}
+        return max(asked, key=list(Statistic).index)
 
     @property
     def not_measured(self) -> tuple[Item, ...]:

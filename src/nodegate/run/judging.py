@@ -6,6 +6,7 @@ import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from nodegate import part
@@ -198,13 +199,14 @@ class Judging:
     def _judge(self, check: Check, context: Context) -> Record:
         reason = self._left_alone(context)
         name = context.node.name
+        evidence = evidence_of(name, check.asks_for)
         if reason:
-            record = record_of(check, name, [refusal(NotDone(reason), node=name)])
+            record = record_of(check, name, [refusal(NotDone(reason), node=name)], evidence=evidence)
         elif context.missing is None and not is_asked_for(check.id, self.policy, lambda: context.baseline):
-            record = record_of(check, name, [refusal(NotApplicable(NOT_ASKED), node=name)])
+            record = record_of(check, name, [refusal(NotApplicable(NOT_ASKED), node=name)], evidence=evidence)
         else:
-            record = judge(check, self._arguments(check, context), name, context.parts)
-        return self.waivers.cover(with_evidence(record, check))
+            record = judge(check, self._arguments(check, context), name, context.parts, evidence=evidence)
+        return self.waivers.cover(record)
 
     def _arguments(self, check: Check, context: Context) -> Callable[[str], object]:
         """What the arguments of a check mean on a node; the policy says which attempt at a number counts."""
@@ -345,10 +347,16 @@ def _comes_last(check: Check) -> bool:
     return not AT_THE_END.isdisjoint(check.asks_for)
 
 
-def with_evidence(record: Record, check: Check) -> Record:
-    """The record with the paths of its evidence."""
-    measured = [FACTS_AFTER if name == COUNTERS else name for name in check.asks_for if name in MEASURED]
-    return replace(record, evidence=tuple(f"evidence/{record.node}/{name}.json" for name in ("facts", *measured)))
+def evidence_of(node: str, asks_for: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths of the evidence of what a check asks for."""
+    measured = [FACTS_AFTER if name == COUNTERS else name for name in asks_for if name in MEASURED]
+    return _paths(node, ("facts", *measured))
+
+
+@lru_cache(maxsize=64)
+def _paths(node: str, measured: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a hundred checks of a node most have the same paths: they are kept once."""
+    return tuple(f"evidence/{node}/{name}.json" for name in measured)
 
 
 def wait_for_evidence(folder: RunFolder, name: str, measurement: str = FACTS) -> Evidence | None:
