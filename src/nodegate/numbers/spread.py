@@ -101,19 +101,19 @@ def _digamma(value: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _trigamma(value: float) -> float:
-    from scipy.special import polygamma  # noqa: PLC0415 - heavy: only where fleets are compared
+    from scipy.special import zeta  # noqa: PLC0415 - heavy: only where fleets are compared
 
-    return float(polygamma(1, value))
+    return float(zeta(2, value))  # what scipy's polygamma(1, value) gives, after a dozen calls of its own
 
 
 def _inverse_trigamma(value: float) -> float:
     """Where the trigamma function has this value, by Newton's method (Smyth 2004, appendix)."""
-    from scipy.special import polygamma  # noqa: PLC0415 - heavy
+    from scipy.special import zeta  # noqa: PLC0415 - heavy
 
     found = 0.5 + 1 / value
     for _ in range(50):
-        there = float(polygamma(1, found))
-        step = there * (1 - there / value) / float(polygamma(2, found))
+        there = float(zeta(2, found))
+        step = there * (1 - there / value) / (-2 * float(zeta(3, found)))
         found += step
         if abs(step) < 1e-8 * found:
             break

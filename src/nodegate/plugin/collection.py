@@ -71,7 +71,7 @@ class CheckCollection:
         self._refuse_twins(check, collector.path)
         if not self._judging.profile.includes(check.tier) or (self._passive and is_active(check.asks_for)):
             return []
-        return [CheckItem.of(collector, name, check, node) for node in self._judging.nodes]
+        return list(CheckItem.each(collector, name, check, self._judging.nodes))
 
     def _refuse_unknown_facts(self, check: suite.Check, file: Path) -> None:
         unknown = [name for name in check.asks_for if name not in argument_names()]

@@ -12,6 +12,8 @@ from nodegate.report.jsonl import to_json
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from nodegate.finding import Record
     from nodegate.run.judging import Judging
     from nodegate.suite import Check
@@ -34,18 +36,21 @@ class CheckItem(pytest.Item):
     record: Record | None
 
     @classmethod
-    def of(cls, module: pytest.Collector, function: str, check: Check, node: str) -> CheckItem:
-        """The item `function[node]` of a check module."""
-        name, path = f"{function}[{node}]", module.path
+    def each(cls, module: pytest.Collector, function: str, check: Check, nodes: Iterable[str]) -> Iterator[CheckItem]:
+        """The items `function[node]` of a check module."""
         # A file outside the rootdir has half an id or none: two checks would be the same for --lf and pytest-xdist.
+        path, marks = module.path, getattr(check.function, "pytestmark", ())
         file = module.nodeid if path.is_relative_to(module.config.rootpath) else f"{path.parent.name}/{path.name}"
-        # The id as text: pytest 9.2 splits it into name and parameter, which --lf needs to recognise it.
-        item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{file}::{name}")
-        item.check, item.node_name, item.record = check, node, None
-        marks = getattr(check.function, "pytestmark", ())
-        item.own_markers.extend(marks)
-        item.keywords.update((mark.name, mark) for mark in marks)
-        return item
+        # pytest 9.2 splits an id into path, name and parameter, which --lf needs: here the items share the first two.
+        shared = type(module.id).parse(f"{file}::{function}") if hasattr(module, "id") else None
+        for node in nodes:
+            name = f"{function}[{node}]"
+            nodeid = shared.with_params(node) if shared else f"{file}::{name}"
+            item: CheckItem = cls.from_parent(module, name=name, nodeid=nodeid)
+            item.check, item.node_name, item.record = check, node, None
+            item.own_markers.extend(marks)
+            item.keywords.update((mark.name, mark) for mark in marks)
+            yield item
 
     def setup(self) -> None:
         """Judge, and stop here if there is nothing to judge."""

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
+# Items, records and facts have no cycles: they go when the last reference goes. Python's usual thresholds spend a tenth
+# of a run on looking through all of them.
+_RARE_COLLECTIONS = (5_000, 10, 200)
 WORKER_FOLDER = "nodegate_run_dir"
 WORKER_CHECKS = "nodegate_checks"
 NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
@@ -69,7 +72,7 @@ class PytestRun:
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
         self.is_alone = False  # whether pytest writes nothing while the items are judged (plugin/terminal.py)
-        self._interrupts = Interrupts()
+        self._interrupts, self._collections = Interrupts(), gc.get_threshold()
         self._measuring = self._judging_progress = Progress(None)
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
@@ -99,12 +102,15 @@ class PytestRun:
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
         return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
 
+    def pytest_sessionstart(self) -> None:
+        """Before the items are collected."""
+        gc.set_threshold(*_RARE_COLLECTIONS)
+
     # The run --------------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Measure the fleet first, then let the items report their verdicts."""
-        gc.freeze()  # items and modules stay to the end: no full collection has to go through them
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
@@ -248,9 +254,9 @@ class PytestRun:
         self._interrupts.take()
 
     def pytest_unconfigure(self) -> None:
-        """Restore the handlers of the signals that end a run, and what a full collection goes through."""
+        """Restore the handlers of the signals that end a run, and how often memory is collected."""
         self._interrupts.give_back()
-        gc.unfreeze()
+        gc.set_threshold(*self._collections)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

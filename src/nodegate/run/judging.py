@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
@@ -92,7 +92,7 @@ class Judging:
     names_policy: bool = False
     asked: dict[str, list[str]] = field(default_factory=dict)
     checks: dict[str, Check] = field(default_factory=dict)
-    _records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    _records: defaultdict[str, dict[str, Record]] = field(default_factory=lambda: defaultdict(dict))
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
     _kept: dict[str, Kept] = field(default_factory=dict)
     _metrics: dict[str, bytes] = field(default_factory=dict)
@@ -115,21 +115,21 @@ class Judging:
 
         Checks that are judged last are judged with the first of them, not with a check that the load depends on.
         """
-        if (node, check.id) not in self._records:
+        if check.id not in self._records[node]:
             self.judge_node(node)
             last = [each for each in self._checks_of(node) if _comes_last(each)] if _comes_last(check) else []
             self._judge_all(node, [check, *last])
             if last:
                 self._ended.add(node)
-        return self._records[node, check.id]
+        return self._records[node][check.id]
 
     def known(self, check: Check, node: str) -> Record | None:
         """A check's verdict on a node, if it is judged and not reported yet."""
-        return self._records.get((node, check.id))
+        return self._records[node].get(check.id)
 
     def forget(self, check: Check, node: str) -> None:
         """A check's verdict on a node was reported."""
-        self._records.pop((node, check.id), None)
+        self._records[node].pop(check.id, None)
 
     def judge_node(self, name: str) -> None:
         """Judge every check of a node that needs neither load nor another node; once."""
@@ -142,10 +142,10 @@ class Judging:
         return [self.checks[check] for check in self.asked.get(name, ()) if check in self.checks]
 
     def _judge_all(self, name: str, checks: list[Check]) -> None:
-        context = self._context(name)
+        context, known = self._context(name), self._records[name]
         for check in checks:
-            if (name, check.id) not in self._records:
-                self._records[name, check.id] = self._judge(check, context)
+            if check.id not in known:
+                known[check.id] = self._judge(check, context)
 
     def unreachable(self, name: str) -> str:
         """Why a node could not be reached; empty if it could."""

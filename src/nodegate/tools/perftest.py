@@ -178,10 +178,10 @@ def parse(written: str) -> Report:
 
 def trouble(stdout: str, stderr: str) -> Trouble | None:
     """The first sign of a failure in what a program printed; None if there is none."""
+    raw = stderr + stdout
+    if "\x1b" not in raw and not any(word in raw for word in _WORDS):
+        return None  # of hundreds of good runs a node the lines need not be looked at
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
-    text = "\n".join(said)
-    if not any(word in text for word in _WORDS):  # of hundreds of good runs a node each line need not be looked at
-        return None
     for pattern, kind, next_step in _TROUBLES:
         for place, line in enumerate(said):
             if not pattern.search(line):
