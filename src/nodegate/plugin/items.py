@@ -99,7 +99,7 @@ class CheckItem(pytest.Item):
 
     @property
     def location(self) -> tuple[str, int | None, str]:
-        """As pytest's own says, which is kept for each item and finds the path of the file for each anew."""
+        """As pytest's own says, which finds the path of the file again for each item and keeps it there."""
         known = (self.parent or self.session).stash
         if _FILE not in known:
             known[_FILE] = super().location[0]

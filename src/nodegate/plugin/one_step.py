@@ -76,7 +76,7 @@ class OneStep:
 
 
 def _passed_then(report: pytest.TestReport, phase: _Phase) -> pytest.TestReport:
-    """The report of a later phase with nothing left to do, from that of an earlier one: pytest would make it anew."""
+    """The report of a later phase with nothing left to do, from that of an earlier one."""
     later = copy(report)
     later.when, later.outcome, later.longrepr = phase, "passed", None
     later.sections, later.user_properties = [], list(report.user_properties)
