@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
 _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
-COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "values", "unit")
+COLUMNS = ("key", "node", "device", "values")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ class _Row(NamedTuple):
 
 
 class Peers:
-    """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric."""
+    """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric.
+
+    Its rows are kept, the table is not.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,10 @@ class Peers:
         launches: Mapping[tuple[int, str], str],
         levels: Levels,
     ) -> None:
-        self.frame, self._launches, self.levels = frame, launches, levels
+        self._launches, self.levels = launches, levels
+        self._rows: dict[int, list[_Row]] = {}
+        for number, *row in zip(*(frame[name].tolist() for name in COLUMNS), strict=True):
+            self._rows.setdefault(number, []).append(_Row(*row))
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
         self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
@@ -69,8 +75,7 @@ class Peers:
         self._inside: dict[int, Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
-        self._rows: dict[int, list[_Row]] | None = None
-        self._looks: dict[int, int] = {}
+        self._looks = {number: min(len(row.seen) for row in held) for number, held in self._rows.items()}
         self._members: dict[tuple[int, str], frozenset[str]] | None = None
         self._better = {number: str(key[2]) for key, number in keys.items()}
         kinds: defaultdict[Key, list[int]] = defaultdict(list)
@@ -104,9 +109,7 @@ class Peers:
                 number = keys.setdefault(_key(platform, metric), len(keys))
                 launches[number, node] = metric.launch
                 levels.add(node, platform, metric, number)
-                conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
-                named = (metric.device, metric.name, conditions)
-                rows.append((number, node, platform, *named, metric.values, metric.unit))  # noqa: PD011 - a metric's
+                rows.append((number, node, metric.device, metric.values))  # noqa: PD011 - a metric's
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
         return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches, levels)
 
@@ -291,13 +294,6 @@ class Peers:
         return self._looks[number]
 
     def _of_key(self, number: int) -> list[_Row]:
-        if self._rows is None:
-            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "values"))
-            rows: dict[int, list[_Row]] = {}
-            for key, node, device, values in zip(*columns, strict=True):
-                rows.setdefault(key, []).append(_Row(node, device, values))
-            self._looks = {key: min(len(row.seen) for row in held) for key, held in rows.items()}
-            self._rows = rows
         if number < 0 and number not in self._rows:  # all that differ in software only
             alike = self._alike[self.levels.keys[-1 - number]]
             self._rows[number] = [row for each in alike for row in self._rows[each]]

@@ -98,6 +98,17 @@ class CheckItem(pytest.Item):
         return self.path, self.check.function.__code__.co_firstlineno - 1, f"{self.check.id}[{self.node_name}]"
 
     @property
+    def extra_keyword_matches(self) -> set[str]:
+        """Names for -k that other plugins add: made when one is asked for, an empty set takes more than the item."""
+        found: set[str] = vars(self).setdefault("_extra_keyword_matches", set())
+        return found
+
+    @extra_keyword_matches.setter
+    def extra_keyword_matches(self, names: set[str]) -> None:
+        if names:
+            vars(self)["_extra_keyword_matches"] = names
+
+    @property
     def location(self) -> tuple[str, int | None, str]:
         """As pytest's own says, which finds the path of the file again for each item and keeps it there."""
         known = (self.parent or self.session).stash

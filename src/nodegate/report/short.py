@@ -35,7 +35,7 @@ class Shortener:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._ids: dict[str, str] = {}  # id -> what has it
+        self._ids: dict[str, str] = {}  # id -> the digest of what has it
         self._known: dict[object, str] = {}  # what was told -> its id
         self._common: dict[str, dict[str, object]] = {}  # the parts of all nodes, by name
         self._nodes: dict[str, dict[Part, str]] = {}
@@ -156,8 +156,8 @@ class Shortener:
             value = told(key)
             text = dumps({table: value})
             digits = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-            name = next(digits[:many] for many in range(_LETTERS, 65) if self._ids.get(digits[:many], text) == text)
-            self._ids[name] = text
+            name = next(digits[:many] for many in range(_LETTERS, 65) if self._ids.get(digits[:many], digits) == digits)
+            self._ids[name] = digits
             self._known[key] = name
             self._say({table: name, **value})
         return name
