@@ -178,7 +178,7 @@ class NodeFacts:
                 self.document, self._read_again = self._read_again(), None
             return read(name, self.document)
         except (CannotMeasure, NotApplicable) as why:
-            return why
+            return why.with_traceback(None)  # whose frames hold these facts: they would hold themselves
         except Exception as fault:  # noqa: BLE001 - costs this fact of this node, not the run
             return _own_fault(name, fault)
 

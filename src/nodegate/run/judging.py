@@ -379,5 +379,6 @@ def _serial_of(context: Context, device: str) -> str:
 def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:
     try:
         return context.measured(measurement).metrics
-    except (CannotMeasure, NotApplicable):
+    except (CannotMeasure, NotApplicable) as said:
+        said.__traceback__ = None  # as in `judge`: the context keeps the refusal, and its frames the evidence
         return ()
