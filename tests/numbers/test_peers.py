@@ -173,19 +173,3 @@ class TestAFleetInTwoParts:
         for _ in range(5):
             values = [rng.normal(480, 12) for _ in range(size)]
             assert group(peers(*values).group("gpu001", metric(480), MARGINS)).split is None
-
-
-def test_a_row_for_each_node_device_and_metric():
-    frame = peers(*[480.0] * 8).frame
-    assert list(frame.columns) == [
-        "key",
-        "node",
-        "platform",
-        "device",
-        "name",
-        "conditions",
-        "values",
-        "unit",
-    ]
-    assert len(frame) == 8
-    assert frame["conditions"][0] == "gpus 8, nccl 2.27.3, size_bytes 8589934592, tool all_reduce_perf"
