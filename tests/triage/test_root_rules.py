@@ -320,3 +320,21 @@ def test_a_gpu_that_asks_for_a_reset_is_named(tmp_path):
     write(tmp_path, "x.log", "Unable to determine the device handle for GPU0000:9D:00.0: GPU requires reset")
     found = judged(tmp_path)
     assert (found.cause, found.device) == (Cause.HARDWARE, "0000:9d:00.0")
+
+
+def other_machines(folder, *, world):
+    """A job of two ranks on gpu-a41 and gpu-a42 that met an error of its own; gpu-b77 broke a minute before."""
+    for rank, node in enumerate(("gpu-a41", "gpu-a42")):
+        own = joins(node, 0, rank, world, address=f"10.0.0.{rank + 1}")
+        write(folder, f"{node}.log", *own, "[2026-08-10 15:36:20.0] KeyError: 'labels'")
+    broken = xid("0000:19:00", 79, "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+    write(folder, "dmesg-gpu-b77.txt", f"[Mon Aug 10 15:35:20 2026] {broken}")
+    return judged(folder)
+
+
+def test_machines_of_others_are_not_blamed(tmp_path):
+    assert other_machines(tmp_path, world=2).root.kind.id == "python_error"
+
+
+def test_machines_of_ranks_not_seen_count(tmp_path):
+    assert other_machines(tmp_path, world=4).root.kind.id == "xid_79"

@@ -12,6 +12,7 @@ from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import collectives, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
+from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
 from nodegate.verdict import Verdict
 
@@ -78,7 +79,7 @@ class Root:
 def find_root(case: Case, ending: Ending) -> Root:
     """Apply the rules to the last episode."""
     time_outs = [event for event in ending.events if event.kind.id == TIME_OUT]
-    candidates = _in_order_of_causes(_candidates(ending, time_outs))
+    candidates = of_the_job(_in_order_of_causes(_candidates(ending, time_outs)), case)
     if failed := [event for event in candidates if event.kind.id in _NODE_FAILED]:
         return _beside(Root(event=_of_failed_node(failed[0], candidates)), case, ending)
     event = _earliest(candidates)
