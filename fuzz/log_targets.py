@@ -75,8 +75,8 @@ def _line_parts(data: bytes) -> None:
     near = text_of(data[: 1 << 16])  # as much as is given to these
     elastic_report = list(elastic.exits(near[:4096], now_s=NOW_S))
     assert all(each.text for each in elastic_report)  # noqa: S101
-    scan.interesting(data)
-    scan.identities(data)
+    for line in scan.interesting(data):
+        scan.identifies(line.text)
     progress.last_iteration(data, 0, len(data), now_s=NOW_S)
     clock.last_stamp(near, now_s=NOW_S)
     for line in text_of(data).split("\n")[:200]:
