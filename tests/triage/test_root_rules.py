@@ -338,3 +338,22 @@ def test_machines_of_others_are_not_blamed(tmp_path):
 
 def test_machines_of_ranks_not_seen_count(tmp_path):
     assert other_machines(tmp_path, world=4).root.kind.id == "xid_79"
+
+
+_FAILED_ATTEMPT = "WARNING checkpoint: OSError: [Errno 116] Stale file handle: '/data/a' (attempt {} of 3), retrying"
+
+
+def test_a_single_attempt_that_was_tried_again_is_not_the_reason_of_a_later_error(tmp_path):
+    write(tmp_path, "rank0.log", _FAILED_ATTEMPT.format(1), "[rank0]: KeyError: 'labels'")
+    found = judged(tmp_path)
+    assert (found.root.kind.id, found.cause) == ("python_error", Cause.PROGRAM)
+
+
+def test_attempts_that_fail_again_stay_the_reason_of_a_later_error(tmp_path):
+    write(
+        tmp_path,
+        "rank0.log",
+        *(_FAILED_ATTEMPT.format(attempt) for attempt in (1, 2, 3)),
+        "[rank0]: RuntimeError: the checkpoint was not written",
+    )
+    assert judged(tmp_path).cause is Cause.STORAGE

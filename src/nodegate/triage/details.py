@@ -9,9 +9,10 @@ from nodegate.triage.events import Collective, Reached
 
 if TYPE_CHECKING:
     from nodegate.knowledge.signature import Hit
-    from nodegate.triage.events import Events
+    from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
 
+_TRIED_AGAIN = re.compile(r"\battempt {1,2}[0-9]{1,3}(?: ?/ ?| of )[0-9]{1,3}\b.{0,60}\bretry(?:ing)?\b", re.IGNORECASE)
 _RAN = re.compile(r"\) ran for ([0-9]{1,12}) milliseconds")
 _LIMIT = re.compile(r"collective operation timeout[^\n]{0,200}?Timeout\(ms\)=([0-9]{1,12})\)")
 _WORK = re.compile(
@@ -111,3 +112,11 @@ def pci_address(bus_id: str) -> str:
     """NCCL's busId ("9b000", "1000009b000") as sysfs writes it: 0000:9b:00.0."""
     number = int(bus_id, 16)
     return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}.{number & 0xF:x}"
+
+
+def tried_again(event: Event) -> bool:
+    """Whether this failed attempt says that it is tried again, and no further attempt of it failed.
+
+    The attempts of one place count as one event: a second failure would have raised its `count`.
+    """
+    return event.count == 1 and bool(_TRIED_AGAIN.search(event.text))

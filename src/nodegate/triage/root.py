@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, silence, suspect_gpu
+from nodegate.triage import collectives, details, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
 from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
@@ -246,7 +246,7 @@ def _weight(event: Event) -> int:
 
 def soft(event: Event) -> bool:
     """Whether jobs usually continue after this, so that it is a first error only if there is no other."""
-    return event.kind.id in _SOFT or event.kind.id in _soft_xids()
+    return event.kind.id in _SOFT or event.kind.id in _soft_xids() or details.tried_again(event)
 
 
 @cache
