@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,17 +17,12 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 
     Half of a character (from undecodable bytes) is written as a backslash escape, which JSON reads back unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
+    with _temporary(path) as temporary:
         with temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def write_whole(path: Path, raw: bytes) -> None:
@@ -36,14 +31,20 @@ def write_whole(path: Path, raw: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
+    with _temporary(path) as temporary:
         with temporary.open("xb") as file:
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Where a file is written until it is whole. Nothing is left there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        yield temporary
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        temporary.unlink(missing_ok=True)
