@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
 _EQUAL_LOOKS = range(8, 33)  # nodes of a platform: of so few, all get the looks that one of them needs
-_LARGE = 33  # nodes of a platform from which on what would reject a node is looked at once more
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)
 _Kind = tuple[str, tuple[str, tuple[tuple[str, str], ...]]]  # a platform, and what two metrics must share
@@ -108,7 +107,7 @@ def rejected(
         earlier: what a node measured in earlier runs.
     """
     sizes = _sizes(measured)
-    large = {node: each for node, each in measured.items() if sizes[each[0]] >= _LARGE}
+    large = {node: each for node, each in measured.items() if sizes[each[0]] >= _EQUAL_LOOKS.stop}
     if not large:
         return {}
     peers = Peers.of(measured)
