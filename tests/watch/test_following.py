@@ -210,6 +210,35 @@ def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> 
     assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-280")
 
 
+def test_a_pipe_without_new_lines_takes_no_processor(tmp_path: Path, started: list[Following]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    watch = Following(tmp_path, pipe, "--once")
+    started.append(watch)
+    with pipe.open("wb", buffering=0) as writer:
+        writer.write(HEALTHY.encode())
+        assert wait_until(lambda: all(_sleeps(watch.running.pid) for _ in range(20)))
+
+
+def _sleeps(process: int) -> bool:
+    """Whether it waits, a moment later (proc_pid_stat(5): the state follows the name)."""
+    time.sleep(0.02)
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
+def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, tmp_path: Path) -> None:
+    """The last line that it speaks of is the last one of what it had read, not somewhere in the middle."""
+    log.write_text(megatron([2.0] * 60_000))
+    watch = Following(tmp_path, log)
+    assert wait_until(lambda: (watch._place_in(log) or 0) > 0)
+    place = watch._place_in(log)
+    assert watch.stop() == 0
+    seen = re.search(r"iterations 1-(\d+) ", watch.out.read_text())
+    assert seen
+    whole = log.read_bytes()[:place].count(b"\n")
+    assert int(seen[1]) >= whole, f"{place} bytes were read"
+
+
 def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
     watch = Following(tmp_path, log)
     started.append(watch)

@@ -15,6 +15,7 @@ from nodegate.watch.formats import FORMATS
 from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
 from nodegate.watch.own_pattern import OwnPattern
+from nodegate.watch.stop import Stop
 from nodegate.watch.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -56,11 +57,14 @@ class _Watch:
         self.name = visible(str(asked.log))
 
     def run(self) -> int:
+        stop = Stop()
         try:
-            with source(self.asked.log, once=self.asked.once) as read:
-                self.pump(read)
+            with source(self.asked.log, once=self.asked.once) as read, stop:
+                self.pump(read, stop)
         except KeyboardInterrupt:
-            print(file=self.out)
+            stop.asked = True
+        if stop.asked:
+            print(file=self.out)  # a line of its own for what follows ^C
         self.told(self.watcher.end())
         answer = self.watcher.answer()
         if self.asked.once and answer.exit == 1:
@@ -78,11 +82,11 @@ class _Watch:
             self.say(f"{self.name}: {render.headline(answer)}")
         return answer.exit
 
-    def pump(self, read: Source) -> None:
-        """Reads until the end: of the file or pipe, of the training, or at the first finding if that was asked for."""
+    def pump(self, read: Source, stop: Stop) -> None:
+        """Reads to the end: of the file or pipe, of the training, by Ctrl-C, or at the first finding if asked for."""
         last, age_s = self.clock(), read.idle_s()
-        while not (self.asked.stop and self.found):
-            data = read.read(0 if self.asked.once else POLL_S)
+        while not stop.asked and not (self.asked.stop and self.found):
+            data = read.read(POLL_S)
             if data is None:
                 break
             for line in self.splitter.feed(data):
