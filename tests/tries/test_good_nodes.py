@@ -79,12 +79,12 @@ def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profi
     assert judge_one("software.persistence_daemon", machine, profile=profile).verdict is Verdict.ERROR
 
 
-def said_of_clocks(*skews_s: float) -> list[Record]:
-    """What the check says of nodes whose clocks differ so from the controller's."""
+def said_of_clocks(*skews_s: float, error_s: float = 0.2) -> list[Record]:
+    """What the check says of clocks that differ so from the controller's, by round trips that leave so much open."""
     limits = baseline_of(facts_of(Machine.hgx_h100()), Node("gpu1"))
     nodes, clocks = {}, {}
     for number, skew_s in enumerate(skews_s, 1):
-        clocks[f"gpu{number}"] = clock = Clock(True, 0.0, 0.0, skew_s, 0.2)
+        clocks[f"gpu{number}"] = clock = Clock(True, 0.0, 0.0, skew_s, error_s)
         nodes[f"gpu{number}"] = ("hgx-h100-8", Characteristics({}, LogTraits(), ClockSkew(skew_s, clock.skew_error_s)))
     fleet = Fleet(nodes)
     return [
@@ -109,6 +109,17 @@ def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
         "controller's clock"
     }
     assert f"172800 s from {count} of {count} nodes, whose clocks agree" in records[0].message
+
+
+@tried(
+    "two busy nodes, whose answers took seven seconds longer than their probes",
+    before="a warning: the controller's clock is 3 s off",
+    now="no word of the controller's clock: all clocks can be equal",
+)
+def test_slow_round_trips_are_no_wrong_clock_of_the_controller() -> None:
+    records = said_of_clocks(2.8, 3.0, error_s=3.4)
+    assert {record.verdict for record in records} == {Verdict.PASS}
+    assert {record.verdict for record in said_of_clocks(9.0, 9.1, error_s=3.4)} == {Verdict.WARN}
 
 
 def test_beside_a_wrong_controller_the_odd_node_is_found_even_if_it_agrees_with_it() -> None:

@@ -44,14 +44,14 @@ def clock_skew(facts: NodeFacts) -> ClockSkew | None:
 def common_skew(skews: Mapping[str, ClockSkew], limit_s: float) -> CommonSkew | None:
     """What most clocks of a run say of the controller's; None unless they outvote it.
 
-    More than half of all clocks, the controller's included, agree with each other and not with it. So it takes two
-    nodes, and one node alone is compared with the controller only.
+    More than half of all clocks, the controller's included, agree with each other and, for certain, not with it. So it
+    takes two nodes, and one node alone is compared with the controller only.
     """
     if len(skews) < 2:
         return None
     middle = median_low(each.skew_s for each in skews.values())
-    agreeing = sum(differs(each, middle) <= limit_s for each in skews.values())
-    if abs(middle) <= limit_s or 2 * agreeing <= len(skews) + 1:
+    agreeing = sum(differs(each, middle) <= limit_s < differs(each, 0.0) for each in skews.values())
+    if 2 * agreeing <= len(skews) + 1:
         return None
     return CommonSkew(middle, agreeing, len(skews))
 
