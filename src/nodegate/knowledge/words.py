@@ -41,4 +41,5 @@ class Cause(str, Enum):
     UNKNOWN = "unknown"
 
 
-UNKNOWN_LINES = frozenset(("unknown_error", "error_line"))  # signatures that know a line by its looks alone
+# Signatures that know a line by its looks alone.
+UNKNOWN_LINES = frozenset(("unknown_error", "error_line", "cpp_exception"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import meanings, reasons
+from nodegate.triage import launchers, meanings, reasons
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import notes
@@ -84,6 +84,7 @@ def answer(case: Case) -> Answer:
     cause, sure = _cause(root, case)
     sure = sure and not _may_come_second(root, last)
     where, device = _where(root, case)
+    where = launchers.completed(where, event, last.events)
     places = _to_look_at(root, where, case)
     why = tuple(reasons.why(root, last, case))
     read = _read(case)

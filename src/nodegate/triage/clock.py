@@ -19,7 +19,8 @@ _STAMP = re.compile(
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
     rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}"
     r"(?: (?:([A-Z]{3,5}|[+-][0-9]{2,4}) )?([0-9]{4})\b)?)"
-    rf"|(?P<day>\b([0-9]{{1,2}}) ({_MONTHS}) ([0-9]{{4}}) {_CLOCK}(?: ([AP]M))?(?: (UTC|GMT)\b)?)"
+    rf"|(?P<day>\b([0-9]{{1,2}}) ({_MONTHS}) ([0-9]{{4}}) {_CLOCK}(?: ([AP]M))?"
+    r"(?: (UTC\b|GMT\b|[+-][0-9]{2}:?[0-9]{2}\b))?)"
     rf"|(?P<chinese>([0-9]{{4}})年([0-9]{{1,2}})月([0-9]{{1,2}})日 {{0,2}}{_CLOCK})"
 )
 _CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")  # in each of these forms; much faster if there is none

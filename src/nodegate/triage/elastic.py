@@ -25,11 +25,12 @@ _WORKER = re.compile(
 
 @dataclass(frozen=True)
 class Exit:
-    """One worker's end. `text` is its line with the exit code."""
+    """One worker's end. `code` is its exit code as torchrun writes it (a signal is negative), `said` what is shown."""
 
     place: Place
     stamp: Stamp | None
-    text: str
+    code: str
+    said: str
 
 
 def starts(line: str) -> bool:
@@ -46,4 +47,5 @@ def exits(block: str, *, now_s: float, near_s: float | None = None) -> Iterator[
     """The workers that the report names."""
     for match in _WORKER.finditer(block):
         place = Place(rank=int(match["rank"]), local_rank=int(match["local"]), node=match["host"])
-        yield Exit(place, find_stamp(match["time"], now_s=now_s, near_s=near_s), match["exit"])
+        stamp = find_stamp(match["time"], now_s=now_s, near_s=near_s)
+        yield Exit(place, stamp, match["exit"], f"torchrun: {match['exit']}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge.signatures import find, signature
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import details, elastic, place, progress, scan
+from nodegate.triage import described, details, elastic, mpi, place, progress, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
@@ -32,6 +32,7 @@ _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 1 << 18
 _STAMP_CHARACTERS = 150  # of a line in which its own time is
 _BLOCK_BYTES = 4096  # of torchrun's report
+_MPI_LINES = 8  # of mpirun's
 _BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
@@ -127,8 +128,10 @@ class JobLogReader:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
             if elastic.starts(line.text):
-                self._elastic(chunk, line.start, number)
+                self._exits(chunk, line.start, number)
                 continue
+            if mpi.starts(line.text):
+                self._exits(chunk, line.start, number)
             hit, text = self._look_up(line.text)
             if hit is None:
                 self.log.torn_down |= elastic.ends_workers(text)
@@ -189,12 +192,16 @@ class JobLogReader:
             kind = Kind.of(signature("cuda_oom_foreign"))
         self.events.names.learn(found)
         self._meet(found)
-        where = replace(found, text="").or_else(self.log.place).named(hit, found.text)
+        about, ended = Place(), None
+        if kind.id.startswith("k8s_"):
+            about, ended = described.of_line(chunk, line.start, line.end, now_s=self.now_s)
+            self.events.names.learn(about)
+        where = replace(found, text="").or_else(self.log.place).named(hit, found.text).or_else(about)
         details.read_collective(found.text, where, self.events)
         details.read_cluster(hit, self.events)
         peer = details.peer(found.text)
         key = (self.log.name, self.log.episode, kind.id, where, peer, template(found.text))
-        own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s)
+        own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
         if kind.role is not Role.CONTEXT:
             self._opens(own, found.source)
         if self.events.known(key):
@@ -231,22 +238,24 @@ class JobLogReader:
         if when and (self.failed_at is None or when.epoch_s > self.failed_at.epoch_s):
             self.failed_at = when
 
-    def _elastic(self, chunk: bytes, start: int, number: int) -> None:
-        """The block in which torchrun says which worker failed first on its node."""
+    def _exits(self, chunk: bytes, start: int, number: int) -> None:
+        """The block in which a launcher says which worker failed first: torchrun of its node, mpirun of all."""
         block = chunk[start : start + _BLOCK_BYTES].decode("utf-8", "replace")
         self._progress(chunk, 0, start)
-        for exit_ in elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s):
+        torchrun = elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s)
+        mpirun = mpi.exits(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
+        for exit_ in (*torchrun, *mpirun):
             where = exit_.place.or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
-            hit = find(exit_.text, Side.USER)
-            key = (self.log.name, "exit", where, exit_.text)
+            hit = find(exit_.code, Side.USER)
+            key = (self.log.name, "exit", where, exit_.code)
             if hit is None or self.events.known(key):
                 continue
             self.events.add(
                 key,
                 Event(
                     Kind.of(hit.signature),
-                    f"torchrun: {without_secrets(exit_.text.strip())}",
+                    without_secrets(exit_.said),
                     self.log.name,
                     number,
                     where,

@@ -39,7 +39,10 @@ _PREFIX = re.compile(
     r" (?=[\w./()-]{1,60}(?:\[[0-9]{1,9}\])?: ))"
     r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
 )
-_NCCL = re.compile(rf"(?P<host>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
+_NCCL = re.compile(rf"(?P<node>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
+_OPEN_MPI = re.compile(rf"^\[(?P<node>{_HOST}):[0-9]{{5,10}}\] ")
+_MPI_ENDED = re.compile(rf"process rank (?P<rank>[0-9]{{1,7}}) with PID [0-9]{{1,10}} on node (?P<node>{_HOST})")
+_MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>[0-9]{1,7})")
 _NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
 _MEGATRON = re.compile(rf"\bRank (?P<rank>[0-9]{{1,7}}),(?: node (?P<node>{_HOST}),)? device (?P<gpu>[0-9]{{1,3}})\b")
 _IN_BRACKETS = re.compile(
@@ -59,6 +62,7 @@ _POD_KEYS = ("pod_name", "kubernetes.pod_name", "k8s.pod.name", "pod", "kubernet
 _NODE_KEYS = ("node_name", "nodename", "kubernetes.host", "k8s.node.name", "hostname", "_HOSTNAME", "host", "node")
 _TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "text", "line", "body")
 _SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7}})")
+_SAYS_PLACE = (_NCCL, _MEGATRON, _NODE_FAILURE, _SRUN, _OPEN_MPI, _MPI_ENDED, _MPI_ABORT)
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -204,17 +208,17 @@ def _is_host(name: str) -> bool:
 
 
 def _of_text(text: str) -> Place:
-    if match := _NCCL.search(text):
-        return Place(node=match["host"], gpu=int(match["gpu"]))
-    if match := _MEGATRON.search(text):
-        return Place(rank=int(match["rank"]), node=match["node"] or "", gpu=int(match["gpu"]))
-    if match := _NODE_FAILURE.search(text):
-        return Place(node=match["node"])
-    if match := _SRUN.search(text):
-        return Place(rank=int(match["rank"]), node=match["node"])
+    for pattern in _SAYS_PLACE:
+        if match := pattern.search(text):
+            said = match.groupdict()
+            return Place(rank=_number(said.get("rank")), node=said.get("node") or "", gpu=_number(said.get("gpu")))
     gpu = _CAPACITY.search(text)
     bracket = _IN_BRACKETS.search(text)
     return Place(rank=int(bracket["rank"]) if bracket else None, gpu=int(gpu["gpu"]) if gpu else None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
 
 
 def of_path(name: str) -> Place:

@@ -40,7 +40,7 @@ _SOFT = frozenset(
     )
 )
 _CONTAINED = 94
-_GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", ERROR_LINE))
+_GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", "cpp_exception", ERROR_LINE))
 _LOST_GPU = "xid_79"
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
 _XID = re.compile(r"xid_[0-9]{1,5}")
