@@ -151,7 +151,7 @@ class Verdicts:
         share: float | None = None,
     ) -> None:
         """A finding that the check itself judged; `text` says in words what was seen."""
-        self.add(
+        self._keep(
             Finding(
                 self._parts.complete(part),
                 verdict,
@@ -170,7 +170,7 @@ class Verdicts:
 
     def passed(self, *, part: Part, text: str = "", quantity: str = "", observed: Value = None, unit: str = "") -> None:
         """Positive evidence that this part is healthy."""
-        self.add(Finding(self._parts.complete(part), Verdict.PASS, quantity, observed, unit, text=text))
+        self._keep(Finding(self._parts.complete(part), Verdict.PASS, quantity, observed, unit, text=text))
 
     def unknown(
         self,
@@ -200,10 +200,13 @@ class Verdicts:
 
     def add(self, finding: Finding) -> None:
         """One more finding; its part gets all of its names, and nothing but a bad finding keeps its action."""
-        healthy = finding.verdict in (Verdict.PASS, Verdict.SKIP)
-        part, action = self._parts.complete(finding.part), "" if healthy else finding.action
-        is_whole = part is finding.part and action == finding.action
-        self.findings.append(finding if is_whole else replace(finding, part=part, action=action))
+        part = self._parts.complete(finding.part)
+        self._keep(finding if part is finding.part else replace(finding, part=part))
+
+    def _keep(self, finding: Finding) -> None:
+        """One more finding, of a part with all of its names."""
+        is_bare = not finding.action or finding.verdict not in (Verdict.PASS, Verdict.SKIP)
+        self.findings.append(finding if is_bare else replace(finding, action=""))
 
     def skip(self, reason: str) -> NoReturn:
         """This check does not apply to this node: ends the check.
@@ -256,7 +259,7 @@ class Verdicts:
             good, held_to = right(observed, limit.value), limit  # type: ignore[arg-type]
             if limit.direction != direction:
                 held_to = Limit(limit.value, limit.unit, limit.source, direction, limit.kind)
-            self.add(
+            self._keep(
                 Finding(
                     self._parts.complete(part),
                     Verdict.PASS if good else verdict,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotApplicable, NotJudged
@@ -16,7 +17,7 @@ from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from nodegate.judge.identity import Identity
     from nodegate.part import Part
@@ -120,33 +121,36 @@ class Fleet:
                 if not isinstance(value, Unknown):
                     counts[platform, name][value] += 1
         self._tallies = {key: _Tally(counter) for key, counter in counts.items()}
-        self.log = FleetLog(
-            {
-                node: (platform, values.log)
-                for node, (platform, values) in nodes.items()
-                if isinstance(values, Characteristics)
-            }
-        )
+        self._common_skew: dict[float, CommonSkew | None] = {}  # by limit: each node asks, and the answer is the same
+        self.log = FleetLog({node: (platform, each.log) for node, platform, each in self._characterised()})
 
     def common_skew(self, limit_s: float) -> CommonSkew | None:
         """By how much most nodes differ from the controller alike: then its clock is wrong. None if they do not."""
-        skews = {
-            node: values.clock
-            for node, (_, values) in self._nodes.items()
-            if isinstance(values, Characteristics) and values.clock is not None
-        }
-        return common_skew(skews, limit_s)
+        if limit_s not in self._common_skew:
+            skews = {node: each.clock for node, _, each in self._characterised() if each.clock is not None}
+            self._common_skew[limit_s] = common_skew(skews, limit_s)
+        return self._common_skew[limit_s]
 
     def domains(self, node: str) -> Counter[str]:
         """How many nodes of this one's rack and platform are in each NVLink domain of several nodes."""
         rack, platform = self._racks.get(node, ""), self._nodes[node][0] if node in self._nodes else ""
-        return Counter(
-            values.domain
-            for other, (its, values) in self._nodes.items()
-            if rack
-            and (self._racks.get(other), its) == (rack, platform)
-            and isinstance(values, Characteristics)
-            and values.domain
+        return self._domains.get((rack, platform), Counter())
+
+    @cached_property
+    def _domains(self) -> Mapping[tuple[str, str], Counter[str]]:
+        """By rack and platform, for the nodes whose rack is known."""
+        counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for node, platform, each in self._characterised():
+            if each.domain and (rack := self._racks.get(node)):
+                counts[rack, platform][each.domain] += 1
+        return counts
+
+    def _characterised(self) -> Iterator[tuple[str, str, Characteristics]]:
+        """Each node of which more is known than values to compare, with its platform."""
+        return (
+            (node, platform, each)
+            for node, (platform, each) in self._nodes.items()
+            if isinstance(each, Characteristics)
         )
 
     def wrong_machine(self, node: str) -> str:

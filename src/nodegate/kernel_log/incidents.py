@@ -13,7 +13,7 @@ from nodegate.unknown import Known  # noqa: TC001
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from nodegate.kernel_log.window import LogWindow
     from nodegate.part import Part
@@ -49,20 +49,20 @@ class Incident:
         return f'{self.rule.meaning}, {when}: "{self.lines[0].text[:MAX_QUOTED]}"'
 
 
-def rule_of(text: str, subject: str = "") -> LineRule | None:
-    """The first rule (of one check's subject, where it is given) that fits a line."""
-    for rule in lines():
-        if subject in ("", rule.subject) and any(held in text for held in rule.holds) and rule.pattern.search(text):
-            return rule
-    return None
+def rule_of(text: str, rules: Iterable[LineRule] | None = None) -> LineRule | None:
+    """The first rule that fits a line; by default of all."""
+    fitting = (rule for rule in (lines() if rules is None else rules) if rule.may_fit(text))
+    return next((rule for rule in fitting if rule.pattern.search(text)), None)
 
 
 def incidents(log: KernelLog, subject: str, window: LogWindow) -> tuple[Incident, ...]:
     """The incidents that one check judges, in the order in which they began."""
+    whole = "\n".join(line.text for line in log.lines)  # most rules fit no line of it: looked for once
+    possible = [rule for rule in lines() if rule.subject == subject and rule.may_fit(whole)]
     found: dict[tuple[str, str, bool], list[KernelLine]] = {}
     rules: dict[str, LineRule] = {}
-    for line in log.lines:
-        rule = rule_of(line.text, subject)
+    for line in log.lines if possible else ():
+        rule = rule_of(line.text, possible)
         if rule is not None:
             rules[rule.name] = rule
             key = (rule.name, device_of(rule, line.text), window.earlier_boot(line.epoch_s))

@@ -96,6 +96,10 @@ class LineRule(Rule):
     pattern: re.Pattern[str]
     example: str
 
+    def may_fit(self, text: str) -> bool:
+        """Whether the pattern can match a line of this text."""
+        return any(held in text for held in self.holds)
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -115,6 +115,7 @@ class PytestRun:
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
             campaign = self.begin()
+            gc.freeze()  # modules and items stay to the end: no collection need look through them
             try:
                 for node in campaign.arrivals():
                     self.judging.judge_node(node)
@@ -257,6 +258,7 @@ class PytestRun:
         """Restore the handlers of the signals that end a run, and how often memory is collected."""
         self._interrupts.give_back()
         gc.set_threshold(*self._collections)
+        gc.unfreeze()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
