@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import gzip
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from support.job_logs import iteration, remarks, times_out, write
@@ -160,5 +161,42 @@ def test_a_common_file_that_is_too_large_to_be_taken_apart_makes_the_order_doubt
     monkeypatch.setattr("nodegate.triage.apart.MOST_BYTES", 2000)
     LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
     found = judged(tmp_path)
+    assert not found.sure
+    assert any("give one log for each worker" in note for note in remarks(found))
+
+
+def prefixed(workers, ahead, bars=False):
+    """A file as `kubectl logs --prefix` writes it; the second worker's clock is `ahead`, and it loses its GPU."""
+    for second in range(40):
+        for worker in range(workers):
+            day = datetime(2026, 8, 10, 7, tzinfo=timezone.utc) + timedelta(seconds=20 * second) + ahead * (worker == 1)
+            bar = f" {second}%|#\r {second + 1}%|##\r" if bars else ""
+            yield f"[pod/job-worker-{worker}/pytorch] {bar}{iteration(f'{day:%H:%M:%S}.0', second, f'{day:%Y-%m-%d}')}"
+    day = datetime(2026, 8, 10, 7, 13, 30, tzinfo=timezone.utc) + ahead
+    yield f"[pod/job-worker-1/pytorch] {' 40%|####' if bars else ''}\r{day:%Y-%m-%d %H:%M:%S} {ECC}"
+
+
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+def test_what_follows_a_progress_bar_on_its_line_is_of_the_same_worker_and_line(tmp_path):
+    path = write(tmp_path, "job.log", *prefixed(2, timedelta(hours=8), bars=True))
+    found = triage([str(path)], now_s=NOW_S)
+    assert (found.where.pod, found.root.log, found.root.line) == ("job-worker-1", f"{path} [job-worker-1]", 81)
+
+
+def test_a_file_of_too_many_workers_to_be_taken_apart_makes_the_order_doubtful(tmp_path, monkeypatch):
+    monkeypatch.setattr("nodegate.triage.apart._MOST_WRITERS", 2)
+    path = write(tmp_path, "job.log", *prefixed(3, timedelta(hours=8)))
+    found = triage([str(path)], now_s=NOW_S)
+    assert (found.root.kind.id, found.sure) == ("cuda_ecc", False)
+    assert any("give one log for each worker" in note for note in remarks(found))
+
+
+def test_so_does_a_packed_file_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr("nodegate.triage.apart.MOST_BYTES", 2000)
+    path = tmp_path / "job.log.gz"
+    path.write_bytes(gzip.compress("\n".join(prefixed(2, timedelta(hours=8))).encode()))
+    found = triage([str(path)], now_s=NOW_S)
     assert not found.sure
     assert any("give one log for each worker" in note for note in remarks(found))

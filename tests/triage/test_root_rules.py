@@ -210,18 +210,29 @@ def test_an_error_that_cuda_cannot_name_is_explained_by_the_kernel_of_its_node(t
     )
 
 
-def test_a_program_error_beside_clean_kernel_logs_means_that_the_nodes_are_fine(tmp_path):
-    write(
-        tmp_path,
-        "rank0.log",
-        iteration("15:36:00.0", 5),
-        "[rank0]: KeyError: 'attention_mask'",
-        times_out(0, "15:46:05.7"),
-    )
+def test_a_program_error_beside_the_clean_kernel_log_of_its_node_means_that_the_nodes_are_fine(tmp_path):
+    _program_fails(tmp_path, "gpu01/rank0.log")
     write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:15.000000", "systemd[1]: Started Session 3 of User root."))
     found = judged(tmp_path)
     assert found.nodes_fine
     assert found.sentence.en.startswith("the nodes are fine: look at the code")
+
+
+@pytest.mark.parametrize("log", ["rank0.log", "gpu02/rank0.log"])
+def test_the_kernel_log_of_one_node_says_nothing_of_another_or_of_one_that_is_not_known(tmp_path, log):
+    _program_fails(tmp_path, log)
+    write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:15.000000", "systemd[1]: Started Session 3 of User root."))
+    assert judged(tmp_path).sentence.en.startswith("nothing here speaks against a node: look at the code")
+
+
+def _program_fails(folder, log):
+    write(
+        folder,
+        log,
+        iteration("15:36:00.0", 5),
+        "[rank0]: KeyError: 'attention_mask'",
+        times_out(0, "15:46:05.7"),
+    )
 
 
 def test_kernel_messages_of_another_day_are_not_of_this_job(tmp_path):

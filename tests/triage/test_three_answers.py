@@ -9,7 +9,6 @@ from support.job_logs import iteration, joins, kernel, remarks, times_out, write
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
-from nodegate.triage.sources import Source
 from nodegate.triage.triage import triage
 
 NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
@@ -172,22 +171,6 @@ def test_what_a_job_got_over_is_still_told(tmp_path):
     assert "  past   " in text
     assert "the port of a NIC went down or came back" in text
     assert "曾有" in render.text(found, "zh")
-
-
-def test_a_log_that_could_not_be_read_forbids_the_word_that_there_is_no_error(tmp_path, monkeypatch):
-    write(tmp_path, "rank0.log", iteration("15:30:00.0", 10))
-    write(tmp_path, "rank1.log", iteration("15:30:00.0", 10))
-    opened = Source.open
-
-    def broken(source):
-        if source.name.endswith("rank1.log"):
-            raise OSError(5, "Input/output error")
-        return opened(source)
-
-    monkeypatch.setattr(Source, "open", broken)
-    found = judged(tmp_path)
-    assert not found.failed
-    assert found.sentence.en.startswith("cannot tell: no error in what could be read, but 1 logs could not be: ")
 
 
 def test_ranks_that_did_not_finish_ncclls_start_are_named(tmp_path):

@@ -95,7 +95,7 @@ def _healthy(report: Report, logs: Answer | None) -> str:
     code = ""
     if logs is not None and logs.failed:
         code = f"look at the code: {logs.meaning.en}" if logs.cause is LogCause.PROGRAM else logs.sentence.en
-    hint = code or ("the logs contain no error" if logs is not None else "add the job's logs (--job-log)")
+    hint = code or (logs.sentence.en if logs is not None else "add the job's logs (--job-log)")
     for kind, found in (
         ("warning", [cause for cause in report.causes if cause.verdict is Verdict.WARN and not cause.waiver]),
         ("waiver", [cause for cause in report.causes if cause.waiver]),

@@ -11,6 +11,7 @@ from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import notes
 from nodegate.triage.place import Place
+from nodegate.triage.remarks import Note
 from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
 from nodegate.triage.silence import late_start
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
-    from nodegate.triage.remarks import Note
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -92,8 +92,8 @@ def answer(case: Case) -> Answer:
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
-    if not failed and case.unread:
-        said = reasons.unread(case.unread)
+    if not failed and (missing := _not_read(case)):
+        said = reasons.unread(missing)
     return Answer(
         failed=failed,
         cause=cause,
@@ -261,10 +261,17 @@ def _within_a_day(event: Event, case: Case) -> bool:
     return min(times) - _MOST_OFF_S <= event.printed_s <= max(times) + _MOST_OFF_S
 
 
+def _not_read(case: Case) -> list[Text]:
+    """The logs that were not read, or not to their end, each with the reason."""
+    lost = {log.part_of or log.name: log.remarks.lost for log in case.logs if log.remarks.lost}
+    return [*(Text(why, why) for why in case.unread), *(Note(why, (name,)).text for name, why in lost.items())]
+
+
 def _read(case: Case) -> reasons.Read:
     jobs = job_logs(case)
     kernel = [log for log in case.logs if log.kernel and log.lines]
-    nodes = {node for log in kernel for node in (log.nodes or {log.place.node}) if node}
+    whole = [log for log in kernel if not log.remarks.lost]
+    nodes = {node for log in whole for node in (log.nodes or {log.place.node}) if node}
     return reasons.Read(
         job_logs=len({log.part_of or log.name for log in jobs}),
         kernel_logs=len(kernel),

@@ -50,14 +50,11 @@ def has_writers(head: str) -> bool:
     return any(_writer(line, stern=stern) for line in lines)
 
 
-def shares(text: bytes, *, now_s: float, near_s: float | None) -> list[Share]:
-    """The logs of the writers; none if there is one writer only, or if their clocks agree."""
-    lines = text.splitlines(keepends=True)
-    stern = place.is_stern([_decoded(line) for line in lines[:_HEAD_LINES] if line.strip()])
-    step = max(1, len(lines) // _WINDOWS)
-    windows = (lines[start : start + min(step, _WINDOW_LINES)] for start in range(0, len(lines), step))
-    if not _apart([_times(window, stern=stern, now_s=now_s, near_s=near_s) for window in windows]):
-        return []
+def shares(text: bytes) -> list[Share]:
+    """The logs of the writers; none if there are too many of them."""
+    lines = text.split(b"\n")  # not where a progress bar returns to the start of its line: only the line has a prefix
+    lines = lines if lines[-1] else lines[:-1]
+    stern = _stern(lines)
     numbers: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         numbers.setdefault(_writer(_decoded(line), stern=stern), []).append(number)
@@ -66,15 +63,31 @@ def shares(text: bytes, *, now_s: float, near_s: float | None) -> list[Share]:
     return [_share(writer, own, lines, stern=stern) for writer, own in numbers.items()]
 
 
-def is_mixed(path: str, *, now_s: float, near_s: float | None) -> bool:
-    """Whether clocks of writers in a large plain file are apart, by a look at many places in it."""
-    windows = []
+def windows_of(text: bytes) -> list[Sequence[bytes]]:
+    """The lines in many places of a log."""
+    lines = text.split(b"\n")
+    step = max(1, len(lines) // _WINDOWS)
+    return [lines[start : start + min(step, _WINDOW_LINES)] for start in range(0, len(lines), step)]
+
+
+def windows_of_file(path: str) -> list[Sequence[bytes]]:
+    """The lines in many places of a large plain file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    windows: list[Sequence[bytes]] = []
     with Path(path).open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         for number in range(_WINDOWS):
             stream.seek(number * size // _WINDOWS)
             windows.append(stream.read(_WINDOW_BYTES).split(b"\n")[1:-1])
-    stern = place.is_stern([_decoded(line) for line in windows[0][:_HEAD_LINES]])
+    return windows
+
+
+def differ(windows: Sequence[Sequence[bytes]], *, now_s: float, near_s: float | None) -> bool:
+    """Whether the clocks of the writers in these places are apart."""
+    stern = _stern(windows[0])
     return _apart([_times(window, stern=stern, now_s=now_s, near_s=near_s) for window in windows])
 
 
@@ -82,7 +95,7 @@ def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], *, stern: bo
     parts: list[bytes] = []
     before = own[0]
     for number in own:
-        parts += [b"\n" * (number - before), lines[number]]
+        parts += [b"\n" * (number - before), lines[number], b"\n"]
         before = number + 1
     where = place.of_line(_decoded(lines[own[0]]), stern=stern)
     text = b"".join(parts)
@@ -121,6 +134,10 @@ def _apart(windows: Sequence[dict[str, tuple[float, float]]]) -> bool:
         min(abs(first - one[0]), abs(last - one[1])) > APART_S and (first > one[0]) == (last > one[1])
         for first, last in ends.values()
     )
+
+
+def _stern(lines: Sequence[bytes]) -> bool:
+    return place.is_stern([_decoded(line) for line in lines[:_HEAD_LINES] if line.strip()])
 
 
 def _writer(line: str, *, stern: bool) -> str:

@@ -48,9 +48,9 @@ def of_clocks(clocks: Clocks) -> Iterator[Text]:
     for log in clocks.skew.mixed:
         name = _name(log)
         yield Text(
-            f"{name} has workers whose clocks are hours apart and is too large to be taken apart: which error came"
-            " first is doubtful; give one log for each worker",
-            f"{name} 中各 worker 的时钟相差数小时，文件过大、未能拆分：哪个错误在先并不可靠；"
+            f"{name} has workers whose clocks are hours apart and is too large, or has too many of them, to be taken"
+            " apart: which error came first is doubtful; give one log for each worker",
+            f"{name} 中各 worker 的时钟相差数小时，文件过大或 worker 过多、未能拆分：哪个错误在先并不可靠；"
             "请为每个 worker 各提供一份日志",
         )
 

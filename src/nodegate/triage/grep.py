@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.triage.read import PACKED
+from nodegate.triage.read import is_plain
 from nodegate.triage.scan import GLOG, STRINGS
 
 if TYPE_CHECKING:
@@ -50,10 +50,9 @@ def program() -> str | None:
 def fits(path: str) -> bool:
     """Whether grep can search this log: a regular file that is large enough, not compressed."""
     try:
-        if "\n" in path or not Path(path).is_file() or Path(path).stat().st_size < LARGE_BYTES or program() is None:
+        if "\n" in path or Path(path).stat().st_size < LARGE_BYTES or program() is None:
             return False
-        with Path(path).open("rb") as stream:
-            return not stream.read(4).startswith(PACKED)
+        return is_plain(path)
     except OSError:
         return False
 

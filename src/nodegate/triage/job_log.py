@@ -38,6 +38,7 @@ _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
+_WHOSE = ("address", "device", "netdev", "index", "podname", "node")  # a line that differs in one of these is another
 _MOST_CACHED = 20_000
 _LABELS = re.compile(
     r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}"
@@ -181,7 +182,7 @@ class JobLogReader:
         quoted = stripped.partition(_EXCEPTION)[2]
         if quoted and (inner := find(quoted, side)) is not None:
             hit = inner  # the watchdog only quotes it
-        if len(self.hits) < _MOST_CACHED:
+        if len(self.hits) < _MOST_CACHED and not (hit and any(hit.group(name) for name in _WHOSE)):
             self.hits[key] = hit
         return hit, text
 
@@ -200,7 +201,8 @@ class JobLogReader:
         details.read_collective(found.text, where, self.events)
         details.read_cluster(hit, self.events)
         peer = details.peer(found.text)
-        key = (self.log.name, self.log.episode, kind.id, where, peer, template(found.text))
+        device = hit.device.lower() if "." in hit.device or ":" in hit.device else hit.device
+        key = (self.log.name, self.log.episode, kind.id, where, device, peer, template(found.text))
         own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
         if kind.role is not Role.CONTEXT:
             self._opens(own, found.source)
@@ -223,7 +225,7 @@ class JobLogReader:
                 after=after,
                 until=until,
                 ran_s=details.ran_s(text),
-                device=hit.device.lower() if "." in hit.device or ":" in hit.device else hit.device,
+                device=device,
                 peer=peer,
                 episode=self.log.episode,
             ),

@@ -93,16 +93,16 @@ class KernelLogReader:
             self.log.remarks.say(NUL_BYTES)
 
     def _line(self, text: str, number: int) -> None:
+        text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
         minute = _SECONDS.match(text)
         which = _WHICH.search(text)
-        when = int(minute[1]) // 60 if minute else text[:_PREFIX_CHARACTERS]
+        when = int(minute[1]) // 60 if minute else int(stamp.epoch_s) // 60 if stamp else text[:_PREFIX_CHARACTERS]
         burst = (self.log.name, when, which[0] if which else "", template(text))
         if self.events.known(burst):
             return
         if any(service in text for service in _OF_SERVICES):
             self._service(text, number, burst)
             return
-        text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
         host = _HOST.search(text[:200])
         said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=_BOOT)
         if stamp is None:

@@ -39,6 +39,8 @@ def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text 
 def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:
     yield from _of_logs(case)
     yield from (Note(Text(f"not read: {why}", f"未读取：{why}")) for why in case.unread[:_MOST_UNREAD])
+    if (more := len(case.unread) - _MOST_UNREAD) > 0:
+        yield Note(Text(f"not read: {counted(more, 'more log')}", f"另有 {more} 个日志未读取"))
     yield from (Note(said) for said in clock_words.of_zones(case.clocks))
     yield from (Note(said) for said in list(clock_words.of_clocks(case.clocks))[:_MOST_UNREAD])
     if faults:

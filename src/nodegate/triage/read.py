@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import zlib
+from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -23,6 +25,18 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 PACKED = (_GZIP, _ZSTD)
 _EITHER_HEADER = 32  # zlib: read both gzip and zlib headers
+
+
+def is_plain(path: str) -> bool:
+    """Whether this is a regular file that is not compressed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as stream:
+        return not stream.read(4).startswith(PACKED)
 
 
 def chunks(stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
@@ -49,7 +63,7 @@ def _plain(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
         try:
             head = _part(stream)
         except OSError as broken:
-            said.say(remarks.broke_off(str(broken.strerror)))
+            said.lose(remarks.broke_off(str(broken.strerror)))
             return
 
 
@@ -69,10 +83,12 @@ def _gunzipped(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]
     for packed in _plain(head, stream, said):
         data = packed
         while data:
+            before = member.copy()
             try:
                 text = member.decompress(data, CHUNK_BYTES)
             except zlib.error:
-                said.say(remarks.GZIP_CORRUPT)
+                said.lose(remarks.GZIP_CORRUPT)
+                yield from _before_damage(before, data)
                 return
             if text:
                 yield text
@@ -81,12 +97,24 @@ def _gunzipped(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]
                 data = member.unused_data
                 if data and not data.startswith(_GZIP):
                     if data.strip(b"\0"):
-                        said.say(remarks.GZIP_FOLLOWED)
+                        said.lose(remarks.GZIP_FOLLOWED)
                     return
                 if data:
                     member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
     if not member.eof:
-        said.say(remarks.GZIP_TRUNCATED)
+        said.lose(remarks.GZIP_TRUNCATED)
+
+
+def _before_damage(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+    """The text up to where gzip data is damaged: zlib gives nothing of a piece in which it finds damage."""
+    text = bytearray()
+    with suppress(zlib.error):
+        for at in range(len(data)):
+            text += member.decompress(data[at : at + 1])
+            if len(text) > CHUNK_BYTES:
+                yield bytes(text)
+                text.clear()
+    yield bytes(text)
 
 
 def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
@@ -116,7 +144,7 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[
             running.kill() if running.poll() is None and not feeder.is_alive() else None
         feeder.join()
     if running.returncode:
-        said.say(remarks.ZSTD_CORRUPT)
+        said.lose(remarks.ZSTD_CORRUPT)
 
 
 def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], said: Remarks) -> None:

@@ -17,7 +17,7 @@ from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader, Log
 from nodegate.triage.place import Place
-from nodegate.triage.read import chunks
+from nodegate.triage.read import chunks, is_plain
 from nodegate.triage.sources import STDIN
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def read(
     events, hits = Events(), dict[str, "Hit | None"]()
     events.names.home.update(homes or {})
     logs: list[Log] = []
-    unread: list[str] = []
+    unread = list(sources.unread)
     near = _about(sources.logs)
     ordered = sorted(sources.logs, key=lambda source: source.kernel)
     with grep.Searches([each.name for each in ordered if not each.kernel and grep.fits(each.name)]) as searches:
@@ -84,7 +84,8 @@ def read(
 
         logs += [log for run in sources.runs for log in run_logs.read_run(run, events)]
     if not any(log.lines or log.size_bytes for log in logs):
-        raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="give logs with content")
+        lost = [f"{log.name}: {log.remarks.lost.en}" for log in logs if log.remarks.lost]
+        raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)
     given = given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
@@ -146,14 +147,20 @@ def _read_by(
         held = [first]
         if apart.has_writers(head):
             held += _held(parts)
-            if sum(map(len, held)) <= apart.MOST_BYTES:
-                shares = apart.shares(b"".join(held), now_s=now_s, near_s=near_s)
-                if shares:
-                    return [_read_share(share, log, events, hits, now_s) for share in shares]
-            elif Path(source.name).is_file():
-                log.mixed = apart.is_mixed(source.name, now_s=now_s, near_s=near_s)
+            if shares := _shares(log, b"".join(held), now_s):
+                return [_read_share(share, log, events, hits, now_s) for share in shares]
         JobLogReader(log, events, hits, now_s=now_s, positions=positions).read(_again(held, parts))
     return [log]
+
+
+def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
+    """The logs of writers whose clocks are apart; `log.mixed` where they are and the log cannot be taken apart."""
+    large = len(text) > apart.MOST_BYTES
+    windows = apart.windows_of_file(log.name) if large and is_plain(log.name) else apart.windows_of(text)
+    differ = apart.differ(windows, now_s=now_s, near_s=log.near_s)
+    shares = apart.shares(text) if differ and not large else []
+    log.mixed = differ and not shares
+    return shares
 
 
 def _held(parts: Iterator[bytes]) -> Iterator[bytes]:
@@ -171,7 +178,7 @@ def _read_share(share: apart.Share, whole: Log, events: Events, hits: dict[str, 
     name = f"{whole.name} [{share.writer}]" if share.writer else whole.name
     where = share.place.or_else(whole.place)
     log = Log(name, kernel=False, place=where, near_s=whole.near_s, lines=share.begins, part_of=whole.name)
-    log.remarks.said.update(whole.remarks.said)
+    log.remarks.add(whole.remarks)
     JobLogReader(log, events, hits, now_s=now_s).read(chunks(BytesIO(share.text), name, log.remarks))
     log.lines, log.size_bytes = share.own, share.size_bytes
     return log

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
+from nodegate.text import counted
 from nodegate.triage import clock_words
 from nodegate.triage.clock import shown
 from nodegate.triage.episodes import SKEW_S
@@ -43,7 +44,7 @@ AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing",
 
 @dataclass(frozen=True)
 class Read:
-    """How much was read."""
+    """How much was read. `kernel_nodes` are the nodes whose kernel logs were read to their end."""
 
     job_logs: int
     kernel_logs: int
@@ -68,7 +69,7 @@ def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, 
         )
     if cause is Cause.PROGRAM and fine:
         en, zh = ("the nodes are fine", "节点正常")
-        if not read.kernel_logs or (where.node and not any(same_node(where.node, each) for each in read.kernel_nodes)):
+        if not any(same_node(where.node, each) for each in read.kernel_nodes):
             en, zh = ("nothing here speaks against a node", "日志中没有节点故障的迹象")
         return Text(f"{en}: look at the code: {meaning.en}", f"{zh}，请检查代码：{meaning.zh}")
     at, at_zh = (f" ({node})", f"（{node}）") if where.node or where.pod else ("", "")
@@ -134,11 +135,13 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
 
 
-def unread(logs: Sequence[str]) -> Text:
-    """The answer where no error was found, and not everything could be read."""
+def unread(logs: Sequence[Text]) -> Text:
+    """The answer where no error was found, and not everything could be read: the logs with the reason."""
+    count, first = len(logs), logs[0]
     return Text(
-        f"cannot tell: no error in what could be read, but {len(logs)} logs could not be: {cut(logs[0], 160)}",
-        f"无法判断：可读部分没有错误，但有 {len(logs)} 个日志无法读取：{cut(logs[0], 160)}",
+        f"cannot tell: no error in what could be read, but {counted(count, 'log')} could not be, or not all of it:"
+        f" {cut(first.en, 160)}",
+        f"无法判断：可读部分没有错误，但有 {count} 个日志未能读取或未能完整读取：{cut(first.zh, 160)}",
     )
 
 

@@ -29,11 +29,7 @@ ZONE_KNOWN = Text(
 BY_NAME = Text("by its name it is not a log", "从文件名看不是日志")
 NO_FILE = Text("it is not a regular file", "不是普通文件")
 NO_TEXT = Text("it is not text", "不是文本")
-
-
-def unreadable(error: str) -> Text:
-    """A file of a folder that cannot be read."""
-    return Text(f"it cannot be read: {error}", f"无法读取：{error}")
+NO_TARGET = Text("it is a link to a file that is not there", "是链接，其目标文件不存在")
 
 
 def broke_off(error: str) -> Text:
@@ -48,13 +44,24 @@ def without_kernel_log(reason: str) -> Text:
 
 @dataclass
 class Remarks:
-    """What was unusual about a log, each thing once."""
+    """What was unusual about a log, each thing once. `lost`: why a part of it was not read."""
 
     said: dict[Text, None] = field(default_factory=dict)
+    lost: Text | None = None
 
     def say(self, what: Text) -> None:
         """Keep it, unless it was said before."""
         self.said.setdefault(what)
+
+    def lose(self, why: Text) -> None:
+        """A part of the log was not read."""
+        self.say(why)
+        self.lost = self.lost or why
+
+    def add(self, other: Remarks) -> None:
+        """What was said of the file that this log is in."""
+        self.said.update(other.said)
+        self.lost = self.lost or other.lost
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         if event is None:
             continue
         stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
-        key = (log.name, stamp and int(stamp.epoch_s // 60), template(line.text))
+        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, event.device, template(line.text))
         if not events.known(key):
             events.add(key, replace(event, stamp=stamp))
     return log

@@ -6,7 +6,7 @@ import glob
 import os
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -44,11 +44,23 @@ class Source:
 
 @dataclass(frozen=True)
 class Sources:
-    """The logs to read, the run folders among the arguments, and what was skipped."""
+    """The logs to read, the run folders among the arguments, what was skipped, and what cannot be read."""
 
     logs: tuple[Source, ...]
     runs: tuple[Path, ...]
     passed_over: tuple[tuple[str, Text], ...]
+    unread: tuple[str, ...] = ()
+
+
+@dataclass
+class _Left:
+    """What is not read of folders: `over` is what cannot be a log, `closed` what may be one and is not readable."""
+
+    over: list[tuple[str, Text]] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+    def cannot(self, path: str, broken: OSError) -> None:
+        self.closed.append(f"{path}: {broken.strerror or broken}")
 
 
 def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
@@ -59,31 +71,31 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
     """
     logs: dict[str, Source] = {}
     runs: list[Path] = []
-    passed_over: list[tuple[str, Text]] = []
+    left = _Left()
     for argument in asked:
         path = Path(argument)
         if argument != STDIN and (path / "evidence").is_dir():
             runs.append(path)
             continue
-        for name in _names(argument, passed_over):
+        for name in _names(argument, left):
             logs.setdefault(name, Source(name))
     for argument in kernel:
         node, mark, name = argument.partition("=")
         if not mark or Path(argument).exists():
             node, name = "", argument
-        for each in _names(name, passed_over):
+        for each in _names(name, left):
             logs[each] = Source(each, node=node, kernel=True)
     if len(logs) > MOST_LOGS:
         raise UsageError(f"{len(logs)} logs are more than {MOST_LOGS}", hint="give fewer")
-    return Sources(tuple(logs.values()), tuple(runs), tuple(passed_over))
+    return Sources(tuple(logs.values()), tuple(runs), tuple(left.over), tuple(left.closed))
 
 
-def _names(argument: str, passed_over: list[tuple[str, Text]]) -> Iterator[str]:
+def _names(argument: str, left: _Left) -> Iterator[str]:
     path = Path(argument)
     if argument == STDIN:
         yield STDIN
     elif path.is_dir():
-        yield from _inside(path, passed_over)
+        yield from _inside(path, left)
     elif path.exists():
         yield argument
     else:
@@ -91,41 +103,44 @@ def _names(argument: str, passed_over: list[tuple[str, Text]]) -> Iterator[str]:
         if not found:
             raise UsageError("there is no such log", file=argument, hint="give a file, a folder, a glob or - for stdin")
         for name in found:
-            yield from _inside(Path(name), passed_over) if Path(name).is_dir() else (name,)
+            yield from _inside(Path(name), left) if Path(name).is_dir() else (name,)
 
 
-def _inside(folder: Path, passed_over: list[tuple[str, Text]]) -> Iterator[str]:
+def _inside(folder: Path, left: _Left) -> Iterator[str]:
     """The logs in a folder and below: regular text files, in the order of their names."""
-    for root, folders, names in os.walk(folder, onerror=lambda broken: passed_over.append(_closed(broken))):
+    for root, folders, names in os.walk(folder, onerror=lambda broken: left.cannot(broken.filename, broken)):
         folders.sort()
         for name in sorted(names):
             path = os.path.join(root, name)  # noqa: PTH118 - 100,000 times
-            why = _no_log(path, name)
+            try:
+                why = _no_log(path, name)
+            except OSError as broken:
+                left.cannot(path, broken)
+                continue
             if why is None:
                 yield path
             elif why is not _EMPTY:
-                passed_over.append((path, why))
-
-
-def _closed(broken: OSError) -> tuple[str, Text]:
-    """A folder that cannot be listed."""
-    return str(broken.filename), remarks.unreadable(str(broken.strerror or broken))
+                left.over.append((path, why))
 
 
 def _no_log(path: str, name: str) -> Text | None:
-    """Why this file of a folder is skipped; `_EMPTY` if it is empty; None if it is a log."""
+    """Why this file of a folder is skipped; `_EMPTY` if it is empty; None if it is a log.
+
+    Raises:
+        OSError: it may be one, and cannot be read.
+    """
     if name.lower().endswith(_NO_LOGS):
         return remarks.BY_NAME
     try:
         state = os.stat(path)  # noqa: PTH116
-        if not stat.S_ISREG(state.st_mode):
-            return remarks.NO_FILE
-        if not state.st_size:
-            return _EMPTY
-        with open(path, "rb") as stream:  # noqa: PTH123
-            head = stream.read(_SNIFFED_BYTES)
-    except OSError as broken:
-        return remarks.unreadable(str(broken.strerror))
+    except FileNotFoundError:
+        return remarks.NO_TARGET
+    if not stat.S_ISREG(state.st_mode):
+        return remarks.NO_FILE
+    if not state.st_size:
+        return _EMPTY
+    with open(path, "rb") as stream:  # noqa: PTH123
+        head = stream.read(_SNIFFED_BYTES)
     if head.startswith(PACKED):
         return None
     return remarks.NO_TEXT if head.count(0) * 10 > len(head) else None

@@ -1,0 +1,69 @@
+"""Lines that look alike and are of different devices, nodes or days are different errors."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+
+from fleet.machine import Machine
+from support.job_logs import iteration, write, xid
+
+from nodegate.evidence import Evidence, RunFolder
+from nodegate.knowledge.words import Cause
+from nodegate.triage import reading, sources
+from nodegate.triage.triage import triage
+
+NOW_S = 1_786_406_400.0  # 2026-08-11
+GONE = "pid=1234, GPU has fallen off the bus."
+
+
+def events_of(*paths):
+    case = reading.read(sources.find([str(path) for path in paths], []), now_s=NOW_S)
+    return sorted((event.place.node, event.kind.id, event.device) for event in case.events)
+
+
+def journal(day, message):
+    """A line of `journalctl -o json` whose message comes first: the order of its fields is not fixed."""
+    when = datetime.fromisoformat(f"{day}+00:00").astimezone(timezone.utc)
+    entry = {"MESSAGE": message, "PRIORITY": "3", "_TRANSPORT": "kernel", "_HOSTNAME": "gpu07"}
+    return json.dumps({**entry, "__REALTIME_TIMESTAMP": str(int(when.timestamp() * 1e6))})
+
+
+def test_a_fault_of_an_earlier_day_does_not_hide_the_same_one_of_today(tmp_path):
+    write(
+        tmp_path,
+        "gpu07/rank3.log",
+        iteration("15:36:00.0", 7),
+        "[2026-08-10 15:36:05.0] RuntimeError: CUDA error: unspecified launch failure",
+    )
+    lost = xid("0000:3b:00", 79, GONE)
+    write(tmp_path, "gpu07.kernel.json", journal("2026-08-08T15:36:04", lost), journal("2026-08-10T15:36:04", lost))
+    found = triage([str(tmp_path)], now_s=NOW_S)
+    assert (found.cause, found.where.node, found.root.line) == (Cause.HARDWARE, "gpu07", 2)
+
+
+def test_addresses_that_differ_in_their_domain_alone_are_different_gpus(tmp_path):
+    """GB200 has each of its GPUs at bus 01 of a domain of its own."""
+    path = write(
+        tmp_path,
+        "job.log",
+        "gpu01: [2026-08-10 15:35:00.0] hello",
+        f"gpu01: {xid('0008:01:00', 79, GONE)}",
+        f"gpu02: {xid('0018:01:00', 79, GONE)}",
+        f"gpu02: {xid('0019:01:00', 79, GONE)}",
+    )
+    assert events_of(path) == [
+        ("gpu01", "xid_79", "0008:01:00.0"),
+        ("gpu02", "xid_79", "0018:01:00.0"),
+        ("gpu02", "xid_79", "0019:01:00.0"),
+    ]
+
+
+def test_two_gpus_of_a_recorded_node_are_two_even_in_one_minute(tmp_path):
+    run = RunFolder.create(tmp_path / "run", profile="troubleshoot", started_epoch_s=NOW_S)
+    machine = Machine.hgx_h100("gpu07", 7, epoch_s=NOW_S)
+    for bus in ("1b", "9b"):
+        machine.kernel(xid(f"0000:{bus}:00", 79, GONE), ago_s=30.0)
+    run.write_evidence(Evidence("gpu07", "facts", NOW_S, 1.0, document=machine.document()))
+    case = reading.read(sources.find([str(run.path)], []), now_s=NOW_S)
+    assert {event.device for event in case.events if event.kind.id == "xid_79"} == {"0000:1b:00.0", "0000:9b:00.0"}
