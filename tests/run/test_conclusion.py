@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from support import sample_report
@@ -19,6 +21,9 @@ from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
 from nodegate.verdict import NodeVerdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
 RATE = Limit(380.0, "Gb/s", "baselines/x.yaml", AT_LEAST)
@@ -120,6 +125,15 @@ def test_the_programs_own_fault_on_good_nodes_is_said_plainly(program_log: Answe
 def test_an_error_without_a_known_cause_is_not_the_codes(program_log: Answer) -> None:
     unknown = replace(program_log, cause=LogCause.UNKNOWN, sentence=Text("the cause is not in these logs: X", ""))
     assert conclude(report(node("gpu01", PASSED)), unknown) == "nodes fine: the cause is not in these logs: X"
+
+
+def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "worker.log.gz"
+    file.write_bytes(gzip.compress(b"".join(b"step %d\n" % (step * 7919) for step in range(5000)))[:-500])
+    said = conclude(report(node("gpu01", PASSED)), triage([str(file)]))
+    assert said.startswith(
+        "nodes fine: nothing is wrong with the node now; cannot tell: no error in what could be read"
+    )
 
 
 def test_good_nodes_without_logs_ask_for_them() -> None:

@@ -93,7 +93,7 @@ def answer(case: Case) -> Answer:
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
     if not failed and (missing := _not_read(case)):
-        said = reasons.unread(missing)
+        said = meaning = reasons.unread(missing)
     return Answer(
         failed=failed,
         cause=cause,
