@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import NodeLock, Options, connect
+from nodegate.transport.guarded import CLOSE_S
+from nodegate.transport.local import LocalSession
 from nodegate.transport.replay import ReplaySession
 
 
@@ -94,6 +97,7 @@ def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path: Path) -> None
 def test_local_and_replay_need_no_paramiko() -> None:
     program = """
 import sys
+import time
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 for transport in ("local", "replay"):
@@ -101,3 +105,15 @@ for transport in ("local", "replay"):
 sys.exit("paramiko" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_node_that_does_not_take_our_program_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
+    reads_nothing = tmp_path / "python3"
+    reads_nothing.write_text("#!/bin/sh\nexec sleep 100\n")
+    reads_nothing.chmod(0o755)
+    session = LocalSession(Node("here", Connection(transport="local", python=str(reads_nothing))), answer_s=0.5)
+    with pytest.raises(Unreachable, match="did not accept nodegate's program"):
+        session.run(["true"], timeout_s=30, stdin=b"x" * (1 << 20))
+    began_s = time.monotonic()
+    session.close()
+    assert time.monotonic() - began_s < CLOSE_S / 2

@@ -126,9 +126,9 @@ def test_a_jump_host_that_is_down(site: Site) -> None:
     assert time.monotonic() - start < 30
 
 
-@pytest.mark.parametrize("transport", ["ssh", "ssh-binary"])
+@pytest.mark.parametrize(("transport", "jumps"), [("ssh", False), ("ssh-binary", False), ("ssh-binary", True)])
 def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
-    site: Site, tmp_path: Path, transport: str
+    site: Site, tmp_path: Path, transport: str, *, jumps: bool
 ) -> None:
     # Each node has a connection to the bastion of its own here, and its sshd drops what is too much.
     with Fleet(tmp_path, name="bastion", MaxStartups="2:60:4") as bastion, ThreadPoolExecutor(12) as pool:
@@ -139,7 +139,8 @@ def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
             f"IdentityFile {bastion.user_key}",
             f"UserKnownHostsFile {bastion.known_hosts}",
         )
-        way = ("-F", str(site.config), "-o", f"ProxyCommand=ssh -F {site.config} -W %h:%p bastion")
+        by = "ProxyJump=bastion" if jumps else f"ProxyCommand=ssh -F {site.config} -W %h:%p bastion"
+        way = ("-F", str(site.config), "-o", by)
         nodes = [site.node(index, transport=transport, ssh_args=way) for index in range(12)]
         options = Options()
         assert list(pool.map(lambda node: says_hello(node, options), nodes)) == [b"hello\n"] * 12

@@ -11,7 +11,8 @@ import pytest
 from nodegate.errors import Unreachable
 from nodegate.transport import turns
 from nodegate.transport.banner import TurnedAway
-from nodegate.transport.turns import Turns
+from nodegate.transport.ssh_config import HostConfig
+from nodegate.transport.turns import Turns, way_to
 
 KEY = ("bastion", "22")
 
@@ -85,6 +86,14 @@ def test_another_error_is_not_tried_again() -> None:
     with pytest.raises(Unreachable, match="refused"):
         Turns().take(KEY, refused, retries=3, within_s=30)
     assert len(asked) == 1
+
+
+def test_the_nodes_behind_a_bastion_take_turns_at_it_if_each_connects_to_it_anew() -> None:
+    behind = [HostConfig("n", f"node{number}", 22, "root", proxy_jump=("bastion",)) for number in range(3)]
+    assert len({way_to(each, by_ssh=True) for each in behind}) == 1
+    assert len({way_to(each) for each in behind}) == 3  # they share one connection to it
+    dialled = [HostConfig("n", f"node{number}", 22, "root", proxy_command=f"dial node{number}") for number in range(3)]
+    assert len({way_to(each, by_ssh=by_ssh) for each in dialled for by_ssh in (True, False)}) == 1
 
 
 def test_nothing_is_kept_of_servers_that_took_all() -> None:

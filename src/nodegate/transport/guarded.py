@@ -129,7 +129,11 @@ class GuardedSession(ABC):
         )
         with self._changed:
             self._open.add(call)
-        call.start()
+        try:
+            call.start()
+        except BaseException:
+            self._finish(call)
+            raise
         return call
 
     def _stands_still(self, what: str) -> Unreachable:

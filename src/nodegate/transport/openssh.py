@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from nodegate.transport.channel import Channel
     from nodegate.transport.options import Options
     from nodegate.transport.session import Output
+    from nodegate.transport.ssh_config import HostConfig
 
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
 AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each
@@ -77,7 +78,8 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     program = shutil.which("ssh")
     if program is None:
         raise misconfigured(node.name, "ssh is not installed on this machine", "install openssh-client")
-    words, config = _words(node, options, program), host_config(node, options)
+    config = host_config(node, options)
+    words = _words(node, options, config, program)
 
     def once() -> _Master:
         try:
@@ -88,13 +90,13 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
             raise
 
     limit_s = LIMIT_TIMES * node.connection.connect_timeout_s
-    master = options.turns.take(way_to(config), once, retries=node.connection.retries, within_s=limit_s)
+    master = options.turns.take(way_to(config, by_ssh=True), once, retries=node.connection.retries, within_s=limit_s)
     return OpenSshSession(node, master, options.answer_s)
 
 
-def _words(node: Node, options: Options, program: str) -> list[str]:
+def _words(node: Node, options: Options, config: HostConfig, program: str) -> list[str]:
     """The ssh command line up to the host. ssh keeps the first value of each option."""
-    connection, config = node.connection, host_config(node, options)
+    connection = node.connection
     mode = options.host_key_mode(connection.host_keys, config.host_keys)
     words = [program, "-T", "-x", "-o", "BatchMode=yes", "-o", f"StrictHostKeyChecking={STRICTNESS[mode]}"]
     words += ["-o", f"ConnectTimeout={max(1, round(connection.connect_timeout_s))}", "-o", "ServerAliveInterval=15"]

@@ -106,8 +106,9 @@ class Turns:
             self._changed.notify_all()
 
     def _let_in(self, server: _Server) -> None:
-        server.let_in += 1
-        server.most += 1 / server.most  # inf stays what it is
+        with self._changed:
+            server.let_in += 1
+            server.most += 1 / server.most  # inf stays what it is
         self._ended(server)
 
     def _turned_away(self, server: _Server, error: TurnedAway, reductions: int) -> None:
@@ -120,8 +121,13 @@ class Turns:
         self._ended(server)
 
 
-def way_to(config: HostConfig) -> Key:
-    """What the connections to a host have in common with those to others: the bastion's program, or its own address."""
+def way_to(config: HostConfig, *, by_ssh: bool = False) -> Key:
+    """What the connections to a host have in common with those to others: the bastion's program, or its own address.
+
+    `by_ssh`: each ssh process connects to the jump hosts anew; else all nodes share a connection to them.
+    """
+    if by_ssh and config.proxy_jump:
+        return ("ProxyJump", *config.proxy_jump)
     if config.proxy_command:
         return ("ProxyCommand", config.proxy_command.replace(config.host_name, "%h").replace(str(config.port), "%p"))
     return (*config.proxy_jump, config.host_name, str(config.port))
