@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
+import itertools
 from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
 
 import pytest
 from support import cuda
@@ -61,6 +64,16 @@ def test_where_it_is_not_right_mma_sync_burns_and_it_is_said_why(
     assert gpus[1]["wgmma"]["reason"] == why
     others = {gpus[0]["wgmma"]["reason"], gpus[2]["wgmma"]["reason"]}
     assert others == {"as GPU 1, which cannot use it: GPUs of a node are compared"}
+
+
+def test_so_many_wrong_words_that_their_count_is_zero_again_are_wrong() -> None:
+    """2**25 words of a product, 128 products: 2**32."""
+    api = MagicMock(**{"memory.return_value": (1 << 40, 1 << 40), "attribute.return_value": 132})
+    api.allocate.side_effect = itertools.count(1 << 20, 1 << 20)
+    api.elapsed_s.side_effect = [2.0, 1.0]
+    api.read.side_effect = lambda _, size: array.array("I", [0, 7] if size == 8 else [0]).tobytes()
+    found = proof._proven(api, 0, proof.Job("GPU-1", "0000:18:00.0", 8192, 0.9, 30.0))
+    assert (found["used"], "differ from mma.sync's" in str(found["reason"])) == (False, True)
 
 
 def test_a_proof_that_hangs_costs_its_time_and_no_burn(tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ def _proven(api: cuda.Cuda, device: int, job: Job) -> "Dict[str, object]":
     api.wait(stream)
     newer.check()
     different, first = array.array("I", api.read(counts, 8))
-    if different:
+    if first != _NONE:  # the count may have gone round to 0: it has 32 bits
         place_of = divmod(first * 4 // operands.BYTES[hopper.DTYPE], n)
         why = "{} words of {} products differ from mma.sync's, the first at row {}, column {}"
-        why = why.format(different, PRODUCTS, *place_of)
+        why = why.format(different or 1 << 32, PRODUCTS, *place_of)
         return {"used": False, "reason": why}
     faster = round(older_s / newer_s, 3)
     if faster < 1:
