@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
+import pytest
 from fleet.machine import Machine
-from support.job_logs import iteration, write, xid
+from support.job_logs import iteration, kernel, write, xid
 
 from nodegate.evidence import Evidence, RunFolder
 from nodegate.knowledge.words import Cause
@@ -57,6 +58,20 @@ def test_addresses_that_differ_in_their_domain_alone_are_different_gpus(tmp_path
         ("gpu02", "xid_79", "0018:01:00.0"),
         ("gpu02", "xid_79", "0019:01:00.0"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "device"),
+    [
+        ("pciehp 0000:97:01.0:pcie004: Slot(7): Link Down", "0000:97:01.0"),
+        ("bnxt_en 0000:5c:00.0 eth4: NIC Link is Down", "0000:5c:00.0"),
+        ("XFS (nvme1n1): Internal error XFS_WANT_CORRUPTED_GOTO at line 1", "nvme1n1"),
+        ("Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.", "tank"),
+    ],
+)
+def test_a_kernel_line_is_of_the_device_that_it_names_wherever_it_names_it(tmp_path, message, device):
+    path = write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:05.000000", message))
+    assert [found for *_, found in events_of(path)] == [device]
 
 
 def test_two_gpus_of_a_recorded_node_are_two_even_in_one_minute(tmp_path):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from nodegate.knowledge.words import Cause, Role, Side, Text  # noqa: TC001
 from nodegate.knowledge.xid_lines import address_of
 
+DEVICES = ("device", "netdev", "pci", "volume")  # the groups of patterns that name a device
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -44,4 +46,4 @@ class Hit:
         """The device that the line names: a PCI address, NIC or disk; "" if it names none."""
         if self.group("address"):
             return address_of(self.match)
-        return (self.group("device") or self.group("netdev")).rstrip(":.")
+        return next((name.rstrip(":.") for group in DEVICES if (name := self.group(group))), "")

@@ -38,7 +38,7 @@ _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
-_WHOSE = ("address", "device", "netdev", "index", "podname", "node")  # a line that differs in one of these is another
+_WHOSE = ("index", "podname", "node")  # a line that differs in one of these, or in its device, is another
 _MOST_CACHED = 20_000
 _LABELS = re.compile(
     r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}"
@@ -182,7 +182,7 @@ class JobLogReader:
         quoted = stripped.partition(_EXCEPTION)[2]
         if quoted and (inner := find(quoted, side)) is not None:
             hit = inner  # the watchdog only quotes it
-        if len(self.hits) < _MOST_CACHED and not (hit and any(hit.group(name) for name in _WHOSE)):
+        if len(self.hits) < _MOST_CACHED and not (hit and (hit.device or any(map(hit.group, _WHOSE)))):
             self.hits[key] = hit
         return hit, text
 
