@@ -100,6 +100,45 @@ def nemo_bar(seconds: Sequence[float], first: int = 1) -> str:
     )
 
 
+def mmengine(seconds: Sequence[float], of: int = 250) -> str:
+    """MMEngine by epochs, a line an iteration; its date has no year in older versions."""
+    return "".join(
+        f"03/02 08:00:00 - mmengine - INFO - Epoch(train)  [{index // of + 1}][{index % of + 1:3d}/{of}]  lr: 2.0e-03"
+        f"  eta: 1 day, 1:02:03  time: {value:.4f}  data_time: 0.0102  memory: 4711  loss: 0.4312\n"
+        for index, value in enumerate(seconds)
+    )
+
+
+def verl(seconds: Sequence[float], first: int = 1) -> str:
+    """verl behind Ray's prefix, an evaluation of half a minute each tenth step."""
+    text = ""
+    for number, value in enumerate(seconds, first):
+        rest = f" - timing_s/testing:{30.25}" if number % 10 == 0 else ""
+        step_s = value + 30.25 if rest else value
+        text += (
+            f"(TaskRunner pid=4711) step:{number} - actor/pg_loss:-0.0012 - timing_s/gen:{value / 2:.3f}{rest}"
+            f" - timing_s/step:{step_s:.4f} - timing_per_token_ms/gen:0.04 - perf/throughput:911.2\n"
+        )
+    return text
+
+
+def metrics(seconds: Sequence[float], first: int = 1) -> str:
+    """metrics.jsonl of a program of one's own."""
+    return "".join(
+        json.dumps({"step": number, "loss": 2.31, "perf/step_time_ms": round(value * 1000, 2)}) + "\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def clocked_metrics(seconds: Sequence[float], first: int = 1) -> str:
+    """Records of a tracker: the step, and when it was logged."""
+    now, text = 1_772_438_400.0, ""
+    for number, value in enumerate(seconds, first):
+        now += value
+        text += json.dumps({"loss": 2.31, "_timestamp": round(now, 3), "_step": number}) + "\n"
+    return text
+
+
 def rates(seconds: Sequence[float], first: int = 1) -> str:
     return "".join(
         f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n" for number, value in enumerate(seconds, first)
@@ -166,6 +205,10 @@ FORMATS = [
     Format("torchtitan", torchtitan, per=16384),
     Format("megatron", slashed),
     Format("steps", rates),
+    Format("mmengine", mmengine),
+    Format("verl", verl, usual_s=60.0),
+    Format("json", metrics),
+    Format("json", clocked_metrics, usual_s=12.0),
     Format("deepspeed", deepspeed_timer, per=64),
     Format("deepspeed-pipeline", deepspeed_pipeline),
     Format("llama-factory", llamafactory, usual_s=6.0),

@@ -6,6 +6,7 @@ import pytest
 
 from nodegate.watch import formats, marks
 from nodegate.watch.lines import MOST_BYTES, LineSplitter, sender, stamp
+from nodegate.watch.metric_lines import metrics
 from nodegate.watch.reading import Reading
 
 TAIL = " | learning rate: 1.0E-04 | global batch size:    96 | lm loss: 2.1E+00 |"
@@ -273,3 +274,73 @@ def test_other_ways_to_write_a_date(written: str) -> None:
     said = stamp(f"{written} - INFO - step")
     assert said is not None
     assert said.text == "2026-03-02 08:00:00"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("Iter(train) [ 120/9000]  lr: 1.0e-05  time: 2.5000  data_time: 0.0077  loss: 2.69", (120, 9000, 2.5)),
+        ("Epoch(train) [3][ 40/500]  lr: 1.0e-05  loss: 2.69  time: 0.25", (1040, 0, 0.25)),
+        ("Epoch(train) [3][ 40/500]  lr: 1.0e-05  data_time: 0.25  loss: 2.69", None),
+        ("Epoch(val) [3][ 40/500]  data_time: 0.01  time: 0.06", None),
+        ("Iter(train) [ 120/9000]  loss: 2.69", None),
+    ],
+)
+def test_mmengine(line: str, said: tuple[int, int, float] | None) -> None:
+    reading = formats.mmengine(f"2026/03/02 08:00:00 - mmengine - INFO - {line}")
+    assert (reading and (reading.iteration, reading.total, reading.seconds)) == said
+
+
+def test_verls_step_without_its_evaluation_and_checkpoint() -> None:
+    line = "step:40 - timing_s/save_checkpoint:12.5 - timing_s/testing:30.0 - timing_s/step:102.5 - perf/x:1"
+    assert formats.verl(f"(TaskRunner pid=7) {line}") == Reading("verl", 40, seconds=60.0)
+    assert formats.verl("step:0 - val/reward:0.1 - timing_s/testing:30.0") is None
+    assert formats.verl("global_step:40 - timing_s/step:102.5") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ('"step_time": 3.5', 3.5),
+        ('"perf/time_per_step": 3.5', 3.5),
+        ('"iteration_time_ms": 3500', 3.5),
+        ('"elapsed time per iteration (ms)": 3500.0', 3.5),
+        ('"train_step_timing in s": 3.5', 3.5),
+        ('"timing_s/step": 3.5', 3.5),
+        ('"data_time": 0.1, "time": 3.5, "loss": 1.0', 3.5),
+        ('"data_time": 0.1, "time": 3.5, "accuracy": 0.5', None),
+        ('"steps_per_sec": 3.5', None),
+        ('"iter_per_sec": 3.5', None),
+        ('"eval_step_time": 3.5', None),
+        ('"optimizer_step_time": 3.5', None),
+        ('"tokens_per_second": 3.5', None),
+        ('"step_time": NaN', None),
+        ('"step_time": "3 s"', None),
+        ('"step_time": true', None),
+    ],
+)
+def test_a_field_of_json_is_known_by_the_words_of_its_name(fields: str, seconds: float | None) -> None:
+    reading = metrics('{"step": 7, "max_steps": 90, ' + fields + "}")
+    assert reading == (None if seconds is None else Reading("json", 7, total=90, seconds=seconds))
+
+
+@pytest.mark.parametrize(
+    ("fields", "since"),
+    [
+        ('"_runtime": 812.5, "_timestamp": 1772438400.0', 812.5),
+        ('"_timestamp": 1772438400.5', 1772438400.5),
+        ('"time": "2026-03-02T08:00:00.123Z"', 1772438400.0),
+        ('"time": 12', None),
+        ('"time": "later"', None),
+    ],
+)
+def test_json_without_the_time_of_a_step_is_read_by_its_clock(fields: str, since: float | None) -> None:
+    reading = metrics('{"_step": 7, "loss": 1.5, ' + fields + "}")
+    assert (reading and reading.elapsed_s) == since
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[7]", '{"step": 7.5, "step_time": 1}', '{"step": "x"}', "{" * 20_000, '{"a": 1}']
+)
+def test_what_is_no_record_of_a_step(line: str) -> None:
+    assert metrics(line) is None

@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.watch.metric_lines import metrics
 from nodegate.watch.reading import Reading, positive, whole
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ _STEPS = re.compile(
 _TITAN = re.compile(r"step:\s{1,8}([0-9]{1,13})\s{1,4}.{1,200}?\btps:\s{1,4}([0-9,.]{1,20})")
 _MFU = re.compile(r"\bmfu: {1,4}([0-9.]{1,8})%")
 _NEMO_BAR = re.compile(r"\bglobal_step=([0-9]{1,13})(?:\.0)?,.{0,400}?\btrain_step_timing in s=([0-9.]{1,20})")
+_MMENGINE = re.compile(
+    r"- mmengine - INFO - (?:Epoch\(train\) {1,4}\[(?P<epoch>[0-9]{1,6})\]|Iter\(train\) )"
+    r"\[ {0,8}(?P<step>[0-9]{1,13})/(?P<of>[0-9]{1,13})\] "
+)
+_MMENGINE_TIME = re.compile(r" time: ([0-9.]{1,20})(?=\s|$)")
+_VERL = re.compile(r"(?:^|[\s)])step:([0-9]{1,13}) - ")
+_VERL_TIME = re.compile(r" - timing_s/(step|testing|save_checkpoint):([0-9.e+-]{1,40})(?= - |\s|$)")
 _STEP = re.compile(
     r"(?:^|[\s\[({|,])(?:global[ _])?(?:step|iter|iteration)s?[ :=#\[(]{1,4}"
     r"([0-9]{1,13})(?:\s?/\s?([0-9]{1,13}))?(?![0-9.%])",
@@ -101,6 +109,34 @@ def nemo_bar(line: str) -> Reading | None:
     found = _NEMO_BAR.search(line[-1500:])
     seconds = positive(found[2]) if found else None
     return Reading("nemo-bar", int(found[1]), seconds=seconds) if found and seconds else None
+
+
+def mmengine(line: str) -> Reading | None:
+    """MMEngine, XTuner and OpenMMLab's others: mean over the log interval, with the wait for data."""
+    if "(train)" not in line:
+        return None
+    found = _MMENGINE.search(line)
+    took = _MMENGINE_TIME.search(line, found.end()) if found else None
+    seconds = positive(took[1]) if took else None
+    if found is None or seconds is None:
+        return None
+    step, of = int(found["step"]), int(found["of"])
+    if found["epoch"] is None:
+        return Reading("mmengine", step, total=of, seconds=seconds)
+    return Reading("mmengine", (int(found["epoch"]) - 1) * of + step, seconds=seconds)
+
+
+def verl(line: str) -> Reading | None:
+    """verl: the time of a step, without its evaluation and checkpoint."""
+    if "timing_s/step:" not in line:
+        return None
+    found = _VERL.search(line)
+    parts = {name: positive(value) for name, value in _VERL_TIME.findall(line)}
+    whole_s = parts.get("step")
+    if found is None or whole_s is None:
+        return None
+    seconds = whole_s - (parts.get("testing") or 0) - (parts.get("save_checkpoint") or 0)
+    return Reading("verl", int(found[1]), seconds=seconds) if seconds > 0 else None
 
 
 def torchtitan(line: str) -> Reading | None:
@@ -206,9 +242,12 @@ FORMATS: dict[str, Callable[[str], Reading | None]] = {
     "megatron": megatron,
     "nemo": nemo,
     "nemo-bar": nemo_bar,
+    "mmengine": mmengine,
+    "verl": verl,
     "torchtitan": torchtitan,
     "deepspeed-pipeline": deepspeed_pipeline,
     "llama-factory": llamafactory,
+    "json": metrics,
     "deepspeed": deepspeed_timer,
     "tqdm": tqdm,
     "steps": steps,

@@ -38,6 +38,8 @@ _MARKS = {
         "'eval_loss'",
         '"eval_loss"',
         "'eval_runtime'",
+        " - Epoch(val) ",
+        " - Iter(val) ",
     ),
     "finished": (
         "[after training is done]",

@@ -1,0 +1,88 @@
+"""Lines of JSON with the metrics of a step (metrics.jsonl of any program, W&B's and MMEngine's files).
+
+No two programs name the fields alike, so a field is known by the words of its name: `step_time`, `perf/time_per_step`,
+`iteration_time_ms`, `timing_s/step` are the time of a step; `data_time` and `steps_per_sec` are not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.watch.lines import stamp
+from nodegate.watch.reading import Reading, positive, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ITERATION = ("train/global_step", "trainer/global_step", "global_step", "step", "_step", "iteration", "iter")
+_TOTAL = ("max_steps", "total_steps", "num_training_steps", "total_iterations")
+_STARTED = ("_runtime", "elapsed", "elapsed_s", "elapsed_time", "elapsed_seconds", "runtime", "wall_time_s")
+_CLOCK = ("_timestamp", "timestamp", "time", "ts", "created_at", "datetime", "wall_time")
+_WORK = frozenset(("step", "iter", "iteration", "batch"))
+_MS = frozenset(("ms", "msec", "milliseconds"))
+_TIME = _MS | {"time", "timing", "duration", "elapsed", "s", "sec", "secs", "seconds"}
+_BESIDE = frozenset(("train", "trainer", "training", "perf", "performance", "per", "in", "mean", "avg", "global"))
+_WORDS = re.compile(r"[a-z]+")
+_EPOCH_S = (1e9, 1e10)  # clocks since 1970, of a time after 2001
+
+
+def metrics(line: str) -> Reading | None:
+    """The step and its time, or else the clock of the line."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or len(said) > 2000:
+        return None
+    step = next((step for name in _ITERATION if (step := whole(said.get(name))) is not None), None)
+    if step is None:
+        return None
+    total = next((total for name in _TOTAL if (total := whole(said.get(name)))), 0)
+    seconds = _time_of_step(said)
+    if seconds is not None:
+        return Reading("json", step, total=total, seconds=seconds)
+    clock = _clock(said)
+    return None if clock is None else Reading("json", step, total=total, elapsed_s=clock)
+
+
+def _time_of_step(said: Mapping[str, object]) -> float | None:
+    """Seconds of a step, from the first field that is one."""
+    if "data_time" in said:  # MMEngine: `time` is of an iteration; an evaluation's has neither loss nor lr
+        return positive(said.get("time")) if "loss" in said or "lr" in said else None
+    for name, value in said.items():
+        words = _WORDS.findall(str(name).lower())
+        if _is_time_of_step(words) and (found := positive(value)) is not None:
+            return found / 1000 if _MS & set(words) else found
+    return None
+
+
+def _is_time_of_step(words: list[str]) -> bool:
+    known = set(words)
+    if not known & _WORK or not known & _TIME or known - _WORK - _TIME - _BESIDE:
+        return False
+    return "per" not in known or words[words.index("per") + 1 :][:1] in ([each] for each in _WORK)
+
+
+def _clock(said: Mapping[str, object]) -> float | None:
+    """Seconds since the start, or on the clock of the machine."""
+    for name in _STARTED:
+        if (since := positive(said.get(name))) is not None:
+            return since
+    for name in _CLOCK:
+        if (at := _moment(said.get(name))) is not None:
+            return at
+    return None
+
+
+def _moment(value: object) -> float | None:
+    """A time of the day in whole seconds, or seconds since 1970; for differences only."""
+    if isinstance(value, str):
+        at = stamp(value[:40])
+        return at.s if at else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if _EPOCH_S[0] < value < _EPOCH_S[1] else None
