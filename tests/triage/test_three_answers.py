@@ -260,6 +260,16 @@ def test_a_gpu_on_which_every_program_fails_is_suspected(tmp_path):
     assert judged(tmp_path).cause is Cause.PROGRAM
 
 
+def test_faults_of_programs_without_a_time_suspect_no_gpu(tmp_path):
+    names = ("python3", "nbody", "bert", "vectoradd")
+    write(
+        tmp_path,
+        "dmesg-gpu09.txt",
+        *(xid("0000:3e:00", 31, f"pid=7{pid}, name={name}") for pid, name in enumerate(names)),
+    )
+    assert judged(tmp_path).cause is Cause.PROGRAM
+
+
 @pytest.mark.parametrize("order", [(63, 94, 48), (48, 63, 94), (94, 48, 63)])
 def test_the_memory_error_stands_above_what_it_brings_in_whatever_order(tmp_path, order):
     write(

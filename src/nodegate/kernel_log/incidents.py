@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate import part
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
+from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines
 from nodegate.unknown import Known  # noqa: TC001
 from nodegate.verdict import Verdict
@@ -74,7 +75,7 @@ def device_of(rule: LineRule, text: str) -> str:
     """The device that a line names, as its rule says; "" when it names none."""
     match = rule.pattern.search(text)
     groups = match.groupdict() if match else {}
-    named = next((groups[name] for name in ("device", "netdev", "pci", "volume") if groups.get(name)), "")
+    named = next((groups[name] for name in DEVICES if groups.get(name)), "")
     return named.rstrip(":.")
 
 

@@ -45,6 +45,7 @@ def suspect(events: Sequence[Event], said: Event) -> Suspect | None:
     processes = {match["pid"]: match["name"] for event in alike if (match := _PROGRAM.search(event.text))}
     names = {name.strip().rstrip("0123456789.") for name in processes.values()}
     times = [event.printed_s for event in alike if event.printed_s is not None]
-    if len(names) < _MANY_PROGRAMS or len(processes) < _MANY_PROCESSES or max(times) - min(times) < _LONG_S:
+    lasted_s = max(times, default=0.0) - min(times, default=0.0)
+    if len(names) < _MANY_PROGRAMS or len(processes) < _MANY_PROCESSES or lasted_s < _LONG_S:
         return None
     return Suspect(tuple(sorted(set(processes.values()))), said)
