@@ -122,6 +122,35 @@ def verl(seconds: Sequence[float], first: int = 1) -> str:
     return text
 
 
+def maxtext(seconds: Sequence[float], first: int = 0) -> str:
+    return "".join(
+        f"I0302 08:00:00.123456 140211 metric_logger.py:181] completed step: {number}, seconds: {value:.3f},"
+        f" TFLOP/s/device: 401.5, Tokens/s/device: 9400.1, total_weights: 30708, loss: 2.3\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def nanotron(seconds: Sequence[float], first: int = 1) -> str:
+    return "".join(
+        f"03/02/2026 08:00:00 [INFO|DP=0|PP=0|TP=0]: iteration: {number} / 5000 | consumed_tokens: {number}M |"
+        f" elapsed_time_per_iteration_ms: {value:.3g}K | tokens_per_sec: 911K | global_batch_size: 512 | lm_loss: 2.3\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def fairseq(seconds: Sequence[float], every: int = 10) -> str:
+    """A line each `every` updates, with the whole seconds since the start."""
+    wall, text = 12.0, ""
+    for number, value in enumerate(seconds, 1):
+        wall += value
+        if number % every == 0:
+            text += (
+                f"2026-03-02 08:00:00 | INFO | train_inner | epoch 001:{number:7d} / 9000 loss=4.1, ups=0.51,"
+                f" wpb=51200, num_updates={number}, lr=0.0005, train_wall=20, gb_free=12.1, wall={wall:.0f}\n"
+            )
+    return text
+
+
 def metrics(seconds: Sequence[float], first: int = 1) -> str:
     """metrics.jsonl of a program of one's own."""
     return "".join(
@@ -207,6 +236,9 @@ FORMATS = [
     Format("steps", rates),
     Format("mmengine", mmengine),
     Format("verl", verl, usual_s=60.0),
+    Format("maxtext", maxtext),
+    Format("nanotron", nanotron),
+    Format("fairseq", fairseq, usual_s=6.0),
     Format("json", metrics),
     Format("json", clocked_metrics, usual_s=12.0),
     Format("deepspeed", deepspeed_timer, per=64),

@@ -124,7 +124,7 @@ class Turns:
 def way_to(config: HostConfig, *, by_ssh: bool = False) -> Key:
     """What the connections to a host have in common with those to others: the bastion's program, or its own address.
 
-    `by_ssh`: each ssh process connects to the jump hosts anew; else all nodes share a connection to them.
+    `by_ssh`: each ssh process connects to the jump hosts by itself; else all nodes share a connection to them.
     """
     if by_ssh and config.proxy_jump:
         return ("ProxyJump", *config.proxy_jump)

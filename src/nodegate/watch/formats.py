@@ -33,6 +33,12 @@ _MMENGINE = re.compile(
 _MMENGINE_TIME = re.compile(r" time: ([0-9.]{1,20})(?=\s|$)")
 _VERL = re.compile(r"(?:^|[\s)])step:([0-9]{1,13}) - ")
 _VERL_TIME = re.compile(r" - timing_s/(step|testing|save_checkpoint):([0-9.e+-]{1,40})(?= - |\s|$)")
+_MAXTEXT = re.compile(r"completed step: ([0-9]{1,13}), seconds: ([0-9.]{1,20}), ")
+_NANOTRON = re.compile(
+    r"iteration: ([0-9]{1,13}) / ([0-9]{1,13}) \|.{1,200}?\belapsed_time_per_iteration_ms: ([0-9.]{1,12})([KM]?) \|"
+)
+_SCALE = {"": 1e-3, "K": 1.0, "M": 1e3}  # milliseconds in seconds
+_FAIRSEQ = re.compile(r"\btrain_inner \| .{1,1500}?\bnum_updates=([0-9]{1,13}),.{1,600}?\bwall=([0-9]{1,9})\b")
 _STEP = re.compile(
     r"(?:^|[\s\[({|,])(?:global[ _])?(?:step|iter|iteration)s?[ :=#\[(]{1,4}"
     r"([0-9]{1,13})(?:\s?/\s?([0-9]{1,13}))?(?![0-9.%])",
@@ -137,6 +143,34 @@ def verl(line: str) -> Reading | None:
         return None
     seconds = whole_s - (parts.get("testing") or 0) - (parts.get("save_checkpoint") or 0)
     return Reading("verl", int(found[1]), seconds=seconds) if seconds > 0 else None
+
+
+def maxtext(line: str) -> Reading | None:
+    """MaxText: each step by itself."""
+    if "completed step: " not in line:
+        return None
+    found = _MAXTEXT.search(line)
+    seconds = positive(found[2]) if found else None
+    return Reading("maxtext", int(found[1]), seconds=seconds) if found and seconds else None
+
+
+def nanotron(line: str) -> Reading | None:
+    """nanotron: mean over the log interval, in three digits and a letter (`3.01K`)."""
+    if "elapsed_time_per_iteration_ms: " not in line:
+        return None
+    found = _NANOTRON.search(line)
+    value = positive(found[3]) if found else None
+    if found is None or value is None:
+        return None
+    return Reading("nanotron", int(found[1]), total=int(found[2]), seconds=value * _SCALE[found[4]])
+
+
+def fairseq(line: str) -> Reading | None:
+    """fairseq: the updates and the time since the start, in whole seconds."""
+    if "train_inner | " not in line:
+        return None
+    found = _FAIRSEQ.search(line)
+    return Reading("fairseq", int(found[1]), elapsed_s=float(found[2])) if found else None
 
 
 def torchtitan(line: str) -> Reading | None:
@@ -244,6 +278,9 @@ FORMATS: dict[str, Callable[[str], Reading | None]] = {
     "nemo-bar": nemo_bar,
     "mmengine": mmengine,
     "verl": verl,
+    "maxtext": maxtext,
+    "nanotron": nanotron,
+    "fairseq": fairseq,
     "torchtitan": torchtitan,
     "deepspeed-pipeline": deepspeed_pipeline,
     "llama-factory": llamafactory,
