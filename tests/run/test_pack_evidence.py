@@ -21,6 +21,7 @@ from nodegate.evidence import MAX_FACTS_BYTES, MAX_MEASURED_BYTES, Evidence, Run
 from nodegate.files.gz import Damaged, compress, expand, packed_path
 from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
+from nodegate.report import render
 from nodegate.report.reader import load
 from nodegate.report.results_file import read
 from nodegate.run import pack_evidence as packing
@@ -123,6 +124,15 @@ def test_the_page_leads_to_the_files_that_there_are(run: Path) -> None:
     assert f"evidence/{HEALTHY}/facts.json.gz" in page
     assert f"evidence/{NARROW}/facts.json" in page
     assert f"evidence/{NARROW}/facts.json.gz" not in page
+
+
+def test_the_page_leads_to_a_plain_file_beside_compressed_ones(run: Path) -> None:
+    """What a resumed run measured of a node again."""
+    plain = packed_path(facts(run, "gpu3"))
+    facts(run, "gpu3").write_bytes(gzip.decompress(plain.read_bytes()))
+    facts(run, "gpu3").with_name("burn.json").write_text("{}")
+    facts(run, HEALTHY).with_name("burn.json").write_text("{}")
+    assert render._packed(load(run / "report.json"), run) == {f"evidence/{HEALTHY}/facts.json"}
 
 
 # ---- what reads it ---------------------------------------------------------------------------------------------------

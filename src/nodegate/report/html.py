@@ -49,7 +49,7 @@ def page(
 ) -> str:
     """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows.
 
-    `packed` are the nodes whose evidence is compressed in the folder of the page.
+    `packed` are the paths of evidence that is compressed in the folder of the page.
     """
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files

@@ -129,8 +129,7 @@ class _Page:
         message = record.message
         if len(shown) < len(found):
             message += f" ({len(found) - len(shown)} findings more in results.jsonl)"
-        ending = ENDING if record.node in self.packed else ""
-        evidence = [self.text(f"{path}{ending}") for path in record.evidence[:8]]
+        evidence = [self.text(f"{path}{ENDING}" if path in self.packed else path) for path in record.evidence[:8]]
         waiver = [self.text(record.waiver)] if record.waiver else []
         findings = [self.finding(finding, record) for finding in shown]
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]

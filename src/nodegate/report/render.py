@@ -6,9 +6,9 @@ import errno
 import hashlib
 from typing import IO, TYPE_CHECKING
 
-from nodegate.evidence import EVIDENCE, FACTS
+from nodegate.evidence import EVIDENCE
 from nodegate.files.atomic import replacing
-from nodegate.files.gz import packed_path
+from nodegate.files.gz import ENDING
 from nodegate.report import csv_file, json_file, jsonl, junit, nodes_csv, prometheus
 from nodegate.report.results_file import RESULTS, write_all
 from nodegate.report.stats import measurements
@@ -63,9 +63,10 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
 
 
 def _packed(report: Report, folder: Path) -> frozenset[str]:
-    """The nodes whose evidence is compressed."""
-    names = (node.node for node in report.nodes)
-    return frozenset(name for name in names if packed_path(folder / EVIDENCE / name / f"{FACTS}.json").exists())
+    """The paths of the evidence that is there in its compressed form alone."""
+    files = (file for node in report.nodes for file in (folder / EVIDENCE / node.node).glob(f"*.json{ENDING}"))
+    plain = (file.with_suffix("") for file in files)
+    return frozenset(file.relative_to(folder).as_posix() for file in plain if not file.exists())
 
 
 def _write_in_full(report: Report, file: IO[str]) -> None:
