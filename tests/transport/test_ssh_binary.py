@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from support.sshd import Fleet, changed, free_port, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
@@ -64,6 +67,18 @@ def test_accept_new_writes_the_key_down(fleet: Fleet, node: Node, tmp_path: Path
     connect(stranger, Options(host_keys="accept-new", known_hosts=file)).close()
     assert public_key(fleet.host_keys[0]) in file.read_text()
     connect(stranger, Options(known_hosts=file)).close()
+
+
+def test_a_server_that_talks_without_end_before_the_login_is_left(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh, talks = shutil.which("ssh"), tmp_path / "ssh"
+    talks.write_text(f'#!/bin/sh\ncase "$*" in *-G*) exec {ssh} "$@";; esac\nyes "a banner" >&2\nexit 1\n')
+    talks.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    error = refusal(changed(node, transport="ssh-binary", retries=0))
+    assert error.kind == "dropped"
+    assert "printed more than 1048576 bytes" in error.reason
 
 
 def test_a_server_that_turns_us_away_is_tried_again(tmp_path: Path) -> None:

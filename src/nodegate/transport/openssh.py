@@ -148,7 +148,11 @@ class _Master:
         """Wait for the login: the marker comes back."""
         seen, end = b"", time.monotonic() + limit_s
         while marker not in seen:
-            data = self.channel.receive(0.5)
+            try:
+                data = self.channel.receive(0.5)
+            except ValueError as error:
+                step = "look at what its sshd and its login print: `ssh -v`"
+                raise Unreachable("dropped", f"{node.name}: {error}", next_step=step) from None
             if data == b"" or len(seen) > 1 << 20:
                 self.channel.exit_status(2.0)
                 raise why(node.name, printable(self.channel.stderr(), 600))
