@@ -85,7 +85,7 @@ def test_the_cpu_of_what_is_left_behind_counts(tmp_path: Path) -> None:
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)"
     parent = f"{code}\nimport time; time.sleep(0.2)"
     alone = measure([sys.executable, "-c", "import subprocess, time; time.sleep(0.2)"], tmp_path).cost.cpu_s
-    assert measure([sys.executable, "-c", parent + "; time.sleep(2)"], tmp_path).cost.cpu_s > alone + 0.5
+    assert measure([sys.executable, "-c", parent + "; time.sleep(5)"], tmp_path).cost.cpu_s > alone + 0.5
 
 
 def test_memory_is_that_of_all_processes(tmp_path: Path) -> None:
