@@ -114,6 +114,15 @@ def test_progress_bars_share_a_line_with_the_error(tmp_path):
     assert (found.root.kind.id, found.iteration) == ("python_error", 49)
 
 
+def test_an_error_behind_a_progress_bar_is_of_the_writer_of_the_whole_line(tmp_path):
+    lines = [f"[pod/job-worker-{worker}/pytorch] {iteration('15:30:00.0', 7)}" for worker in range(3)]
+    bar = "[pod/job-worker-1/pytorch]  50%|##   |\r 51%|##   |\r"
+    found = root_of(
+        write(tmp_path, "job.log", *lines, f"{bar}RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    )
+    assert (found.root.kind.id, found.root.line, found.where.pod) == ("cuda_ecc", 4, "job-worker-1")
+
+
 def test_a_folder_is_searched_for_logs_and_the_rest_passed_over(tmp_path):
     write(tmp_path, "a/rank3.log", ERROR)
     (tmp_path / "a" / "model.pt").write_bytes(b"RuntimeError")

@@ -189,6 +189,8 @@ class JobLogReader:
     def _event(self, chunk: bytes, line: scan.Line, number: int, hit: Hit, text: str) -> None:
         kind = Kind.of(hit.signature)
         found = self._place(line.text)
+        if not found.source and (prefix := scan.before_bar(chunk, line)):
+            found = found.or_else(self._place(prefix))
         if kind.id == "cuda_oom" and details.foreign_memory(found.text):
             kind = Kind.of(signature("cuda_oom_foreign"))
         self.events.names.learn(found)

@@ -26,6 +26,8 @@ _PLACES = (".cpp:", ".py:")
 GLOG = tuple(f"{level} ?[0-9]{{3,4}} [0-9:.]{{8,20}} " for level in "EF")
 STRINGS = tuple(string for string in TRIGGERS if string not in _PLACES)
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept
+_NEAR_BYTES = 1 << 16  # in which a line with progress bars begins
+_PREFIX_BYTES = 300  # of a line, in which its prefixes are
 _BEFORE = 1500  # bytes of a long line that are kept before the string that was found
 
 
@@ -62,6 +64,14 @@ def interesting(chunk: bytes, ranges: Sequence[tuple[int, int]] | None = None) -
     """
     looked_at = [(0, len(chunk))] if ranges is None else ranges
     return lines_at(chunk, [match.start() for start, end in looked_at for match in _ANY.finditer(chunk, start, end)])
+
+
+def before_bar(chunk: bytes, line: Line) -> str:
+    """How the line of the file begins where a progress bar comes before this one in it; "" if none does."""
+    if chunk[line.start - 1 : line.start] != b"\r":
+        return ""
+    begins = chunk.rfind(b"\n", max(0, line.start - _NEAR_BYTES), line.start) + 1
+    return chunk[begins : min(line.start, begins + _PREFIX_BYTES)].decode("utf-8", "replace")
 
 
 def identifies(line: str) -> bool:
