@@ -74,7 +74,7 @@ def _line_parts(data: bytes) -> None:
     """What is read from single lines and from the names of logs."""
     near = text_of(data[: 1 << 16])  # as much as is given to these
     elastic_report = list(elastic.exits(near[:4096], now_s=NOW_S))
-    assert all(each.text for each in elastic_report)  # noqa: S101
+    assert all(each.said for each in elastic_report)  # noqa: S101
     for line in scan.interesting(data):
         scan.identifies(line.text)
     progress.last_iteration(data, 0, len(data), now_s=NOW_S)
