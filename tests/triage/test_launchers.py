@@ -114,3 +114,36 @@ def test_an_event_of_a_described_node_is_of_this_node(tmp_path):
         name="describe.txt",
     )
     assert (found.cause, found.where.node, found.where.pod) == (Cause.HOST, "gpu-r2-09", "")
+
+
+STEP_KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=4.0. Some of the step tasks have been OOM Killed."
+
+
+@pytest.mark.parametrize(
+    ("before", "why"), [(STEP_KILLED, "Out Of Memory"), ("the run begins", "Bus error (core dumped)")]
+)
+def test_slurm_names_the_task_and_node_of_an_end(tmp_path, before, why):
+    ends = (f"srun: error: gpu-r2-08: task 13: {why}", "srun: error: gpu-r2-07: tasks 0-7: Terminated")
+    found = judged(tmp_path, before, *ends)
+    assert (found.cause, found.where.node, found.where.rank) == (Cause.HOST, "gpu-r2-08", 13)
+
+
+def test_an_error_without_any_place_is_of_the_one_task_that_slurm_saw_fail(tmp_path):
+    found = judged(
+        tmp_path,
+        "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: nvml error: driver/library version"
+        " mismatch",
+        "srun: error: gpu-r2-08: task 4: Exited with exit code 1",
+        "srun: error: gpu-r2-07: tasks 0-3: Terminated",
+    )
+    assert (found.cause, found.where.node, found.where.rank) == (Cause.HOST, "gpu-r2-08", 4)
+
+
+def test_the_node_on_which_slurm_could_not_start_a_task(tmp_path):
+    why = "Communication connection failure"
+    found = judged(
+        tmp_path,
+        f"srun: error: Task launch for StepId=47.0 failed on node gpu-r2-08: {why}",
+        f"srun: error: Application launch failed: {why}",
+    )
+    assert (found.cause, found.where.node) == (Cause.HOST, "gpu-r2-08")

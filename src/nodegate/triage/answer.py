@@ -81,10 +81,12 @@ def answer(case: Case) -> Answer:
     last = ending(case)
     root = find_root(case, last)
     event = root.event or root.hang
+    if event is not None and event in last.overcome:  # a missing rank's last words: it got over none of them
+        last = replace(last, overcome=tuple(each for each in last.overcome if each.place != event.place))
     cause, sure = _cause(root, case)
     sure = sure and not _may_come_second(root, last)
     where, device = _where(root, case)
-    where = launchers.completed(where, event, last.events)
+    where = launchers.completed(where, root.event, last.events)
     places = _to_look_at(root, where, case)
     why = tuple(reasons.why(root, last, case))
     read = _read(case)

@@ -1,4 +1,4 @@
-"""What `kubectl describe` says above and below a line of it: the pod, its node, and when a container ended."""
+"""What `kubectl describe` and Ray say around a line: the pod, its node, and when a container ended."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _NEARBY_BYTES = 1 << 15  # the description of a pod with many containers and vol
 _BELOW_BYTES = 2000
 _OBJECT = re.compile(r"^Name: {1,40}(?P<name>[\w.-]{1,253})[ \t\r]{0,8}\n(?P<kind>Namespace|Roles): ", re.MULTILINE)
 _NODE = re.compile(r"^Node: {1,40}(?P<node>[A-Za-z0-9][\w.-]{0,253})/", re.MULTILINE)
+_RAY_IP = re.compile(r"^\s{1,8}ip: (?P<node>[0-9a-fA-F.:]{3,45})\s{0,4}$", re.MULTILINE)  # of a lost actor
+_RAY_CHARACTERS = 600
 _FINISHED = re.compile(
     r"(?:\r?\n {2,20}(?:Exit Code|Message|Signal|Started):[^\n]{0,400}){0,5}\r?\n {2,20}Finished: ([^\n]{1,80})"
 )
@@ -32,7 +34,8 @@ def _object(above: str) -> Place:
     """The pod with its node, or the node, that was described last."""
     found = next(reversed(list(_OBJECT.finditer(above))), None)
     if found is None:
-        return Place()
+        ray = next(_RAY_IP.finditer(above[-_RAY_CHARACTERS:]), None)
+        return Place(node=ray["node"]) if ray else Place()
     if found["kind"] == "Roles":
         return Place(node=found["name"])
     node = _NODE.search(above, found.end())

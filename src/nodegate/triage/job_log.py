@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge.signatures import find, signature
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import described, details, elastic, mpi, place, progress, scan
+from nodegate.triage import described, details, elastic, ignored, mpi, place, progress, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
@@ -134,7 +134,7 @@ class JobLogReader:
             if mpi.starts(line.text):
                 self._exits(chunk, line.start, number)
             hit, text = self._look_up(line.text)
-            if hit is None:
+            if hit is None or ignored.by_python(hit, chunk, line.start, self._place):
                 self.log.torn_down |= elastic.ends_workers(text)
                 continue
             if hit.signature.role is not Role.CONTEXT:
@@ -196,7 +196,7 @@ class JobLogReader:
         self.events.names.learn(found)
         self._meet(found)
         about, ended = Place(), None
-        if kind.id.startswith("k8s_"):
+        if kind.id.startswith(("k8s_", "ray_")):
             about, ended = described.of_line(chunk, line.start, line.end, now_s=self.now_s)
             self.events.names.learn(about)
         where = replace(found, text="").or_else(self.log.place).named(hit, found.text).or_else(about)
@@ -285,26 +285,28 @@ class JobLogReader:
 
     def _between(self, chunk: bytes, line: scan.Line, source: str) -> tuple[Stamp | None, Stamp | None]:
         """The times before and after a line without one, of lines of the same writer; None where there is none."""
-        mark = source.encode()
         behind = chunk[max(0, line.start - _NEARBY_BYTES) : line.start]
-        before = self._nearest(reversed(behind.splitlines()), mark)
+        before = self._nearest(reversed(behind.splitlines()), source)
         if before is None and line.start < _NEARBY_BYTES:
-            before = self._nearest(reversed(self.before[-_NEARBY_BYTES:].splitlines()), mark)
+            before = self._nearest(reversed(self.before[-_NEARBY_BYTES:].splitlines()), source)
         if before is None:
             writer = self.log.writers.by_name.get(source)
             before = writer.first if writer and line.start > _NEARBY_BYTES else None
-        return before, self._nearest(chunk[line.end : line.end + _NEARBY_BYTES].splitlines(), mark)
+        return before, self._nearest(chunk[line.end : line.end + _NEARBY_BYTES].splitlines(), source)
 
-    def _nearest(self, lines: Iterable[bytes], mark: bytes) -> Stamp | None:
+    def _nearest(self, lines: Iterable[bytes], source: str) -> Stamp | None:
+        """The first time in lines of this writer; other writers' lines may name it."""
+        mark = source.encode()
         for line in lines:
-            if mark in line and (stamp := self._first(line[:300].decode("utf-8", "replace"))):
+            text = line[:300].decode("utf-8", "replace") if mark in line else ""
+            if (stamp := self._first(text)) and (not source or self._place(text).source == source):
                 return stamp
         return None
 
     def _goes_on(self, chunk: bytes) -> None:
         """The first times of a new chunk are the latest for what the chunk before left open."""
         for key, source in list(self.waiting.items()):
-            if stamp := self._nearest(chunk[:_NEARBY_BYTES].splitlines(), source.encode()):
+            if stamp := self._nearest(chunk[:_NEARBY_BYTES].splitlines(), source):
                 self.events.goes_on(key, stamp)
                 del self.waiting[key]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Event
     from nodegate.triage.place import Place
 
+_SEVERAL = ": tasks "
 _LATER_S = 120.0  # a launcher notices within seconds, and prints its report when it has ended all workers
 
 
@@ -23,23 +24,30 @@ def completed(where: Place, error: Event | None, events: Iterable[Event]) -> Pla
     A launcher reports the first worker that failed on its node, so one report there is of who printed the error.
     Where it names several ranks, or the error is not a process's own, the rank stays unknown.
     """
-    if error is None or where.rank is not None or error.kind.side is Side.KERNEL or not (where.node or where.pod):
+    if error is None or where.rank is not None or error.kind.side is Side.KERNEL:
         return where
     if (error.place.node, error.place.pod) != (where.node, where.pod):
         return where  # another one is blamed than who printed it
-    ended = [each.place for each in events if each.kind.id.startswith("exit_") and _is_of(each, where, error)]
+    ended = [each.place for each in events if _names_a_rank(each) and _is_of(each, where, error)]
     if len({place.rank for place in ended}) != 1:
         return where
     first = ended[0]
-    return replace(
-        where, rank=first.rank, local_rank=first.local_rank, gpu=first.gpu if where.gpu is None else where.gpu
-    )
+    gpu = first.gpu if where.gpu is None else where.gpu
+    node, pod = where.node or first.node, where.pod or first.pod
+    return replace(first, node=node, pod=pod, gpu=gpu, source=where.source, text="")
+
+
+def _names_a_rank(report: Event) -> bool:
+    """Whether this is a launcher's report of the end of one rank; Slurm ends the others of a job (Terminated)."""
+    if report.place.rank is None or _SEVERAL in report.text or "Terminated" in report.text:
+        return False
+    return report.kind.id.startswith("exit_") or report.kind.id in ("slurm_task", "slurm_oom")
 
 
 def _is_of(report: Event, where: Place, error: Event) -> bool:
     """Whether this report is of a worker of that node, and was printed soon after the error."""
-    if report.place.rank is None:
-        return False
+    if not where.node and not where.pod:
+        return report.log == error.log and not error.place.source
     if not same_node(report.place.node, where.node) and (not where.pod or report.place.pod != where.pod):
         return False
     if report.printed_s is None or error.late_s is None or error.early_s is None:

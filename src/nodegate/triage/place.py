@@ -32,7 +32,8 @@ _PREFIX = re.compile(
     rf"|(?P<time>\[?{_TIME}\]? (?=\S))"
     r"|(?P<cri>std(?:out|err) [FP] )"
     rf"|(?P<pod>\[pod/(?P<pod_name>{_HOST})(?:/[\w.-]{{1,100}})?\] )"
-    rf"|(?P<ray>{_COLOUR}\([\w.]{{0,60}} ?pid=[0-9]{{1,10}}(?:, ip=(?P<ray_ip>[0-9a-f.:]{{3,45}}))?\){_COLOUR} )"
+    rf"|(?P<ray>{_COLOUR}\((?:[\w.]{{0,60}} ?pid=[0-9]{{1,10}}|raylet)"
+    rf"(?:, ip=(?P<ray_ip>[0-9a-f.:]{{3,45}}))?\){_COLOUR} )"
     rf"|(?P<compose>(?P<compose_name>{_WORKER}) {{1,30}}\| )"
     rf"|(?P<tag>\[(?P<tag_name>(?:worker|pod|node|host|master|launcher|task|trainer|actor)[-_ ]?[0-9]{{1,6}})\]:? )"
     rf"|(?P<syslog>[A-Z][a-z]{{2}} [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?P<syslog_host>{_HOST})"
@@ -62,7 +63,10 @@ _POD_KEYS = ("pod_name", "kubernetes.pod_name", "k8s.pod.name", "pod", "kubernet
 _NODE_KEYS = ("node_name", "nodename", "kubernetes.host", "k8s.node.name", "hostname", "_HOSTNAME", "host", "node")
 _TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "text", "line", "body")
 _SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7}})")
-_SAYS_PLACE = (_NCCL, _MEGATRON, _NODE_FAILURE, _SRUN, _OPEN_MPI, _MPI_ENDED, _MPI_ABORT)
+_NOT_LAUNCHED = re.compile(rf"Task launch for \S{{1,60}} failed on node (?P<node>{_HOST})")
+_RAY_DEAD = re.compile(r"\bip: (?P<node>[0-9a-fA-F.:]{3,45}) has been marked dead")
+_JAX_TASK = re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})")
+_SAYS_PLACE = (_NCCL, _MEGATRON, _NODE_FAILURE, _SRUN, _OPEN_MPI, _MPI_ENDED, _MPI_ABORT, _NOT_LAUNCHED, _RAY_DEAD)
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -115,6 +119,8 @@ class Place:
 
     def named(self, hit: Hit, text: str) -> Place:
         """This place, with the node, pod and GPU that a line of this kind names in its text."""
+        if hit.signature.id == "jax_task_lost" and (task := _JAX_TASK.search(text)):
+            return Place(rank=int(task["rank"]), source=self.source)
         gpu = hit.group("index")
         place = replace(self, gpu=int(gpu)) if gpu else self
         if not hit.signature.id.startswith("k8s_"):

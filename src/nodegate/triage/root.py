@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, details, silence, suspect_gpu
+from nodegate.triage import collectives, details, last_words, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
 from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
@@ -87,6 +87,8 @@ def find_root(case: Case, ending: Ending) -> Root:
         return _suspected(_blame(_beside(Root(event=event), case, ending), ending), case)
     if time_outs:
         hang = _hang(case, time_outs)
+        if hang.laggards and (event is None or event.kind.id in _SOFT):
+            event = last_words.of(hang.laggards.ranks, ending.overcome) or event
         if hang.mismatch or event is None or event.kind.id in _SOFT:
             return hang
     if event is None:
