@@ -315,6 +315,15 @@ def test_a_vague_warning_of_another_rank_does_not_fail_a_job_that_ended(tmp_path
     assert [group.kind.id for group in found.overcome] == ["nccl_warning"]
 
 
+def test_nor_does_it_where_its_log_goes_on_to_the_end_without_times(tmp_path):
+    unloads = "[rank0]:[W810 15:40:59.000 ProcessGroupNCCL.cpp:1250] Warning: process group has NOT been destroyed"
+    write(tmp_path, "gpu-a41.log", "2026-08-10 15:30:00 starts", OFI, unloads)
+    write(
+        tmp_path, "gpu-a42.log", iteration("15:40:00.0", 100), "[after training is done] datetime: 2026-08-10 15:41:00"
+    )
+    assert not judged(tmp_path).failed
+
+
 def test_the_same_warning_counts_where_no_log_says_that_the_job_ended(tmp_path):
     write(tmp_path, "gpu-a41.log", "2026-08-10 15:30:00 starts", OFI)
     write(tmp_path, "gpu-a42.log", iteration("15:40:00.0", 100))

@@ -17,7 +17,8 @@ _UNDER_WAY_S = 10.0  # an iteration that had ended when the error struck may sti
 _BEFORE_START_S = 60.0  # a node may break while the job starts and has not yet printed anything
 _AFTER_END_S = 600.0
 _INCIDENT_GAP_S = 600.0
-_VAGUE = frozenset(("nccl_warning", "unknown_error", "error_line"))  # nothing is known of these but their look
+_WARNING = "nccl_warning"
+_VAGUE = frozenset((_WARNING, "unknown_error", "error_line"))  # nothing is known of these but their look
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def ending(case: Case) -> Ending:
     for event in case.events:
         if event.log in of_hosts and not _inside(event, window):
             outside.append(event)
-        elif event.episode < final[event.log] or _before(event, progress_s) or (done and _vague(event)):
+        elif event.episode < final[event.log] or _before(event, progress_s) or (done and _vague(event, progress_s)):
             overcome.append(event)
         else:
             kept.append(event)
@@ -64,9 +65,15 @@ def _before(event: Event, progress_s: float | None) -> bool:
     return (event.late_s or event.printed_s) < progress_s - _UNDER_WAY_S
 
 
-def _vague(event: Event) -> bool:
-    """Whether only its look says that it is an error, and nothing says when it was: no failure of a job that ended."""
-    return event.about and event.kind.id in _VAGUE and event.until is None
+def _vague(event: Event, progress_s: float | None) -> bool:
+    """Whether only its look says that it is an error, and it may be from before: no failure of a job that ended.
+
+    Of an exception that must be so because nothing says when it was; a warning of NCCL may come at the start.
+    """
+    if not event.about or event.kind.id not in _VAGUE:
+        return False
+    may_be_early = event.early_s is not None and progress_s is not None and event.early_s < progress_s
+    return event.until is None or (event.kind.id == _WARNING and may_be_early)
 
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:
