@@ -112,6 +112,30 @@ def test_a_waived_failure_is_no_proof() -> None:
     assert node_verdict([RESULTS, waived], [claim]) is NodeVerdict.WAIVED
 
 
+WAIVER = "slow by contract (owner me, expires 2027-01-01)"
+WAIVED_CLOCK = record("burn.clock", found(Verdict.FAIL, index=3), waiver=WAIVER)
+UNJUDGED = replace(found(Verdict.NOT_JUDGED, index=1), limit=None, note="no limit burn.speed")
+
+
+@pytest.mark.parametrize(
+    "speed",
+    [
+        record("burn.speed", UNJUDGED),
+        record("burn.speed", found(Verdict.FAIL), UNJUDGED, waiver=WAIVER),
+        record("burn.speed", found(Verdict.FAIL), found(index=1, kind=LimitKind.FLEET), waiver=WAIVER),
+    ],
+    ids=["of another check", "of the same check", "and the other parts were only compared"],
+)
+def test_who_waives_a_failure_has_not_signed_for_what_nothing_proves(speed: Record) -> None:
+    claim = of(RESULTS, speed, WAIVED_CLOCK)
+    assert (claim.state, claim.is_waived, claim.signed, claim.by) == (State.NOT_PROVEN, False, "", ("burn.speed",))
+    assert node_verdict([RESULTS, speed, WAIVED_CLOCK], [claim]) is NodeVerdict.INCOMPLETE
+
+
+def test_a_waived_failure_does_not_hide_that_a_proving_check_was_left_out() -> None:
+    assert of(RESULTS, WAIVED_CLOCK).left_out
+
+
 OPEN = Shown("compute", State.NOT_PROVEN, "no limit", ("burn.speed",))
 
 

@@ -58,9 +58,6 @@ def _shown(
         said = bad[0].decisive[0] if bad[0].decisive else None
         why = f"{said.part.short}: {said.brief}" if said else bad[0].message
         return Shown(claim.name, State.REFUTED, why, _checks(bad))
-    if failed:
-        waivers = "; ".join(dict.fromkeys(record.waiver for record in failed))
-        return Shown(claim.name, State.NOT_PROVEN, "waived", _checks(failed), waivers, is_waived=True)
     proving = [check for check in claim.proving if check in belonging]
     missing = [check for check in proving if check not in records]
     judged = [records[check] for check in proving if check in records]
@@ -73,6 +70,9 @@ def _shown(
         return Shown(claim.name, State.NOT_PROVEN, ENDED, ended)
     if missing:
         return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
+    if failed:  # last: who answers for a failure has not signed for what nothing proves
+        waivers = "; ".join(dict.fromkeys(record.waiver for record in failed))
+        return Shown(claim.name, State.NOT_PROVEN, "waived", _checks(failed), waivers, is_waived=True)
     proven = tuple(record.check for record in judged if record.verdict is not Verdict.SKIP)
     amounts = joined(_amounts(records[check] for check in claim.amounts if check in records))
     return Shown(claim.name, State.PROVEN, by=proven, amounts=amounts) if proven else None
@@ -98,12 +98,17 @@ def speaks(claim: Claim, check: str) -> bool:
 
 
 def _open(record: Record, *, number: bool) -> Iterator[_Open]:
-    """Every reason why a check that did not fail proves nothing."""
+    """Every reason why a check proves nothing of parts on which it did not fail."""
     for finding in record.findings:
         if finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) or finding.code == NOT_DONE:
             yield _Open(record.check, _reason(finding))
-    if number and record.verdict in (Verdict.PASS, Verdict.WARN):
-        held = {part for finding in record.findings if finding.is_proof for part in finding.parts}
+    if number:
+        held = {
+            part
+            for finding in record.findings
+            if finding.is_proof or finding.verdict is Verdict.FAIL
+            for part in finding.parts
+        }
         for finding in record.findings:
             if finding.verdict in (Verdict.PASS, Verdict.WARN) and not held.issuperset(finding.parts):
                 yield _Open(record.check, _not_held(finding))
