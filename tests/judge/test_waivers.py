@@ -75,6 +75,17 @@ def test_hostlists_and_patterns_name_nodes(read, pattern: str):
     assert not waivers.cover(failed("cpu01")).waiver
 
 
+@pytest.mark.parametrize("node", ["gpu[001-016]*", "gpu[10-12]?", "gpu[1,17]*", "gpu[!01-16]"])
+def test_a_hostlist_within_a_pattern_is_refused_for_it_would_name_other_nodes(read, node: str):
+    with pytest.raises(UsageError, match=r"w.yaml:2: .* is a hostlist and a pattern in one"):
+        read(ONE.replace("gpu01", f'"{node}"'))
+
+
+@pytest.mark.parametrize("node", ["gpu[01]*", "gpu[0-9]?", "gpu[!2]*", "*"])
+def test_a_pattern_may_have_a_choice_of_letters(read, node: str):
+    assert read(ONE.replace("gpu01", f'"{node}"')).cover(failed("gpu01")).waiver
+
+
 def test_a_hostlist_is_not_a_pattern_of_letters(read):
     assert not read(ONE.replace("gpu01", '"gpu[01-16]"')).cover(failed("gpu1")).waiver
 

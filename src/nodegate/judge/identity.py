@@ -69,9 +69,15 @@ class Identities:
     def __init__(self, known: Mapping[str, Identity], others: Collection[str] = ()) -> None:
         self.known = {name: each for name, each in known.items() if each.machine}
         self._others = others
+        self._wrong: dict[str, str] = {}  # every measurement asks again, and a serial number may be of the whole fleet
 
     def wrong(self, name: str) -> str:
         """In words, why this name does not lead to a machine of its own; empty if it does."""
+        if name not in self._wrong:
+            self._wrong[name] = self._why_wrong(name)
+        return self._wrong[name]
+
+    def _why_wrong(self, name: str) -> str:
         for what, said in (
             (_machine, "are the same machine"),
             (_gpus, "report the same GPU"),

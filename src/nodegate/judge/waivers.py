@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.finding import Finding, Record
 
 _REQUIRED = ("node", "reason", "owner", "expires")
+_RANGES = re.compile(r"\[[^]]*(?:[0-9]{2}[-,:]|[-,:][0-9]{2})")  # numbers of a hostlist, which no shell's pattern has
 _WORDS = ("node", "check", "claim", "reason", "owner", "expires", "subject")
 
 
@@ -175,6 +177,9 @@ def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:
 
 def _hostlist(loaded: Loaded, index: int, node: str) -> frozenset[str]:
     if "[" not in node or set(node) & set("*?!"):
+        if _RANGES.search(node):
+            message = f"{node!r} is a hostlist and a pattern in one: a pattern reads [001-016] as single letters"
+            raise loaded.wrong(message, (index, "node"), 'write gpu[001-016], or a pattern such as "gpu0*"')
         return frozenset()
     try:
         return frozenset(expand(node))
