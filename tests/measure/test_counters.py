@@ -58,7 +58,7 @@ def test_a_counter_at_its_full_scale_is_blind(counter, full):
 def test_a_counter_that_reaches_its_full_scale_under_load_has_grown():
     (pair, *_) = counters(set_port("link_downed", 255), set_port("link_downed", 250)).ports
     grown = port_growth(pair, "link_downed")
-    assert (grown.full, grown.by) == (False, 5)
+    assert (grown.full, grown.ran_full, grown.by) == (False, True, 5)
 
 
 def test_text_instead_of_a_number_is_unknown():

@@ -50,15 +50,26 @@ _RESTARTED = "look at the kernel log and the power supply: a node that restarts 
 class Growth:
     """One counter of one device over the load.
 
-    `by` is what was added; unknown where either reading is, or where the counter went back. `full` says that it was
-    at its full scale already: then it cannot show anything, whatever `by` is.
+    `by` is what was added; unknown where either reading is, or where the counter went back. `scale` is where it stops:
+    one that stood there before is `full` and shows nothing, one that came to it `ran_full` and has grown by `by` or
+    more.
     """
 
     part: Part
     counter: str
     before: Known[int]
     after: Known[int]
-    full: bool = False
+    scale: int = FULL_32_BITS
+
+    @property
+    def full(self) -> bool:
+        """Whether it was at its full scale already."""
+        return self.before == self.after == self.scale
+
+    @property
+    def ran_full(self) -> bool:
+        """Whether it came to its full scale: what came after that is not counted."""
+        return self.after == self.scale and self.before != self.scale
 
     @property
     def by(self) -> Known[int]:
@@ -160,14 +171,13 @@ class Counters:
 
 def growth(whose: Part, counter: str, before: Known[int], after: Known[int]) -> Growth:
     """One counter that NVML or the kernel keeps in 64 bits, or in 32."""
-    return Growth(whose, counter, before, after, full=before == FULL_32_BITS and after == FULL_32_BITS)
+    return Growth(whose, counter, before, after)
 
 
 def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
     """One counter of an RDMA port, from `counters` or `hw_counters`."""
-    full = FULL_SCALES.get(counter, FULL_32_BITS)
     before, after = _counter(pair.before, counter), _counter(pair.after, counter)
-    return Growth(pair.part, counter, before, after, full=before == full and after == full)
+    return Growth(pair.part, counter, before, after, FULL_SCALES.get(counter, FULL_32_BITS))
 
 
 def not_counted(counters: Counters, pair: Pair[RdmaPort]) -> list[str]:
@@ -243,10 +253,13 @@ def judged(
         message = f"{what} is at its full scale {grown.after} and cannot show a change"
         verdicts.found(Verdict.SKIP, part=grown.part, text=message, note=CLEAR)
         return
+    observed = grown.by
+    if grown.ran_full and limit is not None and not isinstance(observed, Unknown) and observed <= limit.value:
+        observed = Unknown(Why.FAILED, f"it came to its full scale {grown.after}, and counts no further; {CLEAR}")
     verdicts.at_most(
         part=grown.part,
         quantity=f"{what} under load",
-        observed=grown.by,
+        observed=observed,
         limit=limit,
         action=remedy,
         otherwise=otherwise,
@@ -257,7 +270,7 @@ def judged(
 def is_too_many(grown: Growth, limit: NumberLimit) -> bool:
     """Whether a counter needs a finding of its own: it grew above its limit, is unknown or full."""
     by = grown.by
-    return grown.full or isinstance(by, Unknown) or by > limit.value
+    return grown.full or grown.ran_full or isinstance(by, Unknown) or by > limit.value
 
 
 def none_reported(grown: Iterable[Growth]) -> bool:
