@@ -104,7 +104,7 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
     """
     busy = pcie.busy(gpus)
     for device in (each for each in pcie.judged(pci) if not pcie.has_no_link(each)):
-        own, slot = device.speed_max_gts, pcie.slot_speed(pci, device)
+        own, slot = pcie.own_speed(device), pcie.slot_speed(pci, device)
         idle = device.is_gpu and device.address not in busy
         slow = device.speed_gts == pcie.IDLE_GTS if isinstance(own, Unknown) else device.speed_gts != own
         if idle and slow and not isinstance(device.speed_gts, Unknown):
@@ -124,7 +124,7 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
             observed=0.0 if device.speed_gts is None else device.speed_gts,
             limit=own
             if isinstance(own, Unknown)
-            else Limit(own or 0.0, "GT/s", "the device's maximum", kind=LimitKind.DEVICE),
+            else Limit(own, "GT/s", "the device's maximum", kind=LimitKind.DEVICE),
             action="move the device if the platform has faster slots" if by_slot else RESEAT,
             otherwise=Verdict.WARN if by_slot else Verdict.FAIL,
             note="the slot supports no more" if by_slot else "",

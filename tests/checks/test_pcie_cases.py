@@ -505,6 +505,13 @@ CASES = (
         change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "garbage"),
     ),
     Case(
+        "a kernel that has no name for the device's speed (64 GT/s)",
+        "pcie.link_speed",
+        ERROR,
+        ("{gpu3}: could not read the limit for link speed: failed: its max_link_speed names no speed - " + ANSWERED),
+        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "Unknown"),
+    ),
+    Case(
         "every link at full speed",
         "pcie.link_speed",
         PASS,

@@ -87,6 +87,12 @@ def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
     return Limit(width_max, "lanes", "the device's maximum", kind=LimitKind.DEVICE)
 
 
+def own_speed(device: PciDevice) -> Known[float]:
+    """The highest speed of a device in GT/s; unknown where it has a link of a speed that its kernel has no name for."""
+    speed = device.speed_max_gts
+    return Unknown(Why.FAILED, "its max_link_speed names no speed") if speed is None else speed
+
+
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
     """GPUs, RDMA NICs, NVSwitches and the bridges above them, each once.
 
