@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
+from nodegate.kernel_log.reach import clean
+from nodegate.kernel_log.window import LogWindow
 from nodegate.subjects.boards import usual
 from nodegate.subjects.gpu import (
     ON_OFF,
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.driver import Driver
     from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci
+    from nodegate.profile import Profile
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -153,17 +157,18 @@ def test_bound(pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
         )
 
 
-def test_fallen_off_bus(kernel_log: KernelLog, verdicts: Verdicts) -> None:
+def test_fallen_off_bus(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
     """The kernel has reported no GPU as fallen off the bus since the node started. (F02)
 
     NVIDIA's driver says so in four forms, not all with an Xid. The lines around it keep the serial number of a board
-    that NVML can no longer read.
+    that NVML can no longer read. A log that is not whole since then proves nothing.
     """
-    reports = off_bus_reports(kernel_log)
-    for report in reports:
+    for report in off_bus_reports(kernel_log):
         verdicts.found(Verdict.FAIL, part=report.part, text="fell off the bus", action=_POWER_CYCLE)
-    if not reports:
-        verdicts.passed(part=part.host("kernel log"), text=f"no GPU fell off the bus ({kernel_log.source})")
+    window, text = LogWindow.of(kernel_log, host, baseline, profile), f"no GPU fell off the bus ({kernel_log.source})"
+    clean(kernel_log, "off_bus", window, verdicts, text=text)
 
 
 def test_recovery_action(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:

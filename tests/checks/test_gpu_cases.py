@@ -82,6 +82,11 @@ def log(machine: Machine, *lines: str, ago_s: float = 60.0) -> None:
         machine.kernel(line, ago_s=ago_s - number * 0.001)
 
 
+def begins_late(machine: Machine) -> None:
+    """The ring buffer has forgotten the first weeks of this boot."""
+    machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
+
+
 def every(machine: Machine, path: str, value: object) -> None:
     for index in range(8):
         machine.set_gpu(index, path, value)
@@ -424,6 +429,26 @@ OFF_BUS = (
         lambda machine: log(
             machine, "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0
         ),
+    ),
+    Case(
+        "before the clock was set, seconds after the start",
+        "gpu.fallen_off_bus",
+        FAIL,
+        f"GPU 0000:5d:00.0: fell off the bus - {_CYCLE}",
+        lambda machine: log(
+            machine,
+            "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.",
+            ago_s=machine.sections["system"]["uptime_s"] + 30.0,
+        ),
+    ),
+    Case(
+        "the log begins long after the start of the node",
+        "gpu.fallen_off_bus",
+        NOT_JUDGED,
+        "kernel log: no GPU fell off the bus (journal), but the log begins only at 2026-11-21 07:15:00Z: what is gone "
+        "cannot be judged - keep a persistent journal (Storage=persistent) or a larger "
+        "kernel ring buffer (log_buf_len)",
+        begins_late,
     ),
     Case(
         "no log can be read",

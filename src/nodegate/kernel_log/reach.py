@@ -23,6 +23,7 @@ XID = "xid"
 KINDS = {
     XID: (XID,),
     "gpu_driver": ("nvidia",),
+    "off_bus": (XID, "nvidia"),
     "pcie": ("pcie",),
     "nic": ("network", "pcie", "machine"),
     "flaps": ("network",),

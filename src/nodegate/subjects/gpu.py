@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.kernel_log.window import is_before_boot
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from nodegate.part import Part
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci, PciDevice
     from nodegate.verdicts import Verdicts
 
@@ -228,16 +229,10 @@ def off_bus_reports(log: KernelLog) -> tuple[OffBusReport, ...]:
 
     A line without a time counts: it cannot be shown to be old.
     """
-    lines = [line.text for line in log.lines if not _before_boot(line, log)]
+    lines = [line.text for line in log.lines if not is_before_boot(line.epoch_s, log.boot_epoch_s)]
     lost = {_normal(match["address"]) for text in lines if (match := _XID.search(text) or _SAID.search(text))}
     serials = _serials(lines)
     return tuple(OffBusReport(address, serials.get(address, "")) for address in sorted(lost))
-
-
-def _before_boot(line: KernelLine, log: KernelLog) -> bool:
-    if isinstance(line.epoch_s, Unknown) or isinstance(log.boot_epoch_s, Unknown):
-        return False
-    return line.epoch_s < log.boot_epoch_s
 
 
 def _serials(lines: list[str]) -> dict[str, str]:
