@@ -17,9 +17,11 @@ from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
 from nodegate.finding import Record
+from nodegate.plugin.at_once import AtOnce
 from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import Interrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
+from nodegate.plugin.listeners import Listeners
 from nodegate.plugin.one_step import OneStep
 from nodegate.profile import Profile
 from nodegate.release import suite_version
@@ -76,7 +78,8 @@ class PytestRun:
         self._measuring = self._judging_progress = Progress(None)
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
-        config.pluginmanager.register(OneStep(config), "nodegate.one_step")
+        self._listeners = Listeners(config)
+        config.pluginmanager.register(OneStep(self._listeners), "nodegate.one_step")
         waivers = self.judging.waivers
         known, named = frozenset(self._collection.known()), [claim.name for claim in claims()]
         odd = waivers.check(checks=known, claims=named, nodes=self.judging.nodes) if waivers.waivers else ()
@@ -115,16 +118,21 @@ class PytestRun:
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
             campaign = self.begin()
-            gc.freeze()  # modules and items stay to the end: no collection need look through them
+            gc.freeze()  # modules and items stay: no collection need look through them
+            at_once = AtOnce(session.items if self.is_alone else (), self.judging, self._listeners, self._keep)
             try:
                 for node in campaign.arrivals():
                     self.judging.judge_node(node)
+                    at_once.node_judged(node)
                     self._measuring.node_judged()
             except UsageError as said:
                 self._stop(str(said))
             # where pytest writes too, a live line would wipe it
             self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
             self._judging_progress.stage("judging", len(session.items), of="checks")
+            if self.is_alone:
+                left = at_once.judge_rest()
+                session.items[:] = [item for item in session.items if item in left]
         try:
             return (yield)
         finally:
@@ -240,12 +248,18 @@ class PytestRun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record, only in the controller; before other plugins write the report somewhere."""
         record = getattr(report, "nodegate", None)
-        if record is None or self.results is None or self._trouble:
+        if record is None or self.results is None:
             return
         del report.nodegate  # pytest keeps its reports to the end
+        self._keep(record if isinstance(record, Record) else from_json(record))
+
+    def _keep(self, record: Record) -> None:
+        """Write a record down; a run that cannot ends."""
+        if self.results is None or self._trouble:
+            return
         self._judging_progress.node_done(failed=False)
         try:
-            self.results.keep(record if isinstance(record, Record) else from_json(record))
+            self.results.keep(record)
         except OSError as broken:
             self._stop(f"{self.results.folder.path}: the results cannot be written: {broken.strerror}")
 

@@ -139,6 +139,9 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
     by_node: dict[str, list[Record]] = {name: [] for name in judging.asked}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
+    for name, found in by_node.items():  # they came as they were judged
+        places = {check: at for at, check in enumerate(judging.asked.get(name, ()))}
+        found.sort(key=lambda record: places.get(record.check, len(places)))
     return Report(
         run=run,
         nodes=tuple(_node_report(judging, name, found) for name, found in by_node.items()),

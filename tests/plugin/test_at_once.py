@@ -1,0 +1,91 @@
+"""In a usual run the items that pass are kept without pytest's hooks, and what is left behind is the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugin.test_one_step import BY_PYTEST, fleet_in
+from support.recorded import run_pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.recorded import PytestOutcome
+
+# Counts what pytest runs, and is none of the hooks that an item is sent through.
+COUNT = """from _pytest import runner
+
+RUN = []
+ITS_OWN = runner.runtestprotocol
+
+def counting(item, *arguments, **named):
+    RUN.append(item.nodeid)
+    return ITS_OWN(item, *arguments, **named)
+
+runner.runtestprotocol = counting
+
+def pytest_unconfigure():
+    with open("run_by_pytest", "w") as file:
+        file.write("\\n".join(RUN))
+"""
+
+
+def run(folder: Path, *arguments: str) -> tuple[PytestOutcome, list[str]]:
+    """The outcome of a run, and the items that pytest ran."""
+    if not folder.exists():
+        inventory = fleet_in(folder)
+        (folder / "count.py").write_text(COUNT)
+        (folder / "by_pytest.py").write_text(BY_PYTEST)
+    inventory = folder / "hosts.yaml"
+    outcome = run_pytest(folder, ["--inventory", str(inventory), "--passive", "-p", "count", *arguments])
+    return outcome, (folder / "run_by_pytest").read_text().split()
+
+
+def said(outcome: PytestOutcome) -> dict[tuple[str, str], str]:
+    return {(record.node, record.check): record.verdict.value for record in outcome.records}
+
+
+def failed(folder: Path) -> str:
+    return (folder / ".pytest_cache/v/cache/lastfailed").read_text()
+
+
+def test_pytest_runs_only_what_fails(tmp_path: Path) -> None:
+    outcome, ran = run(tmp_path / "ours")
+    bad = {item for item, verdict in said(outcome).items() if verdict in {"fail", "error"}}
+    assert bad
+    assert {item.rpartition("[")[2].removesuffix("]") for item in ran} == {node for node, _ in bad}
+    assert len(ran) == len(bad)
+
+
+def test_verdicts_exit_code_and_last_failed_are_those_of_pytest(tmp_path: Path) -> None:
+    ours, _ = run(tmp_path / "ours")
+    by_pytest, ran = run(tmp_path / "theirs", "-p", "by_pytest")
+    assert said(ours) == said(by_pytest)
+    assert len(ran) == len(said(by_pytest))
+    assert ours.exit_code == by_pytest.exit_code
+    assert failed(tmp_path / "ours") == failed(tmp_path / "theirs")
+
+
+def test_what_failed_before_and_passes_now_is_struck_out_of_the_last_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    run(folder, "-k", "pcie and gpu0002")
+    assert "test_link_width[gpu0002]" in failed(folder)
+    good = (folder / "recordings/gpu0001/facts.json").read_text()
+    (folder / "recordings/gpu0002/facts.json").write_text(good)
+    run(folder, "-k", "pcie and gpu0002")
+    assert "test_link_width[gpu0002]" not in failed(folder)
+
+
+def test_a_report_of_junit_gets_every_item(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path / "ours", "--junitxml=theirs.xml")
+    assert (tmp_path / "ours/theirs.xml").read_text().count("<testcase") == len(outcome.records)
+
+
+def test_verbose_output_names_every_item(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path / "ours", "-v", "-k", "pcie")
+    assert outcome.stdout.count("::test_") >= len(outcome.records)
+
+
+def test_a_run_that_stops_at_the_first_failure_judges_nothing_after_it(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path / "ours", "-x", "-k", "link_width")
+    assert [verdict for (_, check), verdict in said(outcome).items() if check == "pcie.link_width"] == ["pass", "fail"]
