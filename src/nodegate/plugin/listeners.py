@@ -59,7 +59,7 @@ class Listeners:
         return self._to_phases[item.path] or any(mark.name in _ACT_ON_ITEMS for mark in item.own_markers)
 
     def to_reports(self, item: CheckItem) -> bool:
-        """Whether anybody but nodegate learns anything from the reports of this item if it passes or is skipped."""
+        """Whether the reports of this item, if it passes or is skipped, say anything to others than nodegate."""
         if item.path not in self._to_reports:
             hook = item.ihook
             hooks = (hook.pytest_runtest_protocol, hook.pytest_runtest_logstart, hook.pytest_runtest_logfinish)
