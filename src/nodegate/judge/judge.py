@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import time
 import traceback
 from dataclasses import fields, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
 _PART_TEXTS = ("name", "address", "serial", "uuid", "netdev")
-_texts_of, _texts_of_part = attrgetter(*_TEXTS), attrgetter(*_PART_TEXTS)
-_apart_from_its_part = attrgetter(*(field.name for field in fields(Finding) if field.name != "part"))
+_texts_of, _texts_of_part = operator.attrgetter(*_TEXTS), operator.attrgetter(*_PART_TEXTS)
+_apart_from_its_parts = operator.attrgetter(
+    *(field.name for field in fields(Finding) if field.name not in {"part", "also"})
+)
 
 
 def judge(
@@ -98,14 +100,15 @@ def record_of(
 
 def _printable(finding: Finding) -> Finding:
     """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
-    part = _printable_part(finding.part)
+    part, also = _printable_part(finding.part), finding.also and tuple(map(_printable_part, finding.also))
     observed = finding.observed if isinstance(finding.observed, str) else ""
-    if part is finding.part and _is_clean("".join((*_texts_of(finding), observed))):  # one look: there are many
+    is_clean = part is finding.part and all(map(operator.is_, also, finding.also))
+    if is_clean and _is_clean("".join((*_texts_of(finding), observed))):  # one look: there are many
         return finding
     texts = dict(zip(_TEXTS, _texts_of(finding), strict=True))
     texts |= {"observed": observed} if observed else {}
     clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
-    return replace(finding, part=part, **clean)  # type: ignore[arg-type]
+    return replace(finding, part=part, also=also, **clean)  # type: ignore[arg-type]
 
 
 def _printable_part(part: Part) -> Part:
@@ -136,14 +139,16 @@ def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
         if finding.verdict not in (Verdict.PASS, Verdict.SKIP):
             kept.append(finding)
             continue
-        key = _apart_from_its_part(finding)
+        key = _apart_from_its_parts(finding)
         if key not in alike:
             alike[key] = []
             kept.append(finding)
         alike[key].append(finding)
+    if len(alike) == len(findings):
+        return tuple(findings)
     folds = {id(same[0]): _fold(same) for same in alike.values() if len(same) > 1}
     return tuple(folds.get(id(finding), finding) for finding in kept)
 
 
 def _fold(same: list[Finding]) -> Finding:
-    return replace(same[0], also=tuple(finding.part for finding in same[1:]))
+    return replace(same[0], also=tuple(part for finding in same for part in finding.parts)[1:])
