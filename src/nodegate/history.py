@@ -14,13 +14,14 @@ import sqlite3
 import sys
 from array import array
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.metric import Metric
 
@@ -129,19 +130,27 @@ class History:
         Raises:
             UsageError: the file cannot be written.
         """
-        rows = [
-            (metric.best, node, *key_of(metric), serial(node, metric.device))
-            for node, metrics in measured.items()
-            for metric in metrics
-            if math.isfinite(metric.best)
-        ]
-        if not rows or not self._keeps:
+        self.keep_nodes(run, started_epoch_s, measured.items(), serial)
+
+    def keep_nodes(
+        self,
+        run: str,
+        started_epoch_s: float,
+        measured: Iterable[tuple[str, Sequence[Metric]]],
+        serial: Callable[[str, str], str] = lambda _node, _device: "",
+    ) -> None:
+        """As `keep`, from one node after the other: so few metrics are in memory."""
+        each = (_rows(node, metrics, serial) for node, metrics in measured)
+        known = (rows for rows in each if rows)
+        first = next(known, None)
+        if first is None or not self._keeps:
             return
         with self._open() as index:
             index.execute("insert or ignore into run (name, started_epoch_s) values (?, ?)", (run, started_epoch_s))
             (number,) = index.execute("select id from run where name = ?", (run,)).fetchone()
-            index.executemany(_NEW_SERIES, (row[1:] for row in rows))
-            index.executemany(_KEEP, ((started_epoch_s, number, *row) for row in rows))
+            for rows in chain([first], known):
+                index.executemany(_NEW_SERIES, (row[1:] for row in rows))
+                index.executemany(_KEEP, ((started_epoch_s, number, *row) for row in rows))
             _clear(index, number)
 
     def earlier(
@@ -217,6 +226,17 @@ class History:
         except (sqlite3.Error, OSError, UnicodeDecodeError) as broken:  # a damaged column name
             hint = "give another file with --history, or move this one away"
             raise UsageError(f"the history cannot be used: {broken}", file=str(self.file), hint=hint) from broken
+
+
+def _rows(
+    node: str, metrics: Sequence[Metric], serial: Callable[[str, str], str]
+) -> list[tuple[float, str, str, str, str, str, str]]:
+    """What is stored of a node."""
+    return [
+        (metric.best, node, *key_of(metric), serial(node, metric.device))
+        for metric in metrics
+        if math.isfinite(metric.best)
+    ]
 
 
 def _prepare(index: sqlite3.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import TYPE_CHECKING
 
 from support.measured import ALL_REDUCE, baseline, metric
 
@@ -10,11 +11,19 @@ from nodegate.metric import Metric
 from nodegate.numbers.peers import Peers
 from nodegate.run.fleet_allows import fleet_allows
 
+if TYPE_CHECKING:
+    from nodegate.numbers.peers import Measured
+
 
 def said(nodes: int, noise: float, **changes: str) -> str:
     drawn = Random(5)  # noqa: S311
     measured = {f"gpu{at:03}": ("hgx-h100-8", [metric(480 * drawn.gauss(1, noise), **changes)]) for at in range(nodes)}
-    return fleet_allows(measured, Peers.of(measured), lambda _node: baseline())
+    return said_of(measured)
+
+
+def said_of(measured: Measured) -> str:
+    platforms = {node: platform for node, (platform, _) in measured.items()}
+    return fleet_allows(platforms, lambda node: measured[node][1], Peers.of(measured), lambda _node: baseline())
 
 
 def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:
@@ -41,4 +50,4 @@ def test_heat_is_not_compared() -> None:
 def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said() -> None:
     for platform, metrics in (("", [metric(480)]), ("hgx-h100-8", list[Metric]())):
         measured = {"gpu001": (platform, metrics)}
-        assert fleet_allows(measured, Peers.of(measured), lambda _node: baseline()) == ""
+        assert said_of(measured) == ""

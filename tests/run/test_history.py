@@ -267,3 +267,18 @@ def test_an_index_of_another_form_is_one_message_too(tmp_path: Path) -> None:
     index.close()
     with pytest.raises(UsageError, match="the history cannot be used"):
         History(file).earlier("gpu01", 1.0)
+
+
+def test_nodes_that_come_one_after_the_other_are_kept_as_those_that_are_there(tmp_path: Path) -> None:
+    measured = {"gpu01": [BUSBW], "gpu02": list[Metric](), "gpu03": [replace(BUSBW, values=(482.0,))]}
+    whole, one_by_one = History(tmp_path / "whole.sqlite"), History(tmp_path / "one.sqlite")
+    whole.keep("monday", 1.0, measured)
+    one_by_one.keep_nodes("monday", 1.0, iter(measured.items()))
+    for node in measured:
+        assert one_by_one.earlier(node, 2.0) == whole.earlier(node, 2.0)
+    assert [list(values) for values in one_by_one.earlier("gpu03", 2.0).values()] == [[482.0]]
+
+
+def test_no_file_is_made_where_no_node_has_a_number(tmp_path: Path) -> None:
+    History(tmp_path / "history.sqlite").keep_nodes("monday", 1.0, iter([("gpu01", list[Metric]())]))
+    assert not (tmp_path / "history.sqlite").exists()

@@ -16,7 +16,7 @@ from nodegate.numbers.spread import moderated, of_median
 from nodegate.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -96,13 +96,20 @@ class Peers:
             measured: what each node measured.
             traits: what sets each node apart: its rack, its firmware.
         """
+        return Peers.of_nodes(((node, *each) for node, each in measured.items()), traits)
+
+    @staticmethod
+    def of_nodes(nodes: Iterable[tuple[str, str, Sequence[Metric]]], traits: Traits | None = None) -> Peers:
+        """As `of`, from one node after the other (its name, platform and metrics): so few metrics are in memory."""
         import pandas as pd  # noqa: PLC0415 - heavy
 
         keys: dict[Key, int] = {}
+        platforms: dict[str, str] = {}
         launches: dict[tuple[int, str], str] = {}
         levels = Levels(traits or {})
         rows = []
-        for node, (platform, metrics) in measured.items():
+        for node, platform, metrics in nodes:
+            platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
                 if not all(map(believable, metric.values)):
                     continue
@@ -111,7 +118,7 @@ class Peers:
                 levels.add(node, platform, metric, number)
                 rows.append((number, node, metric.device, metric.values))  # noqa: PD011 - a metric's
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
-        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches, levels)
+        return Peers(frame, keys, platforms, launches, levels)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""

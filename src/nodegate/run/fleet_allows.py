@@ -13,39 +13,45 @@ from nodegate.numbers.peers import NoPeers
 from nodegate.text import counted, some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
-    from nodegate.numbers.peers import Measured, Peers
+    from nodegate.numbers.peers import Peers
 
 _COMPARED = frozenset({"TFLOPS", "GB/s", "Gb/s"})  # units of what devices do
 _MUCH = 2.0  # times the floor: what is sought
 _NAMED = 2
 
 
-def fleet_allows(measured: Measured, peers: Peers, baseline: Callable[[str], Baseline]) -> str:
+def fleet_allows(
+    nodes: Mapping[str, str],
+    metrics: Callable[[str], Sequence[Metric]],
+    peers: Peers,
+    baseline: Callable[[str], Baseline],
+) -> str:
     """The platforms of which too few nodes were measured, or whose numbers hide slow nodes; empty if there are none.
 
     Args:
-        measured: what each node measured.
+        nodes: the platform of each node.
+        metrics: gives what a node measured.
         peers: the same, for comparison.
         baseline: gives that of a node.
     """
     platforms: defaultdict[str, list[str]] = defaultdict(list)
-    for node, (platform, metrics) in measured.items():
-        if platform and any(metric.unit in _COMPARED for metric in metrics):
+    for node, platform in nodes.items():
+        if platform and any(metric.unit in _COMPARED for metric in metrics(node)):
             platforms[platform].append(node)
     said = []
-    for platform, nodes in sorted(platforms.items()):
-        first = min(nodes, key=natural)
+    for platform, known in sorted(platforms.items()):
+        first = min(known, key=natural)
         try:
             margins = Margins.of(baseline(first))
         except NotJudged:
             continue
-        if len(nodes) < margins.peers_min:
-            said.append(f"{platform} ({counted(len(nodes), 'node')}, {margins.peers_min:g} are needed)")
-        elif hidden := _hidden(measured[first][1], peers, first, margins):
+        if len(known) < margins.peers_min:
+            said.append(f"{platform} ({counted(len(known), 'node')}, {margins.peers_min:g} are needed)")
+        elif hidden := _hidden(metrics(first), peers, first, margins):
             said.append(f"{platform} in {hidden}")
     return f"comparing nodes finds no slow one: {some(said, _NAMED)}" if said else ""
 

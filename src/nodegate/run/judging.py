@@ -267,8 +267,8 @@ class Judging:
         if self._peers is None:
             from nodegate.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
 
-            measured = {node: (self.platform(node), self.metrics(node)) for node in self.asked}
-            self._peers = Peers.of(measured, {node: self.traits(node) for node in self.asked})
+            measured = ((node, self.platform(node), self.metrics(node)) for node in self.asked)
+            self._peers = Peers.of_nodes(measured, {node: self.traits(node) for node in self.asked})
         return self._peers
 
     def traits(self, name: str) -> dict[str, str]:

@@ -118,11 +118,11 @@ def _notes(judging: Judging) -> Iterator[str]:
 
 def _allows(judging: Judging) -> Iterator[str]:
     """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
-    measured = {name: (judging.platform(name), judging.metrics(name)) for name in judging.asked}
-    if any(metrics for _, metrics in measured.values()):
+    if any(judging.metrics(name) for name in judging.asked):
         from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
 
-        if said := fleet_allows(measured, judging.peers(), judging.baseline):
+        platforms = {name: judging.platform(name) for name in judging.asked}
+        if said := fleet_allows(platforms, judging.metrics, judging.peers(), judging.baseline):
             yield said
 
 
@@ -130,8 +130,8 @@ def _remember(report: Report, judging: Judging) -> None:
     """Store what sound nodes measured, for their next runs. A bad node's numbers are not a reference."""
     good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
-        measured = {name: judging.metrics(name) for name in good}
-        judging.history.keep(report.run.id, report.run.started_epoch_s, measured, judging.serial)
+        measured = ((name, judging.metrics(name)) for name in good)
+        judging.history.keep_nodes(report.run.id, report.run.started_epoch_s, measured, judging.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
