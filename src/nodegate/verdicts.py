@@ -233,9 +233,7 @@ class Verdicts:
             if alike.limit is limit or alike.limit == limit:
                 alike.parts.append(whole)
                 return
-        alike = _Alike(
-            limit, direction, [whole], Finding(whole, Verdict.PASS, quantity, observed, unit, text=text, code=code)
-        )
+        alike = _Alike([whole], quantity, observed, limit, direction, unit, text, code)
         same.append(alike)
         self._found.append(alike)
 
@@ -308,15 +306,28 @@ class Verdicts:
 class _Alike:
     """Healthy parts of which the same is true, on the way to one finding."""
 
+    parts: list[Part]
+    quantity: str
+    observed: Value
     limit: AnyLimit | None
     direction: str
-    parts: list[Part]
-    first: Finding
+    unit: str
+    text: str
+    code: str
 
     def finding(self) -> Finding:
         """The finding of all of them."""
-        limit = self.limit and _held_to(self.limit, self.direction)
-        return replace(self.first, limit=limit, also=tuple(self.parts[1:]))
+        return Finding(
+            self.parts[0],
+            Verdict.PASS,
+            self.quantity,
+            self.observed,
+            self.unit,
+            self.limit and _held_to(self.limit, self.direction),
+            self.text,
+            code=self.code,
+            also=tuple(self.parts[1:]),
+        )
 
 
 def _held_to(limit: AnyLimit, direction: str) -> AnyLimit:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import flaps
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 100  # of one node; a healthy one has a handful
 _SHAPE_LENGTH = 120
+_REMEMBERED = 2048  # lines: every node is looked through twice, and the nodes of a fleet boot alike
 _LOOKED_AT = 400  # characters: an error is said at the start of its line
 _ERROR = re.compile(
     r"\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
@@ -91,14 +93,21 @@ def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:
     unknown: list[KernelLine] = []
     changed = {id(line) for _, _, line in flaps.changes(lines)}
     for line in lines:
-        hit = find(line.text, Side.KERNEL)
-        if hit is not None:
+        role = _role(line.text)
+        if role is not None:
             step = _step(line)
-            if hit.signature.role is Role.PRIMARY and step is not None:
+            if role is Role.PRIMARY and step is not None:
                 known.add(step)
         elif id(line) not in changed and _is_bad(line):
             unknown.append(line)
     return known, unknown
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _role(text: str) -> Role | None:
+    """The role of the signature that a line has; None of one that nothing knows."""
+    hit = find(text, Side.KERNEL)
+    return hit.signature.role if hit is not None else None
 
 
 def _is_bad(line: KernelLine) -> bool:

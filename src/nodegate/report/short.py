@@ -52,13 +52,15 @@ class Shortener:
         value = to_json(record, rest) if is_said else self._quiet(record, rest)
         groups = self._groups(folded)
         if groups:
-            value["passed"] = [self._group(record.node, group) for group in groups]
+            value["passed"] = [self._group(record.node, rule, group) for rule, group in groups]
         if self._new:
             self._say({"node": record.node, "parts": self._new})
             self._new = {}
         lasted = record.duration_s if is_said else _lasted(record)
-        findings = (*rest, *(finding for group in groups for finding in group))
-        return dumps(value) + "\n", replace(record, findings=findings, duration_s=lasted)
+        findings = (*rest, *(finding for _, group in groups for finding in group))
+        if findings != record.findings or lasted != record.duration_s:
+            record = replace(record, findings=findings, duration_s=lasted)
+        return dumps(value) + "\n", record
 
     def _quiet(self, record: Record, rest: list[Finding]) -> dict[str, object]:
         """A record that passed or was skipped: without what its check says of every node."""
@@ -103,16 +105,18 @@ class Shortener:
 
     # Healthy findings ------------------------------------------------------------------------------------------------
 
-    def _groups(self, findings: list[Finding]) -> list[list[Finding]]:
-        """Findings that are alike but for part, value, note and what the node itself is compared with."""
-        groups: dict[object, list[Finding]] = {}
+    def _groups(self, findings: list[Finding]) -> list[tuple[_Rule, list[Finding]]]:
+        """Findings that are alike but for part, value, note and what the node itself is compared with; by rule."""
+        if len(findings) == 1:
+            return [(_rule(findings[0]), findings)]
+        groups: dict[tuple[_Rule, str, int | None], list[Finding]] = {}
         for at, finding in enumerate(findings):
             own = at if finding.also else None  # what holds for several parts together is a group by itself
             groups.setdefault((_rule(finding), finding.text, own), []).append(finding)
-        return list(groups.values())
+        return [(rule, group) for (rule, _, _), group in groups.items()]
 
-    def _group(self, node: str, findings: list[Finding]) -> dict[str, object]:
-        first, rule = findings[0], _rule(findings[0])
+    def _group(self, node: str, rule: _Rule, findings: list[Finding]) -> dict[str, object]:
+        first = findings[0]
         together = first.parts if first.also else tuple(finding.part for finding in findings)
         told: dict[str, object] = {"parts": self._parts(tuple(self._name(node, part) for part in together))}
         values = [scalar(finding.observed) for finding in findings]
@@ -167,7 +171,8 @@ class Shortener:
     def _name(self, node: str, part: Part) -> str:
         """What a part is called in the lines of a node; at first, what else is known of it goes into the tables."""
         known = self._nodes.setdefault(node, {})
-        if part not in known:
+        name = known.get(part)
+        if name is None:
             taken = self._taken.setdefault(node, {})
             name = part.short
             if name in taken or is_like_folded(name):
@@ -175,7 +180,7 @@ class Shortener:
             taken[name] = part
             known[part] = name
             self._describe(node, name, part)
-        return known[part]
+        return name
 
     def _describe(self, node: str, name: str, part: Part) -> None:
         whole = {**part_to_json(part), **({"of": self._name(node, part.of)} if part.of is not None else {})}
