@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.packed import pack, unpack
 from nodegate.probe import (
     clock,
     cpus,
@@ -142,19 +143,24 @@ class NodeFacts:
     def __init__(
         self,
         document: ProbeDocument,
-        parsed: Mapping[str, object] | None = None,
+        packed: Mapping[str, bytes] | None = None,
         read_again: Callable[[], ProbeDocument] | None = None,
     ) -> None:
-        """`parsed` and `document` as `kept` gave them; `read_again` then gives the document for any other fact."""
+        """`packed` and `document` as `kept` gave them; `read_again` then gives the document for any other fact."""
         self.document = document
-        self._parsed: dict[str, object] = dict(parsed or {})
+        self._parsed: dict[str, object] = {}
+        self._packed = dict(packed or {})
         self._read_again = read_again
 
     @property
-    def kept(self) -> tuple[ProbeDocument, dict[str, object]]:
-        """The document without its sections, and the facts that were read from it so far."""
-        known = {name: each for name, each in self._parsed.items() if not isinstance(each, Exception)}
-        return replace(self.document, sections={}, raw={}), known
+    def kept(self) -> tuple[ProbeDocument, dict[str, bytes]]:
+        """The document without its sections, and the facts that were read from it so far, each packed by itself."""
+        read = {
+            name: pack(each)
+            for name, each in self._parsed.items()
+            if name not in self._packed and not isinstance(each, Exception)
+        }
+        return replace(self.document, sections={}, raw={}), {**self._packed, **read}
 
     def get(self, name: str) -> object:
         """A fact by its name.
@@ -164,7 +170,8 @@ class NodeFacts:
             NotApplicable: the release that recorded the document did not know it yet.
         """
         if name not in self._parsed:
-            self._parsed[name] = self._read(name)
+            packed = self._packed.get(name)
+            self._parsed[name] = self._read(name) if packed is None else unpack(packed)
         found = self._parsed[name]
         if isinstance(found, CannotMeasure):
             raise CannotMeasure(found.reason, next_step=found.next_step)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nodegate.profile import Profile
     from nodegate.subjects.counters import Counters
 
-    _Packed = tuple[tuple[ProbeDocument, dict[str, object]], tuple[Part, ...], dict[str, Measured]]
+    _Packed = tuple[tuple[ProbeDocument, dict[str, bytes]], tuple[Part, ...], dict[str, bytes]]
 
 T = TypeVar("T")
 _Refusal = CannotMeasure | NotApplicable | NotJudged
@@ -95,6 +95,7 @@ class Context:
     ) -> None:
         self.node, self._profile, self._baselines, self._evidence = node, profile, baselines, measured
         self._measured: dict[str, Measured | _Refusal] = {}
+        self._packed: dict[str, bytes] = {}  # of what was measured, until something asks for it
         self._known: dict[str, object | _Refusal] = {}  # of _OWN, what was asked for
         self._parts: Parts | None = None
         self.fleet, self.peers = fleet, peers or _no_peers
@@ -110,14 +111,18 @@ class Context:
         """The context in compact form; None where the node gave no facts."""
         if self.facts is None:
             return None
-        measured = {name: each for name, each in self._measured.items() if not isinstance(each, Exception)}
+        read = {
+            name: pack(each)
+            for name, each in self._measured.items()
+            if name not in self._packed and not isinstance(each, Exception)
+        }
+        measured = {**self._packed, **read}
         return Kept(pack((self.facts.kept, tuple(self.parts), measured)), read_again)
 
     def _unpacked(self, kept: Kept) -> NodeFacts:
-        (document, parsed), parts, measured = cast("_Packed", unpack(kept.packed))
-        self._measured.update(measured)
+        (document, facts), parts, self._packed = cast("_Packed", unpack(kept.packed))
         self._parts = Parts(parts)
-        return NodeFacts(document, parsed, lambda: kept.read_again().document)
+        return NodeFacts(document, facts, lambda: kept.read_again().document)
 
     def give_up(self, fault: Exception) -> None:
         """Judge nothing by these facts: we broke on them, and so know nothing of the node."""
@@ -152,6 +157,8 @@ class Context:
         return _once(self._measured, name, lambda: self._read_measured(name))
 
     def _read_measured(self, name: str) -> Measured:
+        if name in self._packed:
+            return cast("Measured", unpack(self._packed[name]))
         wanted = measurement(name)
         reason = wanted.applies(self.known_facts)
         if reason == SPLIT and not self._is_split_by_policy:
