@@ -394,3 +394,19 @@ def test_the_table_of_real_outputs(capsys):
 def test_every_recording_is_used():
     here = (FOLDER.parent / "test_nccl_tests.py").read_text()
     assert [path.name for path in (FOLDER / "nccl_tests").iterdir() if f'"{path.name}"' not in here] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("cuda", "gpu01: Test CUDA failure all_reduce.cu:40 'out of memory'"),
+        ("nccl", "gpu01: Test NCCL failure common.cu:961 'unhandled system error'"),
+        ("gpus", "Invalid number of GPUs: 8 requested but only 7 were found"),
+        ("timeout", "gpu01: Test timeout (120s) all_reduce.cu:40"),
+    ],
+)
+def test_each_kind_of_fault_is_seen_also_where_a_return_cuts_its_line(kind: str, said: str) -> None:
+    for written in (said, f"{said[:12]}\r{said[12:]}"):
+        assert [
+            fault.kind for fault in nccl_tests.parse(f"# nThread 1\n{written}\n", collective="all_reduce").faults
+        ] == [kind]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
+from nodegate.knowledge.required import required, shortest
 from nodegate.text import shown
 from nodegate.tools.nccl_rows import MAX_LINE, MAX_TEXT, Row, clean, read_rows
 from nodegate.unknown import Known, Unknown, Why
@@ -48,6 +49,7 @@ _FAULTS: tuple[tuple[Literal["cuda", "nccl", "gpus", "timeout"], re.Pattern[str]
     ),
     ("timeout", re.compile(r"(?<!\S)(?P<host>\S{0,255}): (?P<text>Test timeout \(\d{1,9}s\))")),
 )
+_SIGNS = shortest(word for _, pattern in _FAULTS for word in required(pattern))  # each fault has one of them
 _FOLLOWER = re.compile(r"\.\. (\S{1,255}) pid (\d{1,9}): Test failure ")
 _RANK_LABEL = re.compile(r"^(?:\[\d{1,6},(\d{1,6})\]<std(?:out|err)>|(\d{1,6})): ?")
 _WARNING = re.compile(r"NCCL WARN (.{1,300})")
@@ -264,7 +266,10 @@ def _library(version: re.Match[str] | None) -> Known[str]:
 
 def _faults(text: str, devices: tuple[Device, ...]) -> Iterator[Fault]:
     """In the order of the text. A follower line of the same host names the process that failed."""
-    lines = [line[:MAX_LINE] for line in text.replace("\r", "").splitlines()]
+    plain = text.replace("\r", "")
+    if not any(sign in plain for sign in _SIGNS):
+        return  # of a good run the lines need not be looked at
+    lines = [line[:MAX_LINE] for line in plain.splitlines()]
     for number, line in enumerate(lines):
         for kind, pattern in _FAULTS:
             if match := pattern.search(line):

@@ -32,8 +32,9 @@ _COLUMN = re.compile(
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,3})?")
 _ROW = re.compile(r"[0-9]{1,20}(?:\s+(?:-?[0-9.]{1,40}|-?nan|-?inf)){2,12}")
 _DEVIATION = "t_stdev[usec]"  # not read: perftest sometimes rounds its square below 0, and prints -nan
-_FIELD = re.compile(
-    r"\b(Device|Number of qps|Transport type|Connection type|Link type|Mtu|GID index|TX depth)\s*: (\S{1,40})"
+_FIELD = re.compile(  # the look ahead spares the eight names at most places
+    r"(?=[DNTCLMG])\b"
+    r"(Device|Number of qps|Transport type|Connection type|Link type|Mtu|GID index|TX depth)\s*: (\S{1,40})"
 )
 _TITLE = re.compile(r"\w{2,20} (?:BW|Latency|Bidirectional BW|BW Post List) Test(?: .*)?")
 _STATUS = re.compile(r"Failed status ([0-9]{1,3})")
