@@ -1,8 +1,8 @@
 """What a run over real sshds costs the controller, connection included; of several sizes, so that the slope is seen.
 
-    python bench/sshds.py 64 256 1250              healthy nodes, facts alone (--passive)
-    python bench/sshds.py --hostile 64 1250        of 1,000 nodes 50 not reachable, 10 with a driver that hangs, 20
-                                                   that send garbage or without end, 5 that lie
+    python -m bench.sshds 64 256 1250              healthy nodes, facts alone (--passive)
+    python -m bench.sshds --hostile 64 1250        of 1,000 nodes 50 not reachable, 10 with a driver that hangs,
+                                                   20 that send garbage or without end, 5 that lie
 
 The sshds listen on loopback addresses of this machine; each login runs our guard as on a node, and in place of the
 probe's document of this machine it sends the one of a made-up HGX H100 node. Processors are shared with the sshds and
