@@ -38,7 +38,8 @@ class Wire:
             raise self._refused("sent nothing")
         try:
             document = loads(text, parse_constant=_refuse, parse_float=_finite)
-            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but not written
+            if "\\u" in text or not text.isascii():  # else there is no half of a surrogate pair in it
+                json.dumps(document, ensure_ascii=False).encode()  # such a half can be read but not written
         except (ValueError, RecursionError) as error:
             said = f"{shown(text[-200:], 160)} ({shown(str(error), 120)})"
             raise self._refused(f"did not send a JSON document: {said}") from None

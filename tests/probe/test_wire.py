@@ -54,3 +54,17 @@ def test_a_document_that_is_not_good_is_refused_with_the_next_step(written: str,
         WIRE.json(written)
     assert refused.value.reason.startswith(said)
     assert refused.value.next_step == "look at the node"
+
+
+@pytest.mark.parametrize("name", ["a", "\u00e9", "\U0001f600", "\uac00"])
+def test_any_text_that_can_be_written_is_read(name: str) -> None:
+    plain = json.dumps({name: [name]}, ensure_ascii=False)
+    assert WIRE.json(plain) == WIRE.json(sent({name: [name]})) == {name: [name]}
+
+
+@pytest.mark.parametrize("half", [chr(0xD83D), chr(0xDC80)])
+def test_half_a_surrogate_pair_is_refused_in_keys_and_values_however_it_is_written(half: str) -> None:
+    for document in ({half: 1}, {"a": ["b", f"c{half}"]}):
+        for written in (sent(document), json.dumps(document), json.dumps(document, ensure_ascii=False)):
+            with pytest.raises(CannotMeasure, match="surrogates not allowed"):
+                WIRE.json(written)
