@@ -12,7 +12,7 @@ from nodegate.plugin.items import CheckItem
 from nodegate.plugin.one_step import QUIET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class AtOnce:
-    """The items of a run until pytest has its turn; `keep` is given each record that pytest need not see."""
+    """Takes the items of a run, which go when they are done; `keep` is given each record that pytest need not see."""
 
     def __init__(
         self,
-        items: Iterable[pytest.Item],
+        items: list[pytest.Item],
         judging: Judging,
         listeners: Listeners,
         keep: Callable[[Record], None],
@@ -36,19 +36,20 @@ class AtOnce:
         for item in items:
             if isinstance(item, CheckItem):
                 self._waiting.setdefault(item.node_name, []).append(item)
+        items.clear()
 
     def node_judged(self, name: str) -> None:
         """Keep what is judged of a node now."""
         self._waiting[name] = [item for item in self._waiting.get(name, ()) if not self._is_done(item)]
 
-    def judge_rest(self) -> set[pytest.Item]:
-        """Judge what waited for every node. Returns the items that are left to pytest."""
+    def judge_rest(self) -> Iterator[CheckItem]:
+        """Judge what waited for every node. Yields the items that are left to pytest, node by node."""
         for name, waiting in self._waiting.items():
             for item in waiting:
                 if self._is_ours(item):
                     self._judging.record(item.check, name)
             self.node_judged(name)
-        return {item for waiting in self._waiting.values() for item in waiting}
+            yield from self._waiting[name]
 
     def _is_done(self, item: CheckItem) -> bool:
         record = self._judging.known(item.check, item.node_name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.mark.structures import NodeKeywords  # pytest does not export it
 
 from nodegate.errors import NotDone
 from nodegate.judge.judge import record_of, refusal
@@ -12,7 +13,7 @@ from nodegate.report.jsonl import to_json
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, MutableMapping
 
     from nodegate.finding import Record
     from nodegate.run.judging import Judging
@@ -49,7 +50,6 @@ class CheckItem(pytest.Item):
             item: CheckItem = cls.from_parent(module, name=name, nodeid=nodeid)
             item.check, item.node_name, item.record = check, node, None
             item.own_markers.extend(marks)
-            item.keywords.update((mark.name, mark) for mark in marks)
             yield item
 
     def setup(self) -> None:
@@ -96,6 +96,19 @@ class CheckItem(pytest.Item):
     def reportinfo(self) -> tuple[object, int, str]:  # type: ignore[override]
         """The file and line of the check, and its name for -v."""
         return self.path, self.check.function.__code__.co_firstlineno - 1, f"{self.check.id}[{self.node_name}]"
+
+    @property
+    def keywords(self) -> MutableMapping[str, Any]:
+        """As pytest's own, made when they are asked for: they refer to the item, which then outlives its last use."""
+        known: NodeKeywords | None = vars(self).get("_keywords")
+        if known is None:
+            known = vars(self)["_keywords"] = NodeKeywords(self)
+            known.update((mark.name, mark) for mark in self.own_markers)
+        return known
+
+    @keywords.setter
+    def keywords(self, _of_pytest: MutableMapping[str, Any]) -> None:
+        """What pytest makes for each item, and few items need."""
 
     @property
     def extra_keyword_matches(self) -> set[str]:

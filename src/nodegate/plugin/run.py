@@ -119,7 +119,8 @@ class PytestRun:
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
             campaign = self.begin()
             gc.freeze()  # modules and items stay: no collection need look through them
-            at_once = AtOnce(session.items if self.is_alone else (), self.judging, self._listeners, self._keep)
+            many = len(session.items)
+            at_once = AtOnce(session.items if self.is_alone else [], self.judging, self._listeners, self._keep)
             try:
                 for node in campaign.arrivals():
                     self.judging.judge_node(node)
@@ -129,10 +130,8 @@ class PytestRun:
                 self._stop(str(said))
             # where pytest writes too, a live line would wipe it
             self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
-            self._judging_progress.stage("judging", len(session.items), of="checks")
-            if self.is_alone:
-                left = at_once.judge_rest()
-                session.items[:] = [item for item in session.items if item in left]
+            self._judging_progress.stage("judging", many, of="checks")
+            session.items.extend(at_once.judge_rest())
         try:
             return (yield)
         finally:
