@@ -49,6 +49,7 @@ __all__ = [
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 50
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 MAX_VALUES = 2_000_000  # keys, values and everything that aliases expand to
 
 _YAML = "tag:yaml.org,2002:"
@@ -192,6 +193,8 @@ def _syntax_error(problem: yaml.YAMLError, text: str, name: str) -> UsageError:
     mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
     line = mark.line + 1 if mark is not None else 0
     said = getattr(problem, "problem", None) or getattr(problem, "reason", None) or str(problem).partition("\n")[0]
+    if "nesting depth" in said:  # libyaml has a limit of its own since PyYAML 6.0.4, and may come to it first
+        return UsageError(_TOO_DEEP, file=name, line=line)
     rows = text.splitlines()
     row = rows[line - 1] if 0 < line <= len(rows) else ""
     hint = "indent with spaces: YAML allows no tabs" if row[: len(row) - len(row.lstrip())].count("\t") else ""
@@ -235,7 +238,7 @@ class _Builder:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         if depth > MAX_DEPTH:
-            raise self._wrong(f"nested deeper than {MAX_DEPTH} levels", event)
+            raise self._wrong(_TOO_DEEP, event)
         before = self._values
         self._count(event)
         value: object

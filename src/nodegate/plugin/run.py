@@ -116,26 +116,29 @@ class PytestRun:
         """Measure the fleet first, then let the items report their verdicts."""
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
-        if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
-            campaign = self.begin()
-            gc.freeze()  # modules and items stay: no collection need look through them
-            many = len(session.items)
-            at_once = AtOnce(session.items if self.is_alone else [], self.judging, self._listeners, self._keep)
-            try:
-                for node in campaign.arrivals():
-                    self.judging.judge_node(node)
-                    at_once.node_judged(node)
-                    self._measuring.node_judged()
-            except UsageError as said:
-                self._stop(str(said))
-            # where pytest writes too, a live line would wipe it
-            self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
-            self._judging_progress.stage("judging", many, of="checks")
-            session.items.extend(at_once.judge_rest())
         try:
+            if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
+                self._measure_and_judge(session.items)
             return (yield)
         finally:
             self._judging_progress.done()
+
+    def _measure_and_judge(self, items: list[pytest.Item]) -> None:
+        """Measure the fleet, and judge each node as it comes in. Leaves the items that pytest is to run."""
+        campaign, many = self.begin(), len(items)
+        gc.freeze()  # modules and items stay: no collection need look through them
+        at_once = AtOnce(items if self.is_alone else [], self.judging, self._listeners, self._keep)
+        try:
+            for node in campaign.arrivals():
+                self.judging.judge_node(node)
+                at_once.node_judged(node)
+                self._measuring.node_judged()
+        except UsageError as said:
+            self._stop(str(said))
+        # where pytest writes too, a live line would wipe it
+        self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
+        self._judging_progress.stage("judging", many, of="checks")
+        items.extend(at_once.judge_rest())
 
     def open_folder(self) -> RunFolder:
         """The run folder, created on first use.
