@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from typing import TYPE_CHECKING
 
 from plugin.test_one_step import BY_PYTEST, fleet_in
@@ -45,8 +47,10 @@ def said(outcome: PytestOutcome) -> dict[tuple[str, str], str]:
     return {(record.node, record.check): record.verdict.value for record in outcome.records}
 
 
-def failed(folder: Path) -> str:
-    return (folder / ".pytest_cache/v/cache/lastfailed").read_text()
+def failed(folder: Path) -> set[str]:
+    """The names of the items."""
+    names = json.loads((folder / ".pytest_cache/v/cache/lastfailed").read_text())
+    return {name.rpartition("::")[2] for name in names}
 
 
 def test_pytest_runs_only_what_fails(tmp_path: Path) -> None:
@@ -89,3 +93,10 @@ def test_verbose_output_names_every_item(tmp_path: Path) -> None:
 def test_a_run_that_stops_at_the_first_failure_judges_nothing_after_it(tmp_path: Path) -> None:
     outcome, _ = run(tmp_path / "ours", "-x", "-k", "link_width")
     assert [verdict for (_, check), verdict in said(outcome).items() if check == "pcie.link_width"] == ["pass", "fail"]
+
+
+def test_where_something_looks_at_items_they_run_in_the_order_of_pytest(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path / "ours", "--junitxml=theirs.xml", "-k", "pcie")
+    checks = list(dict.fromkeys(record.check for record in outcome.records))
+    nodes = list(dict.fromkeys(record.node for record in outcome.records))
+    assert [(record.check, record.node) for record in outcome.records] == list(itertools.product(checks, nodes))

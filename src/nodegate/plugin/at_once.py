@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AtOnce:
-    """Takes the items of a run, which go when they are done; `keep` is given each record that pytest need not see."""
+    """Takes those items out of a run; `keep` is given the records of all that pass or are skipped."""
 
     def __init__(
         self,
@@ -31,33 +31,32 @@ class AtOnce:
         listeners: Listeners,
         keep: Callable[[Record], None],
     ) -> None:
-        self._judging, self._listeners, self._keep = judging, listeners, keep
+        self._judging, self._keep = judging, keep
         self._waiting: dict[str, list[CheckItem]] = {}
+        others = []
         for item in items:
-            if isinstance(item, CheckItem):
+            if isinstance(item, CheckItem) and not listeners.to_reports(item) and not listeners.to_phases(item):
                 self._waiting.setdefault(item.node_name, []).append(item)
-        items.clear()
+            else:
+                others.append(item)
+        items[:] = others
 
     def node_judged(self, name: str) -> None:
-        """Keep what is judged of a node now."""
+        """Keep what is judged of a node now; its items go."""
         self._waiting[name] = [item for item in self._waiting.get(name, ()) if not self._is_done(item)]
 
     def judge_rest(self) -> Iterator[CheckItem]:
-        """Judge what waited for every node. Yields the items that are left to pytest, node by node."""
+        """Judge what waited for every node. Yields the items that fail, node by node: pytest is to run these."""
         for name, waiting in self._waiting.items():
             for item in waiting:
-                if self._is_ours(item):
-                    self._judging.record(item.check, name)
+                self._judging.record(item.check, name)
             self.node_judged(name)
             yield from self._waiting[name]
 
     def _is_done(self, item: CheckItem) -> bool:
         record = self._judging.known(item.check, item.node_name)
-        if record is None or record.verdict not in QUIET or not self._is_ours(item):
+        if record is None or record.verdict not in QUIET:
             return False
         self._keep(record)
         self._judging.forget(item.check, item.node_name)
         return True
-
-    def _is_ours(self, item: CheckItem) -> bool:
-        return not self._listeners.to_reports(item) and not self._listeners.to_phases(item)

@@ -124,7 +124,7 @@ class PytestRun:
             self._judging_progress.done()
 
     def _measure_and_judge(self, items: list[pytest.Item]) -> None:
-        """Measure the fleet, and judge each node as it comes in. Leaves the items that pytest is to run."""
+        """Measure the fleet, and judge each node as it comes in. `items` are left those that pytest is to run."""
         campaign, many = self.begin(), len(items)
         gc.freeze()  # modules and items stay: no collection need look through them
         at_once = AtOnce(items if self.is_alone else [], self.judging, self._listeners, self._keep)
