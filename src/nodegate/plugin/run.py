@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 import socket
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +21,7 @@ from nodegate.plugin.interrupt import Interrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.plugin.listeners import Listeners
 from nodegate.plugin.one_step import OneStep
+from nodegate.plugin.streams import own_stderr, stdin, width
 from nodegate.profile import Profile
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
@@ -37,8 +36,6 @@ from nodegate.run.progress import Progress
 from nodegate.run.results import Results
 from nodegate.text import counted
 from nodegate.verdict import NodeVerdict
-
-_WIDTH_OF_A_LOG = 120
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -65,7 +62,7 @@ class PytestRun:
         if worker_input is not None:
             self.prepared = attach(settings, Path(worker_input[WORKER_FOLDER]))
         else:
-            self.prepared = prepare(settings, stdin=_stdin(config) if "-" in settings.inventory else None)
+            self.prepared = prepare(settings, stdin=stdin(config) if "-" in settings.inventory else None)
         self.judging = self.prepared.judging
         config.stash[ACCEPTANCE] = self.judging
         self._started = time.time()
@@ -136,7 +133,7 @@ class PytestRun:
         except UsageError as said:
             self._stop(str(said))
         # where pytest writes too, a live line would wipe it
-        self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
+        self._judging_progress = Progress(own_stderr() if self.is_alone else None, live=not self._is_distributed)
         self._judging_progress.stage("judging", many, of="checks")
         items.extend(at_once.judge_rest())
 
@@ -210,7 +207,7 @@ class PytestRun:
         if self._campaign is None:
             self._interrupts.begin()
             folder, settings = self.open_folder(), self.prepared.settings
-            self._measuring = Progress(_own_stderr(), live=not self._is_distributed)
+            self._measuring = Progress(own_stderr(), live=not self._is_distributed)
             plan = self.prepared.plan(self._asked_for(), judged_here=not self._is_distributed)
             self._campaign = Campaign(plan, folder, self.prepared.connections, Gate(self.judging), self._measuring)
             try:
@@ -334,29 +331,7 @@ class PytestRun:
         if self.results is not None and self.results.report is not None:
             for note in (*self.results.report.run.notes, *self.results.notes):
                 reporter.write_line(f"note: {note}", yellow=True)
-            for line in answer.lines(self.results.report, self.results.folder.path, _width(reporter)):
+            for line in answer.lines(self.results.report, self.results.folder.path, width(reporter)):
                 reporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         if self._trouble:
             reporter.write_line(f"ERROR: {self._trouble}", red=True)
-
-
-def _width(reporter: pytest.TerminalReporter) -> int:
-    """Characters of a line: those of the terminal, or as COLUMNS asks; a log or a mail has no width of its own."""
-    is_known = reporter.isatty or os.environ.get("COLUMNS")
-    return reporter._tw.fullwidth if is_known else _WIDTH_OF_A_LOG  # noqa: SLF001
-
-
-def _stdin(config: pytest.Config) -> TextIO:
-    """Standard input, which pytest's capturing has replaced."""
-    capturing = config.pluginmanager.getplugin("capturemanager")
-    if capturing is not None:
-        capturing.suspend_global_capture(in_=True)
-    return sys.stdin
-
-
-def _own_stderr() -> TextIO | None:
-    """A stream to the user's terminal or log that pytest's capturing does not close."""
-    try:
-        return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
-    except OSError:
-        return None
