@@ -173,3 +173,9 @@ def gpu_counts(report: Report) -> tuple[int, int]:
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """The names, each once, numbers in them as numbers."""
     return tuple(sorted(set(names), key=lambda name: (natural(name[:200]), name)))
+
+
+def by_check(records: Iterable[Record], checks: Iterable[str]) -> list[Record]:
+    """The records of a node in the order of the checks; they come as they were judged. Those of other checks last."""
+    places = {check: at for at, check in enumerate(checks)}
+    return sorted(records, key=lambda record: places.get(record.check, len(places)))

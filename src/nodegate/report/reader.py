@@ -11,7 +11,7 @@ from nodegate.files.strict_json import loads
 from nodegate.report import jsonl, policy_json
 from nodegate.report.json_file import SCHEMA, Details
 from nodegate.report.jsonl import MOST_SECONDS, from_json
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, by_check
 from nodegate.report.results_file import RESULTS, cut_line, read
 from nodegate.verdict import NodeVerdict
 
@@ -74,15 +74,17 @@ def _report(document: dict[str, object], results: Iterable[Record]) -> Report:
     records: dict[str, list[Record]] = {}
     for record in results:
         records.setdefault(record.node, []).append(record)
-    checks = _list(document, "checks", dict)
+    checks = {
+        _text(entry, "check"): CheckInfo(_text(entry, "title"), _texts(entry, "failure_modes"))
+        for entry in _list(document, "checks", dict)
+    }
+    records = {node: by_check(found, checks) for node, found in records.items()}
     claims = _get(document, "claims", dict) if "claims" in document else {}
     return Report(
         run=_run(_get(document, "run", dict)),
         nodes=tuple(_node(entry, records, claims) for entry in _list(document, "nodes", dict)),
         drift=tuple(_drift(entry) for entry in _list(document, "drift", dict)),
-        checks={
-            _text(entry, "check"): CheckInfo(_text(entry, "title"), _texts(entry, "failure_modes")) for entry in checks
-        },
+        checks=checks,
         policy=policy_json.from_json(_get(document, "policy", dict)) if "policy" in document else None,
     )
 

@@ -12,7 +12,7 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, by_check
 from nodegate.report.render import render
 from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
@@ -139,14 +139,12 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
     by_node: dict[str, list[Record]] = {name: [] for name in judging.asked}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
-    for name, found in by_node.items():  # they came as they were judged
-        places = {check: at for at, check in enumerate(judging.asked.get(name, ()))}
-        found.sort(key=lambda record: places.get(record.check, len(places)))
+    infos = {**_check_infos(judging), **checks}
     return Report(
         run=run,
-        nodes=tuple(_node_report(judging, name, found) for name, found in by_node.items()),
+        nodes=tuple(_node_report(judging, name, by_check(found, infos)) for name, found in by_node.items()),
         drift=_drift(judging),
-        checks={**_check_infos(judging), **checks},
+        checks=infos,
         policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
     )
 
