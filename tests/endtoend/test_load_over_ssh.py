@@ -263,8 +263,9 @@ def test_ctrl_c_in_a_stage_leaves_a_report_and_nothing_on_the_nodes(few: LoadFle
     outcome = run.outcome()
     assert outcome.exit_code == 2, outcome.stdout[-2000:]
     assert wait_until(few.is_clear), few.left()
-    assert json.loads((outcome.folder / "report.json").read_text())["run"]["interrupted"] is True
-    assert "accepted" not in node_verdicts(outcome).values()
+    report = json.loads((outcome.folder / "report.json").read_text())
+    assert report["run"]["interrupted"] is True
+    assert {node["verdict"] for node in report["nodes"]} == {"incomplete"}  # what was judged so far was good
 
 
 @pytest.mark.parametrize("stage", ["gpu", "node"])  # links: below, with --resume
