@@ -100,3 +100,30 @@ def test_where_something_looks_at_items_they_run_in_the_order_of_pytest(tmp_path
     checks = list(dict.fromkeys(record.check for record in outcome.records))
     nodes = list(dict.fromkeys(record.node for record in outcome.records))
     assert [(record.check, record.node) for record in outcome.records] == list(itertools.product(checks, nodes))
+
+
+# Ctrl-C when two of three nodes are judged.
+INTERRUPT = """from nodegate.run.judging import Judging
+
+ITS_OWN = Judging.judge_node
+
+def judge_node(self, name):
+    if len(self._judged) == 2 and name not in self._judged:
+        raise KeyboardInterrupt
+    ITS_OWN(self, name)
+
+Judging.judge_node = judge_node
+"""
+
+
+def test_what_was_judged_before_ctrl_c_is_kept_failures_too(tmp_path: Path) -> None:
+    whole, _ = run(tmp_path / "ours")
+    (tmp_path / "ours/interrupt.py").write_text(INTERRUPT)
+    outcome, ran = run(tmp_path / "ours", "-p", "interrupt")
+    assert outcome.exit_code == 2
+    assert not ran
+    assert len({node for node, _ in said(outcome)}) == 2
+    assert said(outcome).items() <= said(whole).items()
+    assert {"fail", "error"} & set(said(outcome).values())
+    bad = {item for item, verdict in said(whole).items() if verdict == "fail" and item[0] in dict(said(outcome))}
+    assert bad <= said(outcome).keys()

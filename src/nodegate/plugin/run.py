@@ -293,6 +293,8 @@ class PytestRun:
             return
         interrupted = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
         try:
+            if interrupted:
+                self.results.keep_unreported(self.judging.unreported())
             self.results.finish(self.judging, self.checks_of_workers, interrupted=interrupted)
         except OSError as broken:
             path = self.results.folder.path

@@ -29,7 +29,7 @@ from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.claims.claim import Shown
@@ -130,6 +130,11 @@ class Judging:
     def forget(self, check: Check, node: str) -> None:
         """A check's verdict on a node was reported."""
         self._records[node].pop(check.id, None)
+
+    def unreported(self) -> Iterator[Record]:
+        """What was judged and not reported: of a run that is interrupted, the failures that pytest did not come to."""
+        for records in self._records.values():
+            yield from records.values()
 
     def judge_node(self, name: str) -> None:
         """Judge every check of a node that needs neither load nor another node; once."""

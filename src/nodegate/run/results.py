@@ -57,6 +57,17 @@ class Results:
         """
         self.records.append(self._file.write(record))
 
+    def keep_unreported(self, records: Iterable[Record]) -> None:
+        """Add the records that are not there yet: a run that ends early forgets no failure that was found.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        known = {(record.node, record.check) for record in self.records}
+        for record in records:
+            if (record.node, record.check) not in known:
+                self.keep(record)
+
     @property
     def judged(self) -> bool:
         """Whether anything was judged at all: a run of skips alone is not a success."""
