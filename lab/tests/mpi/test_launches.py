@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lab.mpi.site import Site
 
 NODES = ["gpu-2", "gpu-3", "gpu-4", "gpu-5"]
+MOST_TRIES = 4  # of a launch: started by srun, a rank of Debian's Open MPI now and then crashes in its own start
 
 
 def hosts(stdout: str) -> list[str]:
@@ -34,8 +35,11 @@ def hosts(stdout: str) -> list[str]:
     ],
 )
 def test_a_launch_over_four_nodes_ends(four: Site, launcher: str, expected: dict[str, object]) -> None:
-    ran = four.launch(launcher, expected)
-    run = read(ran)
+    for _ in range(MOST_TRIES):
+        ran = four.launch(launcher, expected)
+        run = read(ran)
+        if "Signal: Segmentation fault" not in ran.stderr:
+            break
     assert (run.ending, run.why, ran.stderr if run.ending != "whole" else "") == ("whole", "", "")
     assert hosts(ran.stdout) == [name for name in NODES for _ in range(2)]
     assert sorted(line.split()[-1] for line in ran.stderr.splitlines() if "ranks begin on" in line) == NODES
