@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lab.mpi.site import Site
 
 NODES = ["gpu-2", "gpu-3", "gpu-4", "gpu-5"]
-MOST_TRIES = 4  # of a launch: started by srun, a rank of Debian's Open MPI now and then crashes in its own start
+MOST_TRIES = 4  # of a launch: started by srun, a rank now and then ends by a segmentation fault; why is not known
 
 
 def hosts(stdout: str) -> list[str]:
