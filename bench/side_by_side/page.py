@@ -277,7 +277,8 @@ def _scale_slopes(figures: Figures) -> str:
 def _versions(figures: Figures) -> str:
     found = figures.value["about"].get("versions", {})
     nhc = f"LBNL NHC {one_node.NHC_COMMIT} of 2022-12-22, if its source was given"
-    return paragraph("Versions: " + ", ".join(f"{name} {version}" for name, version in found.items()) + f"; {nhc}.")
+    names = sorted(found, key=str.lower)  # the file of figures does not keep an order
+    return paragraph("Versions: " + ", ".join(f"{name} {found[name]}" for name in names) + f"; {nhc}.")
 
 
 def _not_measured(figures: Figures) -> str:

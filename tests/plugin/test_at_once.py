@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from plugin.test_one_step import BY_PYTEST, fleet_in
 from support.recorded import run_pytest
 
+from nodegate.claims.prove import ENDED
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -102,7 +104,7 @@ def test_where_something_looks_at_items_they_run_in_the_order_of_pytest(tmp_path
     assert [(record.check, record.node) for record in outcome.records] == list(itertools.product(checks, nodes))
 
 
-# Ctrl-C when two of three nodes are judged.
+# Ctrl-C when two nodes are judged.
 INTERRUPT = """from nodegate.run.judging import Judging
 
 ITS_OWN = Judging.judge_node
@@ -122,8 +124,13 @@ def test_what_was_judged_before_ctrl_c_is_kept_failures_too(tmp_path: Path) -> N
     outcome, ran = run(tmp_path / "ours", "-p", "interrupt")
     assert outcome.exit_code == 2
     assert not ran
-    assert len({node for node, _ in said(outcome)}) == 2
+    judged = {node for node, _ in said(outcome)}
+    assert len(judged) == 2
     assert said(outcome).items() <= said(whole).items()
-    assert {"fail", "error"} & set(said(outcome).values())
-    bad = {item for item, verdict in said(whole).items() if verdict == "fail" and item[0] in dict(said(outcome))}
-    assert bad <= said(outcome).keys()
+    bad = {item for item, verdict in said(whole).items() if verdict in {"fail", "error"} and item[0] in judged}
+    assert bad
+    assert {item for item in bad if said(whole)[item] == "fail"} <= said(outcome).keys()
+    nodes = json.loads((outcome.folder / "report.json").read_text())["nodes"]
+    ended = [node for node in nodes if node["node"] not in judged]
+    assert {node["verdict"] for node in ended} == {"incomplete"}
+    assert {claim["why"] for node in ended for claim in node["claims"] if not claim["left_out"]} == {ENDED}
