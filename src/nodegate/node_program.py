@@ -9,6 +9,7 @@ import base64
 import functools
 import importlib.util
 import json
+import threading
 import zlib
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # -I: no module of the login's own folders or PYTHON* variables can replace the standard library; -S: faster.
 PYTHON_OPTIONS = ("-I", "-S")
+_PACKING = threading.Lock()
 
 # Any Python version may read it: the first lines must be valid Python 2 as well.
 _PROGRAM = """\
@@ -119,8 +121,13 @@ def node_source_with(name: str, helper: str) -> str:
     return _HELPER.format(name=helper, source=node_source(helper)) + node_source(name)
 
 
-@functools.lru_cache(maxsize=8)
 def _packed(packages: tuple[str, ...]) -> str:
+    with _PACKING:  # a campaign asks from 64 threads at once: one packs, the others wait for it
+        return _packed_once(packages)
+
+
+@functools.lru_cache(maxsize=8)
+def _packed_once(packages: tuple[str, ...]) -> str:
     sources: dict[str, str] = {}
     for package in packages:
         sources |= _sources_of(package)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import Unreachable
+from nodegate.transport.ssh_answers import answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,7 +90,10 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
     """
     options = _check(host, words)
     program = shutil.which("ssh")
-    values = _ask_ssh(program, host, words) if program else _ask_paramiko(host, options)
+    if program:
+        values = answer(host, words, _last(options, "-F"), lambda: _ask_ssh(program, host, words))
+    else:
+        values = _ask_paramiko(host, options)
     return _config(host, values, options)
 
 
