@@ -11,6 +11,8 @@ from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nodegate.part import Part
     from nodegate.unknown import Why
 
@@ -190,7 +192,7 @@ class Record:
     node: str
     check: str
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: Sequence[Finding] = ()
     failure_modes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     duration_s: float = 0.0

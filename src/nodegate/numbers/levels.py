@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.slots import Slot
 
     Key = tuple[object, ...]
+    Software = tuple[tuple[str, str], ...]
 
 # Conditions that say with which software something was measured: numbers are compared across them, which is said.
 SOFTWARE = frozenset({"driver", "cublas", "cuda", "nccl", "tool_version"})
@@ -31,7 +32,7 @@ def key_of(platform: str, metric: Metric) -> Key:
     return (platform, metric.unit, metric.better, name, kept)
 
 
-def software_of(metric: Metric) -> tuple[tuple[str, str], ...]:
+def software_of(metric: Metric) -> Software:
     """With what it was measured."""
     return tuple(sorted((name, value) for name, value in metric.conditions.items() if name in SOFTWARE))
 
@@ -43,8 +44,9 @@ class Levels:
         self._traits = traits
         # Of the kinds of numbers that may be compared, those that differ in software only.
         self.keys: dict[int, Key] = {}
-        self._software: defaultdict[Key, Counter[tuple[tuple[str, str], ...]]] = defaultdict(Counter)
-        self._whole: defaultdict[Key, dict[str, Metric]] = defaultdict(dict)
+        self._software: defaultdict[Key, Counter[Software]] = defaultdict(Counter)
+        self._whole: defaultdict[Key, dict[str, tuple[float, Software]]] = defaultdict(dict)  # by node
+        self._same: dict[Software, Software] = {}  # most nodes have the same: it is kept once
         self._places: defaultdict[Key, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._batches: dict[Key, Mapping[str, tuple[Batch, ...]]] = {}
         self._slots: dict[tuple[object, ...], Slot | None] = {}
@@ -54,12 +56,14 @@ class Levels:
         if not platform:
             return
         key = self.keys.setdefault(number, key_of(platform, metric))
-        self._software[key][software_of(metric)] += 1
+        software = software_of(metric)
+        software = self._same.setdefault(software, software)
+        self._software[key][software] += 1
         if metric.device:
             if is_compared(metric):
                 self._places[key][metric.device].append(metric.first)
         elif not metric.launch and _TOGETHER not in metric.conditions:
-            self._whole[key][node] = metric
+            self._whole[key][node] = metric.first, software
 
     def unlike(self, key: Key, metric: Metric) -> str:
         """In words, with what else most of the others measured: "driver 570.1, most others 580.2"."""
@@ -82,15 +86,15 @@ class Levels:
         whole = self._whole.get(key, {})
         if len(whole) < max(margins.peers_min, 2):
             return {}
-        values = {node: metric.first for node, metric in whole.items()}
-        software = {node: software_of(metric) for node, metric in whole.items()}
-        traits = {node: self._traits_of(node, metric) for node, metric in whole.items()}
+        values = {node: first for node, (first, _) in whole.items()}
+        software = {node: own for node, (_, own) in whole.items()}
+        traits = {node: self._traits_of(node, own) for node, own in software.items()}
         return find_batches(values, traits, software, margins, higher_is_better=higher_is_better)
 
-    def _traits_of(self, node: str, metric: Metric) -> Mapping[str, str]:
+    def _traits_of(self, node: str, software: Software) -> Mapping[str, str]:
         known = self._traits.get(node, {})
         told = frozenset(known.values())
-        return {**known, **{name: value for name, value in software_of(metric) if value not in told}}
+        return {**known, **{name: value for name, value in software if value not in told}}
 
     def slot(self, platform: str, metric: Metric, like: Collection[str], margins: Margins) -> Slot | None:
         """The place of a device, if it is behind the places that are `like` it on all nodes."""

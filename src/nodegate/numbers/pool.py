@@ -49,9 +49,9 @@ class Pool:
         self.device = device
         self._held = sorted(held)
         self._sorted = [value for value, _ in self._held]
-        self._own: dict[str, list[float]] = {}
+        self._own: dict[str, tuple[float, ...]] = {}
         for value, node in self._held:
-            self._own.setdefault(node, []).append(value)
+            self._own[node] = (*self._own.get(node, ()), value)
         self._splits: dict[tuple[float, ...], Split | None] = {}
 
     def others(self, node: str) -> int:
@@ -64,7 +64,7 @@ class Pool:
 
     def residuals_without(self, node: str) -> list[float]:
         """How far each value of the others lies from their median, as a part of it."""
-        own = self._own.get(node, [])
+        own = self._own.get(node, ())
         middle = _median_without(self._sorted, own) if len(own) < len(self._sorted) else 0.0
         return [value / middle - 1.0 for value, whose in self._held if whose != node] if middle else []
 
@@ -75,7 +75,7 @@ class Pool:
         self, node: str, margins: Margins, spread: tuple[float, float, int], *, higher_is_better: bool
     ) -> PeerGroup:
         """What a node is compared with; `spread` with its degrees of freedom, and from how many values it is."""
-        own = self._own.get(node, [])
+        own = self._own.get(node, ())
         relative, freedom, judged = spread
         return PeerGroup(
             nodes=self.others(node),

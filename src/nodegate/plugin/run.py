@@ -164,7 +164,8 @@ class PytestRun:
         judging = self.judging
         kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
         folder.write_json(conditions.RUN_FILE, kept)
-        results = Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
+        conclusion = self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None
+        results = Results(folder, run, conclusion, self.judging.asked)
         results.everything = self.prepared.settings.all_results
         return results
 

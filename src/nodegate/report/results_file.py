@@ -41,6 +41,10 @@ class ResultsFile:
         self._file.flush()
         return as_read
 
+    def node_done(self, node: str) -> None:
+        """No record of this node will come any more."""
+        self._short.node_done(node)
+
     def _tell(self, line: str) -> None:
         self._tables.write(line.encode("utf-8", errors="backslashreplace"))
 

@@ -62,6 +62,11 @@ class Shortener:
             record = replace(record, findings=findings, duration_s=lasted)
         return dumps(value) + "\n", record
 
+    def node_done(self, node: str) -> None:
+        """No record of this node will come any more: the names of its parts are no longer needed."""
+        self._nodes.pop(node, None)
+        self._taken.pop(node, None)
+
     def _quiet(self, record: Record, rest: list[Finding]) -> dict[str, object]:
         """A record that passed or was skipped: without what its check says of every node."""
         value: dict[str, object] = {"node": record.node, "check": record.check, "verdict": record.verdict.value}

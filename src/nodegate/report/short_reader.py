@@ -77,7 +77,7 @@ class Tables:
         if not isinstance(groups, list):
             raise UsageError("`passed` is not a list")
         found = tuple(finding for group in groups for finding in self._findings(record.node, group))
-        return replace(record, findings=record.findings + found)
+        return replace(record, findings=(*record.findings, *found))
 
     def _with_parts(self, node: object, finding: object) -> object:
         """A finding with its parts, where it names them as the tables do; without a part it is of the node."""

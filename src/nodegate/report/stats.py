@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
+_Where = tuple[float, str, "Finding"]  # a value, the node, what was found
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Measurement:
 
     Each part counts, those of which the same is true too. `quantity` is the metric's name for people. `lowest_at` and
     `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
-    held to; None where there is no numeric limit. `values` are sorted.
+    held to, of several the lowest; None where there is no numeric limit. `values` are sorted.
     """
 
     platform: str
@@ -57,10 +59,12 @@ class Measurement:
 
 def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
     """The statistics of every metric that was measured as a number, by platform, check and metric."""
-    found: dict[_Key, list[tuple[float, str, Finding]]] = {}
+    found: dict[_Key, _Seen] = {}
     for node, check, finding, value in _numbers(nodes):
         key = (node.platform, check, finding.metric or finding.quantity, finding.unit)
-        found.setdefault(key, []).append((value, node.node, finding))
+        if key not in found:
+            found[key] = _Seen()
+        found[key].add(value, node.node, finding)
     return [_measurement(key, found[key]) for key in sorted(found)]
 
 
@@ -73,6 +77,31 @@ def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[NodeReport, str, Fin
                     yield node, record.check, finding, value
 
 
+class _Seen:
+    """What was seen of one metric: numbers, and of the findings only those with the lowest and the highest."""
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self.lowest: _Where | None = None
+        self.highest: _Where | None = None
+        self.limits: Counter[float] = Counter()
+        self.quantities: set[str] = set()
+        self.nodes, self._node = 0, ""
+
+    def add(self, value: float, node: str, finding: Finding) -> None:
+        """One finding; those of a node come one after the other."""
+        self.values.extend([value] * len(finding.parts))
+        if self.lowest is None or value < self.lowest[0]:
+            self.lowest = value, node, finding
+        if self.highest is None or value >= self.highest[0]:
+            self.highest = value, node, finding
+        if finding.limit and (limit := number(finding.limit.value)) is not None:
+            self.limits[limit] += 1
+        self.quantities.add(finding.quantity)
+        self.nodes += node != self._node
+        self._node = node
+
+
 def number(value: object) -> float | None:
     """The value where it is a finite number (true and false are none), else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300 or math.isnan(value):
@@ -80,31 +109,27 @@ def number(value: object) -> float | None:
     return float(value)
 
 
-def _measurement(key: _Key, found: list[tuple[float, str, Finding]]) -> Measurement:
-    found.sort(key=lambda entry: entry[0])
-    values = tuple(value for value, _, finding in found for _ in finding.parts)
+def _measurement(key: _Key, seen: _Seen) -> Measurement:
+    values = tuple(sorted(seen.values))
     middle = median(values)
-    limits = Counter(
-        limit for _, _, finding in found if finding.limit and (limit := number(finding.limit.value)) is not None
-    )
     platform, check, metric, unit = key
     return Measurement(
         platform=platform,
         check=check,
         metric=metric,
-        quantity=_in_common([finding.quantity for _, _, finding in found]) or metric,
+        quantity=_in_common(seen.quantities) or metric,
         unit=unit,
         values=values,
-        nodes=len({node for _, node, _ in found}),
+        nodes=seen.nodes,
         median=middle,
         mad=median(abs(value - middle) for value in values),
-        lowest_at=_place(values[0], values, found[0]),
-        highest_at=_place(values[-1], values, found[-1]),
-        limit=limits.most_common(1)[0][0] if limits else None,
+        lowest_at=_place(seen.lowest, values),
+        highest_at=_place(seen.highest, values),
+        limit=max(seen.limits, key=lambda limit: (seen.limits[limit], -limit), default=None),
     )
 
 
-def _in_common(quantities: list[str]) -> str:
+def _in_common(quantities: set[str]) -> str:
     """What several quantities of one metric are called: of "peer GPU 0 to GPU 1" and "peer GPU 3 to GPU 2" "peer"."""
     first, last = min(quantities).split(), max(quantities).split()
     if first == last:
@@ -113,9 +138,11 @@ def _in_common(quantities: list[str]) -> str:
     return " ".join(word for word, _ in common).removesuffix("GPU").rstrip()
 
 
-def _place(value: float, values: tuple[float, ...], where: tuple[float, str, Finding]) -> str:
+def _place(where: _Where | None, values: tuple[float, ...]) -> str:
     """Node and part that have a value, and how many more do: values are sorted, so equal ones are at one end."""
-    _, node, finding = where
+    if where is None:
+        return ""
+    value, node, finding = where
     alike = bisect_right(values, value) - bisect_left(values, value)
     place = node if finding.part.kind is Kind.NODE else f"{node} {finding.part.short}"
     return place if alike == 1 else f"{place} + {alike - 1} more"

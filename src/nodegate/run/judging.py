@@ -257,7 +257,8 @@ class Judging:
 
     def _keep(self, name: str, context: Context) -> None:
         """Keep of a node what is parsed, so that no file is read twice: its last checks are judged at the end."""
-        if name in self._ended and name in self._kept:
+        if name in self._ended:
+            self._kept.pop(name, None)  # a summary is left, and the evidence
             return
         kept = context.kept(lambda: facts_of(self._evidence(name)))
         if kept is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from nodegate.report.render import render
 from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
+from nodegate.run.packed_findings import PackedRecords
 from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
@@ -36,10 +38,21 @@ ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
 class Results:
     """Keeps each record on disk at once (results.jsonl), and in memory for the report."""
 
-    def __init__(self, folder: RunFolder, run: Run, conclude: Callable[[Report], str] | None = None) -> None:
-        """`conclude` gives the answer of profile troubleshoot. Raises UsageError if nothing can be written."""
+    def __init__(
+        self,
+        folder: RunFolder,
+        run: Run,
+        conclude: Callable[[Report], str] | None = None,
+        asked: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node.
+
+        Raises:
+            UsageError: nothing can be written.
+        """
+        self._asked, self._counts = asked or {}, Counter[str]()
         self.folder, self.run, self._conclude = folder, run, conclude
-        self.records: list[Record] = []
+        self.records = PackedRecords()
         self.report: Report | None = None
         self.everything = False  # whether results.csv is asked for, and every check in junit.xml
         self.notes: list[str] = []  # what the user should know in addition to the verdicts
@@ -56,6 +69,9 @@ class Results:
             OSError: it cannot be written.
         """
         self.records.append(self._file.write(record))
+        self._counts[record.node] += 1
+        if self._counts[record.node] == len(self._asked.get(record.node, ())):
+            self._file.node_done(record.node)
 
     def keep_unreported(self, records: Iterable[Record]) -> None:
         """Add the records that are not there yet: a run that ends early forgets no failure that was found.
