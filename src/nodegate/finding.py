@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nodegate.packed import quickly_packed
 from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
@@ -52,6 +53,7 @@ class LimitKind(Enum):
         return self.is_absolute and self is not LimitKind.FLOOR
 
 
+@quickly_packed
 @dataclass(frozen=True, slots=True)
 class Limit(Generic[T_co]):
     """What is right: a number with its unit, a text, a switch, a set of texts any of which is right, or a table.
@@ -77,6 +79,7 @@ AnyLimit = Limit[LimitValue]
 NumberLimit = Limit[int | float]
 
 
+@quickly_packed
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a check saw on one part.
@@ -212,6 +215,12 @@ class Record:
             return self.remark
         more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 and self.verdict is not Verdict.PASS else ""
         return decisive[0].message + more + (f" ({self.remark})" if self.remark else "")
+
+
+def kinds(findings: Sequence[Finding]) -> frozenset[Verdict]:
+    """The verdicts among findings. Those that are packed (nodegate.run.packed_findings) know them without unpacking."""
+    known = getattr(findings, "verdicts", None)
+    return known if isinstance(known, frozenset) else frozenset(finding.verdict for finding in findings)
 
 
 def limit_value(value: object) -> LimitValue:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
 from nodegate.errors import UNREACHABLE_KINDS
+from nodegate.finding import kinds
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.part import NODE, Kind
 from nodegate.verdict import Verdict
@@ -76,8 +77,9 @@ def causes_of(records: Iterable[Record], table: Conditions) -> tuple[Cause, ...]
         table: the conditions, and which explains which.
     """
     kept = list(records)
-    waivers = {(record.check, id(finding)): record.waiver for record in kept for finding in record.findings}
-    found = [CheckFinding(record.check, finding) for record in kept for finding in record.findings]
+    told = [record for record in kept if not kinds(record.findings) <= HEALTHY]
+    waivers = {(record.check, id(finding)): record.waiver for record in told for finding in record.findings}
+    found = [CheckFinding(record.check, finding) for record in told for finding in record.findings]
     groups = _grouped([each for each in found if each.finding.verdict not in HEALTHY], table)
     _explain(groups)
     left = [group for group in groups if group.findings]

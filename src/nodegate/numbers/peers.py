@@ -114,7 +114,8 @@ class Peers:
                 if not all(map(believable, metric.values)):
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
-                launches[number, node] = metric.launch
+                if metric.launch:
+                    launches[number, node] = metric.launch
                 levels.add(node, platform, metric, number)
                 rows.append((number, node, metric.device, metric.values))  # noqa: PD011 - a metric's
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))

@@ -47,10 +47,10 @@ class Pool:
 
     def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
         self.device = device
-        self._held = sorted(held)
-        self._sorted = [value for value, _ in self._held]
+        pairs = sorted(held)
+        self._sorted, self._whose = [value for value, _ in pairs], [node for _, node in pairs]
         self._own: dict[str, tuple[float, ...]] = {}
-        for value, node in self._held:
+        for value, node in pairs:
             self._own[node] = (*self._own.get(node, ()), value)
         self._splits: dict[tuple[float, ...], Split | None] = {}
 
@@ -66,10 +66,11 @@ class Pool:
         """How far each value of the others lies from their median, as a part of it."""
         own = self._own.get(node, ())
         middle = _median_without(self._sorted, own) if len(own) < len(self._sorted) else 0.0
-        return [value / middle - 1.0 for value, whose in self._held if whose != node] if middle else []
+        held = zip(self._sorted, self._whose, strict=True)
+        return [value / middle - 1.0 for value, whose in held if whose != node] if middle else []
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._sorted)
 
     def group(
         self, node: str, margins: Margins, spread: tuple[float, float, int], *, higher_is_better: bool
@@ -92,7 +93,7 @@ class Pool:
         asked = (margins.slow_part_min, margins.fast_part_min)
         if asked not in self._splits:
             self._splits[asked] = find_split(
-                self._held,
+                list(zip(self._sorted, self._whose, strict=True)),
                 slow_part_min=margins.slow_part_min,
                 fast_part_min=margins.fast_part_min,
                 higher_is_better=higher_is_better,

@@ -272,7 +272,8 @@ class PytestRun:
         """Restore the handlers of the signals that end a run, and how often memory is collected."""
         self._interrupts.give_back()
         gc.set_threshold(*self._collections)
-        gc.unfreeze()
+        if self._campaign:
+            gc.freeze()  # pytest collects five times now, and Python at its end: not through all that a run leaves
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -6,6 +6,7 @@ import csv
 import re
 from typing import IO, TYPE_CHECKING
 
+from nodegate.finding import kinds
 from nodegate.text import visible
 from nodegate.verdict import NodeVerdict, Verdict
 
@@ -61,7 +62,7 @@ def _rows(
     for record in node.records:
         start = (*head, record.check, record.verdict.value)
         end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence), round(record.duration_s, 3))
-        for finding in record.findings:
+        for finding in () if kinds(record.findings).isdisjoint(wanted) else record.findings:
             if finding.verdict in wanted:
                 yield (*start, *_finding(finding), *end, causes.get((record.check, id(finding)), ""))
         if not record.findings and record.verdict in wanted:

@@ -7,7 +7,7 @@ from collections import Counter
 from html import escape
 from typing import IO, TYPE_CHECKING
 
-from nodegate.finding import Finding, Record
+from nodegate.finding import Finding, Record, kinds
 from nodegate.part import NODE
 from nodegate.report.json_file import utc
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
@@ -79,7 +79,7 @@ def _cases(node: NodeReport, *, everything: bool) -> Iterator[tuple[str, str]]:
 
 def _is_plain_pass(record: Record) -> bool:
     """Whether it passed on every part: one part may be skipped, or have no limit, where others pass."""
-    return record.verdict is Verdict.PASS and all(each.verdict is Verdict.PASS for each in record.findings)
+    return record.verdict is Verdict.PASS and kinds(record.findings) <= {Verdict.PASS}
 
 
 def _case(record: Record) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.finding import kinds
 from nodegate.report.model import check_ids, in_order
 from nodegate.verdict import NodeVerdict, Verdict
 
@@ -39,10 +40,13 @@ def not_judged(report: Report) -> list[Gap]:
     keys: dict[str, set[str]] = {}
     for node in report.nodes:
         for record in node.records:
+            keys.setdefault(record.check, set())
+            if Verdict.NOT_JUDGED not in kinds(record.findings):
+                continue
             for reason in _reasons(record, Verdict.NOT_JUDGED):
                 pairs.setdefault((reason, record.check), {})[node.node] = None
             metrics = {each.metric for each in record.findings if each.verdict is Verdict.NOT_JUDGED and each.metric}
-            keys.setdefault(record.check, set()).update(metrics)
+            keys[record.check].update(metrics)
         if node.verdict is not NodeVerdict.UNREACHABLE:
             for check in set(checks).difference(record.check for record in node.records):
                 pairs.setdefault((NO_RESULT, check), {})[node.node] = None
@@ -71,7 +75,7 @@ def unjudged_checks(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
         (record.check, node.node)
         for node in report.nodes
         for record in node.records
-        if any(finding.verdict is Verdict.NOT_JUDGED for finding in record.findings)
+        if Verdict.NOT_JUDGED in kinds(record.findings)
     ]
     return tuple(dict.fromkeys(check for check, _ in found)), in_order(node for _, node in found)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.claims.claim import State, in_words
 from nodegate.files.gz import ENDING
+from nodegate.finding import kinds
 from nodegate.report.model import check_ids, worst_first
 from nodegate.text import visible
 from nodegate.verdict import NODE_ORDER, Verdict
@@ -48,6 +49,12 @@ def page_data(report: Report, rows: Sequence[CauseRow], packed: frozenset[str] =
     return _Page(report, rows, packed).data()
 
 
+def _passes(record: Record) -> int:
+    if kinds(record.findings) == {Verdict.PASS}:
+        return len(record.findings)
+    return sum(finding.verdict is Verdict.PASS for finding in record.findings)
+
+
 class _Page:
     def __init__(self, report: Report, rows: Sequence[CauseRow], packed: frozenset[str]) -> None:
         self.report = report
@@ -56,12 +63,7 @@ class _Page:
         self.texts: dict[str, int] = {}
         self.checks = check_ids(report)
         self.column = {check: index for index, check in enumerate(self.checks)}
-        passes = sum(
-            finding.verdict is Verdict.PASS
-            for node in report.nodes
-            for record in node.records
-            for finding in record.findings
-        )
+        passes = sum(_passes(record) for node in report.nodes for record in node.records)
         self.with_passes = passes <= MOST_PASSES
         self.left = MOST_FINDINGS
         self.characters = 0

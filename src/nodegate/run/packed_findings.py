@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast, overload
 
+from nodegate.finding import kinds
 from nodegate.packed import pack, unpack
 from nodegate.verdict import Verdict
 
@@ -20,12 +21,15 @@ BATCHES_AT_HAND = 4  # batches that are kept unpacked: the reports look at a nod
 
 
 class PackedFindings(Sequence["Finding"]):
-    """The findings of one record, unpacked with those of its batch when they are looked at."""
+    """The findings of one record, unpacked with those of its batch when they are looked at.
 
-    __slots__ = ("_at", "_batch", "_many")
+    `verdicts` are those of the findings (see nodegate.finding.kinds).
+    """
 
-    def __init__(self, batch: bytes, at: int, many: int) -> None:
-        self._batch, self._at, self._many = batch, at, many
+    __slots__ = ("_at", "_batch", "_many", "verdicts")
+
+    def __init__(self, batch: bytes, at: int, findings: Sequence[Finding]) -> None:
+        self._batch, self._at, self._many, self.verdicts = batch, at, len(findings), _same(kinds(findings))
 
     def _whole(self) -> tuple[Finding, ...]:
         return _unpacked(self._batch)[self._at]
@@ -48,6 +52,11 @@ class PackedFindings(Sequence["Finding"]):
 
     def __hash__(self) -> int:
         return hash(self._whole())
+
+
+@lru_cache
+def _same(verdicts: frozenset[Verdict]) -> frozenset[Verdict]:
+    return verdicts
 
 
 @lru_cache(maxsize=BATCHES_AT_HAND)
@@ -76,7 +85,7 @@ class PackedRecords:
         batch = pack([tuple(self._records[place].findings) for place in self._waiting])
         for at, place in enumerate(self._waiting):
             record = self._records[place]
-            self._records[place] = replace(record, findings=PackedFindings(batch, at, len(record.findings)))
+            self._records[place] = replace(record, findings=PackedFindings(batch, at, record.findings))
         self._waiting, self._many = [], 0
 
     def __iter__(self) -> Iterator[Record]:
