@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def quickly_packed(cls: type[T]) -> type[T]:
-    """For a frozen dataclass with slots: dataclasses' own way to unpack it looks up every field of every object."""
+    """For a frozen dataclass with several slots: its own way to be unpacked looks up each field of each object."""
     names: tuple[str, ...] = cls.__slots__  # type: ignore[attr-defined]
     read, write = operator.attrgetter(*names), [getattr(cls, name).__set__ for name in names]
 

@@ -84,6 +84,15 @@ def test_ssh_is_asked_for_each_host_where_some_differ(tmp_path: Path, text: str)
     assert asked.many == len(HOSTS)
 
 
+def test_hosts_do_not_wait_one_after_the_other_for_an_ssh_that_fails(tmp_path: Path) -> None:
+    asked = config(tmp_path, "Prot 22\n")
+    for _ in range(2):
+        with pytest.raises(subprocess.CalledProcessError):
+            answer("gpu01", asked.words, asked.words[1], lambda: asked.about("gpu01"))
+        assert ssh_answers._common == {asked.words: None}
+    assert asked.many == 2
+
+
 @pytest.mark.parametrize("text", ["User\x00\n", "= =\n", 'User "ops\n'])
 def test_a_file_that_is_not_understood_is_left_to_ssh(tmp_path: Path, text: str) -> None:
     asked = config(tmp_path, text)

@@ -45,6 +45,7 @@ def answer(host: str, words: Sequence[str], file: str, ask: Callable[[], Values]
     with _asking:  # the threads of a campaign come here at once
         key = tuple(words)
         if key not in _common:
+            _common[key] = None  # also where ssh hangs or refuses: the others then ask for themselves, at once
             values = ask()
             _common[key] = values if _is_common(values, host) else None
             return values
