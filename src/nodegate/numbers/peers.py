@@ -107,7 +107,7 @@ class Peers:
         platforms: dict[str, str] = {}
         launches: dict[tuple[int, str], str] = {}
         levels = Levels(traits or {})
-        columns: tuple[list[object], ...] = tuple([] for _ in COLUMNS)
+        rows = []
         for node, platform, metrics in nodes:
             platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
@@ -117,10 +117,8 @@ class Peers:
                 if metric.launch:
                     launches[number, node] = metric.launch
                 levels.add(node, platform, metric, number)
-                row = (number, node, metric.device, metric.values)  # noqa: PD011 - a metric's
-                for column, cell in zip(columns, row, strict=True):
-                    column.append(cell)
-        frame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+                rows.append((number, node, metric.device, metric.values))  # noqa: PD011 - a metric's
+        frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
         return Peers(frame, keys, platforms, launches, levels)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:

@@ -277,10 +277,6 @@ class Judging:
             self._peers = Peers.of_nodes(measured, {node: self.traits(node) for node in self.asked})
         return self._peers
 
-    def compared(self) -> None:
-        """Nothing will be compared any more: the numbers of the fleet, 100 kB a node, make room for the reports."""
-        self._peers = None
-
     def traits(self, name: str) -> dict[str, str]:
         """What sets a node apart: its rack, its firmware; of one without facts what the inventory says."""
         summary = self.summary(name)

@@ -105,7 +105,6 @@ class Results:
             interrupted=interrupted or missing > 0,
             notes=tuple(_notes(judging)),
         )
-        judging.compared()
         report = build(self.run, judging, self.records, checks)
         if not self.run.interrupted:
             pack_evidence(self.folder, report.nodes)
