@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,10 @@ def software_of(metric: Metric) -> Software:
     return tuple(sorted((name, value) for name, value in metric.conditions.items() if name in SOFTWARE))
 
 
+def _columns() -> defaultdict[str, array[float]]:
+    return defaultdict(lambda: array("d"))
+
+
 class Levels:
     """The numbers of a fleet by what its nodes have in common. `traits` says what sets each node apart."""
 
@@ -47,7 +52,7 @@ class Levels:
         self._software: defaultdict[Key, Counter[Software]] = defaultdict(Counter)
         self._whole: defaultdict[Key, dict[str, tuple[float, Software]]] = defaultdict(dict)  # by node
         self._same: dict[Software, Software] = {}  # most nodes have the same: it is kept once
-        self._places: defaultdict[Key, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._places: defaultdict[Key, defaultdict[str, array[float]]] = defaultdict(_columns)
         self._batches: dict[Key, Mapping[str, tuple[Batch, ...]]] = {}
         self._slots: dict[tuple[object, ...], Slot | None] = {}
 

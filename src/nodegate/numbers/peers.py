@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
@@ -13,12 +13,11 @@ from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
 from nodegate.numbers.spread import moderated, of_median
+from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    import pandas as pd
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.metric import Metric
     from nodegate.numbers.batches import Batch, Traits
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
 _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
-COLUMNS = ("key", "node", "device", "values")
 
 
 @dataclass(frozen=True)
@@ -41,30 +39,11 @@ class NoPeers:
     launches: tuple[float, ...] = ()
 
 
-class _Row(NamedTuple):
-    node: str
-    device: str
-    seen: tuple[float, ...]  # a value a look
-
-
 class Peers:
-    """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric.
+    """The measured numbers of a fleet: the table of them, with the number of each comparable quantity."""
 
-    Its rows are kept, the table is not.
-    """
-
-    def __init__(
-        self,
-        frame: pd.DataFrame,
-        keys: Mapping[Key, int],
-        platforms: Mapping[str, str],
-        launches: Mapping[tuple[int, str], str],
-        levels: Levels,
-    ) -> None:
-        self._launches, self.levels = launches, levels
-        self._rows: dict[int, list[_Row]] = {}
-        for number, *row in zip(*(frame[name].tolist() for name in COLUMNS), strict=True):
-            self._rows.setdefault(number, []).append(_Row(*row))
+    def __init__(self, table: Table, keys: Mapping[Key, int], platforms: Mapping[str, str], levels: Levels) -> None:
+        self._table, self.levels = table, levels
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
         self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
@@ -75,8 +54,7 @@ class Peers:
         self._inside: dict[int, Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
-        self._looks = {number: min(len(row.seen) for row in held) for number, held in self._rows.items()}
-        self._members: dict[tuple[int, str], frozenset[str]] | None = None
+        self._members: dict[int, Mapping[str, frozenset[str]]] = {}
         self._better = {number: str(key[2]) for key, number in keys.items()}
         kinds: defaultdict[Key, list[int]] = defaultdict(list)
         for key, number in keys.items():
@@ -101,25 +79,18 @@ class Peers:
     @staticmethod
     def of_nodes(nodes: Iterable[tuple[str, str, Sequence[Metric]]], traits: Traits | None = None) -> Peers:
         """As `of`, from one node after the other (its name, platform and metrics): so few metrics are in memory."""
-        import pandas as pd  # noqa: PLC0415 - heavy
-
         keys: dict[Key, int] = {}
         platforms: dict[str, str] = {}
-        launches: dict[tuple[int, str], str] = {}
-        levels = Levels(traits or {})
-        rows = []
+        levels, maker = Levels(traits or {}), TableMaker()
         for node, platform, metrics in nodes:
             platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
                 if not all(map(believable, metric.values)):
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
-                if metric.launch:
-                    launches[number, node] = metric.launch
                 levels.add(node, platform, metric, number)
-                rows.append((number, node, metric.device, metric.values))  # noqa: PD011 - a metric's
-        frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
-        return Peers(frame, keys, platforms, launches, levels)
+                maker.add(number, Row(node, metric.device, metric.launch, metric.values))
+        return Peers(maker.table(), keys, platforms, levels)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
@@ -188,7 +159,7 @@ class Peers:
             return 0.0, 1.0, 1
         if number not in self._inside:
             nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-            for row in self._of_key(number):
+            for row in self._rows(number):
                 nodes[row.node].append((row.seen[0], f"{row.node} {row.device}"))
             self._inside[number] = Spread([Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
@@ -201,12 +172,14 @@ class Peers:
     def together(self, metric: Metric, node: str) -> frozenset[str]:
         """The nodes of the launch that gave this node its number, itself among them."""
         number = self._number(node, metric)
-        if self._members is None:
-            members: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
-            for (key, name), launch in self._launches.items():
-                members[key, launch].add(name)
-            self._members = {key: frozenset(names) for key, names in members.items()}
-        return self._members.get((number or 0, metric.launch), frozenset()) if metric.launch else frozenset()
+        if number is None or not metric.launch:
+            return frozenset()
+        if number not in self._members:
+            members: defaultdict[str, set[str]] = defaultdict(set)
+            for row in self._rows(number):
+                members[row.launch].add(row.node)
+            self._members[number] = {launch: frozenset(names) for launch, names in members.items()}
+        return self._members[number].get(metric.launch, frozenset())
 
     def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity of its device of this name."""
@@ -231,8 +204,8 @@ class Peers:
     def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
         if number not in self._devices:
             found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-            for row in () if number is None else self._of_key(number):
-                found[row.device][row.node] = max(row.seen) if self._better[number or 0] == "higher" else min(row.seen)
+            for row in () if number is None else self._rows(number):
+                found[row.device][row.node] = max(row.seen) if self._better_of(number) == "higher" else min(row.seen)
             self._devices[number] = found
         return self._devices[number]
 
@@ -241,14 +214,10 @@ class Peers:
             return Pool("", ())
         found = self._pools.get((number, device, statistic))
         if found is None:
-            rows = self._of_key(number)
-            looks, better = self._looks_of(number), self._better[number]
+            looks, better = self._looks_of(number), self._better_of(number)
             held = {
-                (self._launches.get((number, row.node), "") or row.node, row.device): statistic.of(
-                    row.seen[:looks], better=better
-                )
-                for row in rows
-                if device is None or row.device == device
+                (row.launch or row.node, row.device): statistic.of(row.seen[:looks], better=better)
+                for row in self._rows(number, device)
             }
             found = self._pools[number, device, statistic] = Pool(
                 device or "", [(value, whose) for (whose, _), value in held.items() if value is not None]
@@ -289,25 +258,24 @@ class Peers:
         if found is None:
             devices: list[str | None] = [None]
             if by_slot:
-                devices = list(dict.fromkeys(row.device for row in self._of_key(number)))
+                devices = list(dict.fromkeys(row.device for row in self._rows(number)))
             pools = [self._pool(number, each, statistic) for each in devices]
             found = self._spreads[number, by_slot, statistic] = Spread(pools)
         return found
 
     def _looks_of(self, number: int | None) -> int:
         """How many looks every node has had at it."""
-        if number is None:
-            return 1
-        self._of_key(number)
-        return self._looks[number]
+        return 1 if number is None else self._table.looks(*self._numbers(number))
 
-    def _of_key(self, number: int) -> list[_Row]:
-        if number < 0 and number not in self._rows:  # all that differ in software only
-            alike = self._alike[self.levels.keys[-1 - number]]
-            self._rows[number] = [row for each in alike for row in self._rows[each]]
-            self._looks[number] = min(self._looks[each] for each in alike)
-            self._better[number] = self._better[alike[0]]
-        return self._rows[number]
+    def _better_of(self, number: int | None) -> str:
+        return self._better[self._numbers(number or 0)[0]]
+
+    def _rows(self, number: int, device: str | None = None) -> Iterator[Row]:
+        return self._table.rows(*self._numbers(number), device=device)
+
+    def _numbers(self, number: int) -> Sequence[int]:
+        """The quantities that are meant: of a negative number all that differ in software only."""
+        return (number,) if number >= 0 else self._alike[self.levels.keys[-1 - number]]
 
 
 @dataclass(frozen=True)

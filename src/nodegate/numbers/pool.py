@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from nodegate.numbers.split import Split, find_split
@@ -48,26 +50,30 @@ class Pool:
     def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
         self.device = device
         pairs = sorted(held)
-        self._sorted, self._whose = [value for value, _ in pairs], [node for _, node in pairs]
-        self._own: dict[str, tuple[float, ...]] = {}
-        for value, node in pairs:
-            self._own[node] = (*self._own.get(node, ()), value)
+        self._sorted, self._whose = array("d", (value for value, _ in pairs)), [node for _, node in pairs]
+        pairs.sort(key=itemgetter(1))  # in columns, for a fleet has hundreds of pools
+        self._of_nodes, self._nodes = array("d", (value for value, _ in pairs)), [node for _, node in pairs]
+        self._count = len(set(self._nodes))
         self._splits: dict[tuple[float, ...], Split | None] = {}
 
     def others(self, node: str) -> int:
         """From how many others than this node there are values."""
-        return len(self._own) - (node in self._own)
+        return self._count - bool(self._own(node))
 
     def values_of_others(self, node: str) -> tuple[float, ...]:
         """The values without those of this node."""
-        return tuple(value for whose, values in self._own.items() if whose != node for value in values)
+        return tuple(value for value, whose in zip(self._sorted, self._whose, strict=True) if whose != node)
 
     def residuals_without(self, node: str) -> list[float]:
         """How far each value of the others lies from their median, as a part of it."""
-        own = self._own.get(node, ())
+        own = self._own(node)
         middle = _median_without(self._sorted, own) if len(own) < len(self._sorted) else 0.0
         held = zip(self._sorted, self._whose, strict=True)
         return [value / middle - 1.0 for value, whose in held if whose != node] if middle else []
+
+    def _own(self, node: str) -> Sequence[float]:
+        """The values of a node."""
+        return self._of_nodes[bisect_left(self._nodes, node) : bisect_right(self._nodes, node)]
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -76,7 +82,7 @@ class Pool:
         self, node: str, margins: Margins, spread: tuple[float, float, int], *, higher_is_better: bool
     ) -> PeerGroup:
         """What a node is compared with; `spread` with its degrees of freedom, and from how many values it is."""
-        own = self._own.get(node, ())
+        own = self._own(node)
         relative, freedom, judged = spread
         return PeerGroup(
             nodes=self.others(node),
