@@ -19,9 +19,9 @@ def busy_reason(facts: NodeFacts) -> str:
 
 
 def use_unknown(facts: NodeFacts) -> str:
-    """Why nobody may be seen although somebody works on the node, in one line; empty when all were looked for.
+    """Why the node may be in use although no user is seen, in one line; empty when all were looked for.
 
-    Of a GPU whose processes cannot be listed, it is enough that nobody but a daemon has a GPU open: root sees that.
+    Of a GPU whose processes cannot be listed, it is enough that only daemons have a GPU open: root sees that.
     """
     try:
         jobs = facts.jobs

@@ -40,8 +40,8 @@ class Gate:
 
         A waived failure does not exclude it: the waiver has an owner, and the node is to run jobs anyway. What was not
         measured is an error, which no waiver covers, so an excluded node could never be accepted. It is excluded if
-        load would do harm (HARMED), and if nobody knows whether it would. Its neighbours lose time: a node that breaks
-        a multi-node launch is located by bisection, if a third node is available.
+        load would do harm (HARMED), and if it is not known whether it would. Its neighbours lose time: a node that
+        breaks a multi-node launch is located by bisection, if a third node is available.
         """
         summary = self._judging.summary(node)
         if summary is None:

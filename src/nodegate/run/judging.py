@@ -53,7 +53,7 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
-    `busy` says who uses it; empty if nobody is seen. `use_unknown` says why that proves nothing; empty if it does.
+    `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
     make.
