@@ -207,30 +207,20 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
     """The port of each rail counts no more errors under load than its limits allow. (F06, F07)
 
     Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing, but a
-    counter at its full scale shows no error and must be cleared first. A port that counts no link loss, or on
+    counter at its full scale shows no error: that one is not judged. A port that counts no link loss, or on
     InfiniBand no symbol errors, is not known to be good. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
     """
     rate, layer = baseline.find_number("rdma.rate_gbps"), baseline.find("rdma.link_layer")
     wanted = {port.part for port in rails(counters.before.rdma, rate=rate, layer=layer)}
     pairs = [pair for pair in counters.ports if pair.part in wanted]
     for pair in pairs:
-        needed = must_count(counters, pair)
         for counter, key, verdict, remedy in _PORT_COUNTERS:
             per_hour = baseline.find_number(key)
             limit = allowed(per_hour, counters.seconds) if per_hour else None
             grown = port_growth(pair, counter)
-            judged(
-                grown,
-                limit,
-                verdicts,
-                what=counter,
-                remedy=remedy,
-                otherwise=verdict,
-                code=counter,
-                is_needed=counter in needed,
-            )
+            judged(grown, limit, verdicts, what=counter, remedy=remedy, otherwise=verdict, code=counter)
         _carrier(counters, pair, baseline, verdicts)
-        for counter in needed:
+        for counter in must_count(counters, pair):
             if not port_growth(pair, counter).is_reported:
                 verdicts.unknown(part=pair.part, quantity=counter, reason="the port does not report it", action=_DRIVER)
     if not pairs:

@@ -208,4 +208,5 @@ def _say_mtu_is_not_known(port: RdmaPort, verdicts: Verdicts) -> None:
         text=f"MTU not judged: {port.netdev} is a bond or a virtual device, which is not read",
         action=f"compare it with the other rails by hand: ip link show {port.netdev}",
         quantity="MTU",
+        code="not read",
     )
