@@ -12,8 +12,8 @@ from nodegate.subjects.counters import (
     growth,
     is_too_many,
     judged,
+    must_count,
     none_allowed,
-    not_counted,
     of_link,
     of_part,
     port_growth,
@@ -206,9 +206,9 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
 def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
     """The port of each rail counts no more errors under load than its limits allow. (F06, F07)
 
-    Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing: a healthy
-    port may have link_downed at its full scale. A port that counts no link loss, or on InfiniBand no symbol errors, is
-    not known to be good. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
+    Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing, but a
+    counter at its full scale shows no error: that one is not judged. A port that counts no link loss, or on
+    InfiniBand no symbol errors, is not known to be good. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
     """
     rate, layer = baseline.find_number("rdma.rate_gbps"), baseline.find("rdma.link_layer")
     wanted = {port.part for port in rails(counters.before.rdma, rate=rate, layer=layer)}
@@ -220,8 +220,9 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
             grown = port_growth(pair, counter)
             judged(grown, limit, verdicts, what=counter, remedy=remedy, otherwise=verdict, code=counter)
         _carrier(counters, pair, baseline, verdicts)
-        for missing in not_counted(counters, pair):
-            verdicts.unknown(part=pair.part, quantity=missing, reason="the port does not report it", action=_DRIVER)
+        for counter in must_count(counters, pair):
+            if not port_growth(pair, counter).is_reported:
+                verdicts.unknown(part=pair.part, quantity=counter, reason="the port does not report it", action=_DRIVER)
     if not pairs:
         verdicts.skip("no RDMA rail")
 

@@ -24,7 +24,7 @@ from nodegate.subjects.host import (
     waits_in_gpu_driver,
 )
 from nodegate.subjects.software import judge_version
-from nodegate.text import names, some
+from nodegate.text import names, port_number, some
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -184,12 +184,14 @@ def test_ports(jobs: Jobs, node: Node, verdicts: Verdicts) -> None:
         verdicts.skip("the inventory asks for none: nodegate_ports names them, 29500 for example")
     taken = jobs.listening_ports
     for name in wanted:
-        if not name.isdecimal():
-            verdicts.cannot(f"nodegate_ports: {name} is not a port", next_step="give numbers, 29500 for example")
+        number = port_number(name)
+        if number is None:
+            step = "give numbers from 1 to 65535, 29500 for example"
+            verdicts.cannot(f"nodegate_ports: {name} is not a TCP port", next_step=step)
         verdicts.holds(
             part=part.host(f"port {name}"),
             quantity="port",
-            observed=taken if isinstance(taken, Unknown) else int(name) in taken,
+            observed=taken if isinstance(taken, Unknown) else number in taken,
             good="free",
             bad="another program listens on it",
             action=f"ss -ltnp 'sport = :{name}' says which; end what is left of an earlier job",

@@ -167,12 +167,21 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
 def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, verdicts: Verdicts) -> None:
     """All RoCE rails of the node have the same MTU. (F14)
 
-    Two ends with different MTU agree on the smaller one, and large frames are lost where a switch takes neither.
+    Two ends with different MTU agree on the smaller one, and large frames are lost where a switch takes neither. A rail
+    in service whose network device is not among those that were read (a bond) is not judged; one whose network device
+    is not known is an error.
     """
     ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet"]
-    found = {port.part: netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
-    if not found:
+    if not ports:
         verdicts.skip("no RoCE rail")
+    found = {port.part: netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
+    for port in ports:
+        if is_active(port) and port.netdev not in netdevs:
+            _say_mtu_is_not_known(port, verdicts)
+    if not found and verdicts.findings:
+        return
+    if not found:
+        verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
     limit = majority(found.values())
     if limit is None:
         raise NotJudged("no MTU that most RoCE rails of this node have")
@@ -185,3 +194,19 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
             action="set the MTU of all rails alike, here and on the switch",
             otherwise=Verdict.WARN,
         )
+
+
+def _say_mtu_is_not_known(port: RdmaPort, verdicts: Verdicts) -> None:
+    if not port.netdev:
+        reason = "the network device of this port is not known"
+        action = f"ls /sys/class/infiniband/{port.device}/device/net on the node; load the NIC's network driver"
+        verdicts.unknown(part=port.part, quantity="MTU", reason=reason, action=action)
+        return
+    verdicts.found(
+        Verdict.NOT_JUDGED,
+        part=port.part,
+        text=f"MTU not judged: {port.netdev} is a bond or a virtual device, which is not read",
+        action=f"compare it with the other rails by hand: ip link show {port.netdev}",
+        quantity="MTU",
+        code="not read",
+    )

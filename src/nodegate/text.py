@@ -13,6 +13,7 @@ MOST_CHARACTERS = 1000
 _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
 _THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
 _LARGEST = 1e15  # more digits mean nothing
+_LAST_PORT = 65535
 _MAX_INTEGER = 1 << 64  # Python refuses to write out an integer of thousands of digits
 
 # Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
@@ -70,6 +71,12 @@ def names(asked: object) -> tuple[str, ...]:
         return (str(asked),)
     parts = asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, (list, tuple)) else ()
     return tuple(name for name in (str(part).strip() for part in parts) if name)
+
+
+def port_number(written: str) -> int | None:
+    """The TCP port that a text from the inventory says; None where it says none of 1 to 65535."""
+    number = int(written) if re.fullmatch(r"[0-9]{1,5}", written) else 0
+    return number if 1 <= number <= _LAST_PORT else None
 
 
 def shown(value: object, limit: int = 60) -> str:

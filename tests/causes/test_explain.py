@@ -121,6 +121,20 @@ def test_what_has_no_limit_is_one_cause_that_names_the_checks():
     assert cause.message == "2 checks have nothing to judge by: burn.throughput, copies.peer"
 
 
+def test_what_is_not_judged_for_another_reason_than_a_limit_says_its_own_step():
+    full = {"text": "link_downed not judged: full since before the load (255)", "action": "clear it", "code": "full"}
+    nothing, port = sorted(
+        causes(
+            record("counters.nic", finding("not-judged", part.port(part.nic("mlx5_1"), 1), **full)),
+            record("burn.throughput", finding("not-judged", GPU3, "no limit")),
+        ),
+        key=lambda cause: cause.condition,
+        reverse=True,
+    )
+    assert (port.action, port.message) == ("clear it", full["text"])
+    assert nothing.message == "1 check has nothing to judge by: burn.throughput"
+
+
 def test_the_check_of_a_site_needs_no_line_in_the_table():
     (cause,) = causes(record("site.mine", finding("fail", part.host("clock"), "off by an hour")))
     assert (cause.condition, cause.severity) == ("site.mine", Severity.UNUSABLE)

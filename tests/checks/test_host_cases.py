@@ -148,8 +148,15 @@ CASES = (
         "a port that is none",
         "host.ports",
         ERROR,
-        "node: nodegate_ports: ssh is not a port - give numbers, 29500 for example",
+        "node: nodegate_ports: ssh is not a TCP port - give numbers from 1 to 65535, 29500 for example",
         expected={"ports": ["ssh"]},
+    ),
+    Case(
+        "a port beyond the last, from a run of an earlier release",
+        "host.ports",
+        ERROR,
+        "node: nodegate_ports: 99999 is not a TCP port - give numbers from 1 to 65535, 29500 for example",
+        expected={"ports": 99999},
     ),
     Case("new enough", "host.kernel_version", PASS, "kernel: version 5.15.0-119-generic", limits=KERNEL),
     Case(

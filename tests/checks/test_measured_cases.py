@@ -223,7 +223,7 @@ WHOLE_WAY = (
         "healthy: few symbol errors under load",
         "counters.nic",
         PASS,
-        "7 alike: mlx5_0 port 1, mlx5_2 port 1, ",
+        "8 alike: mlx5_0 port 1, mlx5_1 port 1, ",
         lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=9)),
     ),
     Case(

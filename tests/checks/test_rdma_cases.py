@@ -42,6 +42,22 @@ def second_ports_unplugged(machine: Machine) -> None:
         adapters[f"mlx5_{number + 20}"] = twin
 
 
+def roce_port_without_driver_and_link(machine: Machine) -> None:
+    machine.set_port("mlx5_1", 1, "netdev", "")
+    machine.set_port("mlx5_1", 1, "state", "1: DOWN")
+
+
+def no_network_device_at_all(machine: Machine) -> None:
+    for number in range(4):
+        machine.set_port(f"mlx5_{number}", 1, "netdev", "")
+
+
+def no_network_device_and_all_down(machine: Machine) -> None:
+    no_network_device_at_all(machine)
+    for number in range(4):
+        machine.set_port(f"mlx5_{number}", 1, "state", "1: DOWN")
+
+
 def rate(adapter: str, text: str) -> Callable[[Machine], None]:
     return lambda machine: machine.set_port(adapter, 1, "rate", text)
 
@@ -436,6 +452,55 @@ CASES = (
             "evidence file for what the node answered"
         ),
         change=lambda machine: machine.set_netdev("ens2np0", "mtu", {"why": "failed", "detail": "EIO"}),
+        machine=L40S,
+    ),
+    Case(
+        "one whose network device is not known",
+        "rdma.mtu",
+        ERROR,
+        (
+            "mlx5_1 port 1 (0000:3c:00.0, ens2np0): could not read MTU: the network device of this port is not known - "
+            "ls /sys/class/infiniband/mlx5_1/device/net on the node; load the NIC's network driver"
+        ),
+        change=lambda machine: machine.set_port("mlx5_1", 1, "netdev", ""),
+        machine=L40S,
+    ),
+    Case(
+        "one is a bond",
+        "rdma.mtu",
+        NOT_JUDGED,
+        (
+            "mlx5_1 port 1 (0000:3c:00.0, ens2np0): MTU not judged: bond0 is a bond or a virtual device, which is "
+            "not read - compare it with the other rails by hand: ip link show bond0"
+        ),
+        change=lambda machine: machine.set_port("mlx5_1", 1, "netdev", "bond0"),
+        machine=L40S,
+    ),
+    Case(
+        "one is down, its network device not known: rdma.port_state says so",
+        "rdma.mtu",
+        PASS,
+        "3 alike: mlx5_0 port 1, mlx5_2 port 1, mlx5_3 port 1: MTU 9000 bytes",
+        change=roce_port_without_driver_and_link,
+        machine=L40S,
+    ),
+    Case(
+        "no network device is known",
+        "rdma.mtu",
+        ERROR,
+        (
+            "mlx5_0 port 1 (0000:1a:00.0, ens1np0): could not read MTU: the network device of this port is not known - "
+            "ls /sys/class/infiniband/mlx5_0/device/net on the node; load the NIC's network driver (and 3 more)"
+        ),
+        change=no_network_device_at_all,
+        machine=L40S,
+    ),
+    Case(
+        "none is in service",
+        "rdma.mtu",
+        SKIP,
+        "node: no rail is in service: see rdma.rails and rdma.port_state",
+        change=no_network_device_and_all_down,
         machine=L40S,
     ),
     Case("InfiniBand has none to judge", "rdma.mtu", SKIP, "node: no RoCE rail"),

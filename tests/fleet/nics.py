@@ -33,10 +33,10 @@ def infiniband_adapter(
 ) -> dict[str, Any]:
     """A ConnectX-7 with one NDR port that a subnet manager has brought up."""
     counters = _counters(number, _COUNTERS)
-    # The IBTA's small counters of a port in service: a buffer overrun count at its 4-bit end, one link_downed at its
-    # 8-bit end.
-    counters["excessive_buffer_overrun_errors"] = "15"
-    counters["link_downed"] = "255" if number == 1 else "0"
+    # The IBTA's small counters of a port in service: a buffer overrun count near its 4-bit end, one link_downed near
+    # its 8-bit end.
+    counters["excessive_buffer_overrun_errors"] = "13"
+    counters["link_downed"] = "251" if number == 1 else "0"
     port = _port("InfiniBand", "400 Gb/sec (4X NDR)", counters, _counters(number, _HW_COUNTERS), netdev)
     port |= {
         "lid": f"{lid:#x}",

@@ -84,6 +84,7 @@ def test_names_that_could_be_options_paths_or_commands(name: str, read: Read) ->
         read(f"{name}\n", "list")
 
 
+NUMBERS = "give numbers from 1 to 65535, 29500 for example"
 VARIABLES = {
     "ansible_hots: 10.0.0.1": "gpu1.ansible_hots: unknown variable - did you mean ansible_host?",
     "ansible_ssh_comon_args: -v": "gpu1.ansible_ssh_comon_args: unknown variable - did you mean ansible_ssh_common",
@@ -108,6 +109,15 @@ VARIABLES = {
     "ansible_python_interpreter: python3; id": "gpu1.ansible_python_interpreter: 'python3; id' is not a valid path",
     "nodegate_host_keys: sometimes": "gpu1.nodegate_host_keys: 'sometimes' is unknown - use strict, accept-new, off",
     "nodegate_nics: [[1]]": "gpu1.nodegate_nics: must be a single value, a list of values, or a flat mapping",
+    "nodegate_ports: 99999": f"gpu1.nodegate_ports: '99999' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [29500, 65536]": f"gpu1.nodegate_ports: '65536' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: '29500, 0'": f"gpu1.nodegate_ports: '0' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [-1]": f"gpu1.nodegate_ports: '-1' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [ssh]": f"gpu1.nodegate_ports: 'ssh' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: 29500-29510": f"gpu1.nodegate_ports: '29500-29510' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: true": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
+    "nodegate_ports: 29500.5": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
+    "nodegate_ports: {master: 29500}": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
     "nodegate_serial: !vault abc": "gpu1.nodegate_serial: is encrypted, and nodegate has no vault password",
     "nodegate_serial: !other abc": "gpu1.nodegate_serial: has the tag !other",
     "nodegate_list: [!vault abc]": "gpu1.nodegate_list: is encrypted",
@@ -126,6 +136,18 @@ def test_variables(text: str, read: Read) -> None:
     with pytest.raises(UsageError) as caught:
         _ = found.nodes
     assert str(caught.value).startswith(f"hosts:4: {VARIABLES[text]}")
+
+
+@pytest.mark.parametrize("ports", ["29500", "[1, 65535]", "'29500, 29501'", "['29500']", "[]", "''", "null"])
+def test_ports_that_can_be_and_none_at_all_are_taken(ports: str, read: Read) -> None:
+    (node,) = read(f"gpu:\n  hosts:\n    gpu1: {{nodegate_ports: {ports}}}\n").nodes
+    assert node.name == "gpu1"
+
+
+def test_ports_of_a_group_that_cannot_be_are_refused_where_they_are_written(read: Read) -> None:
+    found = read("[gpu]\ngpu1", files={"group_vars/gpu.yml": "a: 1\nnodegate_ports: 99999\n"})
+    with pytest.raises(UsageError, match=r"^group_vars/gpu\.yml:2: gpu1\.nodegate_ports: '99999' is not a TCP port"):
+        _ = found.nodes
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,15 @@ def a_call_into_the_driver_hangs(machine: Machine) -> None:
     machine.set("system", "dstate", [stuck])
 
 
+def nobody_can_list_the_processes_on_gpu_2(machine: Machine) -> None:
+    machine.set_gpu(2, "processes", {"why": "denied", "detail": "NVML 4: Insufficient Permissions"})
+    machine.set("jobs", "gpu_users", {"why": "denied", "detail": "the open files of 31 processes need root"})
+
+
+def no_root_and_no_slurm(machine: Machine) -> None:
+    machine.set("jobs", "gpu_users", {"why": "denied", "detail": "the open files of 31 processes need root"})
+
+
 def waived(check: str, expires: dt.date = TODAY) -> Waivers:
     return Waivers((Waiver("gpu01", check, "the board is on order", "lee", expires),), TODAY)
 
@@ -64,6 +73,34 @@ def test_a_waiver_makes_no_load_where_it_would_do_harm(tmp_path: Path) -> None:
     assert blocked is not None
     assert blocked.reason.startswith("blocked by host.blocked_processes: process 4711 (python)")
     assert blocked.reason.endswith("(waived, but load would do harm)")
+
+
+@pytest.mark.parametrize("measurement", BY_NAME)
+def test_a_node_that_may_be_in_use_gets_no_load(tmp_path: Path, measurement: str) -> None:
+    blocked = gate(tmp_path, nobody_can_list_the_processes_on_gpu_2, measurement, Waivers())
+    assert blocked is not None
+    assert blocked.reason.startswith("whether the node is in use is unknown: the processes on GPU 2 could not be")
+    assert blocked.next_step == (
+        "let nodegate see all processes (ansible_become: true); if it does, drain and restart the node; run again"
+    )
+
+
+@pytest.mark.parametrize("measurement", BY_NAME)
+def test_a_node_whose_processes_are_listed_needs_neither_root_nor_slurm(tmp_path: Path, measurement: str) -> None:
+    assert gate(tmp_path, no_root_and_no_slurm, measurement, Waivers()) is None
+
+
+def test_what_is_known_to_be_wrong_is_said_before_what_is_unknown(tmp_path: Path) -> None:
+    def both(machine: Machine) -> None:
+        gpu_3_is_lost(machine)
+        nobody_can_list_the_processes_on_gpu_2(machine)
+
+    blocked = gate(tmp_path, both, "burn", Waivers())
+    assert blocked is not None
+    assert blocked.reason.startswith("blocked by gpu.lost: GPU 3")
+    waived_only = gate(tmp_path / "waived", both, "burn", waived("gpu.lost"))
+    assert waived_only is not None
+    assert waived_only.reason.startswith("whether the node is in use is unknown: ")
 
 
 def test_what_does_harm_under_load_is_what_some_measurement_rests_on() -> None:

@@ -8,7 +8,7 @@ condition can cost; so a fault that the first does not explain stays a cause of 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from nodegate.finding import kinds
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.part import NODE, Kind
 from nodegate.verdict import Verdict
+from nodegate.verdicts import NO_LIMIT_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,7 +106,8 @@ def _grouped(found: Sequence[CheckFinding], table: Conditions) -> list[_Group]:
 
 def _condition(each: CheckFinding, table: Conditions) -> Condition:
     if each.finding.verdict is Verdict.NOT_JUDGED:
-        return _NOT_JUDGED
+        has_limit = each.finding.action not in {"", NO_LIMIT_STEP}  # what it lacks is something else, and said
+        return replace(_NOT_JUDGED, name=f"{each.check}: {each.finding.code}") if has_limit else _NOT_JUDGED
     condition = table.of(each)
     if each.finding.verdict is Verdict.ERROR and condition.severity is not Severity.NOT_MEASURED:
         return Condition(each.finding.code or "not_measured", len(table.known), one=True)

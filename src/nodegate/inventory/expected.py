@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.files.strict_yaml import shown
+from nodegate.text import names, port_number
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,6 +17,7 @@ PREFIX = "nodegate_"
 _NAME = re.compile(r"\w{1,100}")
 ORDER = "nodegate_expect"  # nodegate.subjects.order reads it
 GAPS = "nodegate_gaps"  # nodegate.run.gaps reads it
+PORTS = "nodegate_ports"  # the check host.ports reads it
 CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
@@ -24,7 +28,7 @@ def expected(variables: Variables) -> Mapping[str, object]:
     mapping of those or of lists of those, of signed gaps a mapping of mappings.
 
     Raises:
-        UsageError: a value is nested deeper than that, or cannot be resolved.
+        UsageError: a value is nested deeper than that, or cannot be resolved; or a port is none.
     """
     found: dict[str, object] = {}
     for name in variables.values:
@@ -42,5 +46,18 @@ def expected(variables: Variables) -> Mapping[str, object]:
             items = [one for item in items for one in (item.values() if isinstance(item, dict) else [item])]
         if not all(isinstance(item, (str, int, float, bool)) for item in items):
             raise variables.wrong(name, "must be a single value, a list of values, or a flat mapping of values")
+        if name == PORTS:
+            _refuse_what_is_no_port(variables, value)
         found[name.removeprefix(PREFIX)] = value
     return found
+
+
+def _refuse_what_is_no_port(variables: Variables, value: object) -> None:
+    """A port that no program can listen on would always be free."""
+    hint = "give numbers from 1 to 65535, 29500 for example"
+    ports = names(value)
+    wrong = next((port for port in ports if port_number(port) is None), "")
+    if wrong:
+        raise variables.wrong(PORTS, f"{shown(wrong)} is not a TCP port", hint)
+    if not ports and value not in ("", []):
+        raise variables.wrong(PORTS, "must be a TCP port or a list of them", hint)

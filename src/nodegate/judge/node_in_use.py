@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.node_side.load.residents import is_resident
-from nodegate.unknown import Unknown
+from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
+    from nodegate.probe.jobs import DeviceUser
 
 
 def busy_reason(facts: NodeFacts) -> str:
@@ -17,14 +18,51 @@ def busy_reason(facts: NodeFacts) -> str:
     return _slurm(facts) or _processes(facts)
 
 
+def use_unknown(facts: NodeFacts) -> str:
+    """Why the node may be in use although no user is seen, in one line; empty when all were looked for.
+
+    Of a GPU whose processes cannot be listed, it is enough that only daemons have a GPU open: root sees that.
+    """
+    try:
+        jobs = facts.jobs
+    except CannotMeasure as said:
+        return said.reason
+    if isinstance(jobs.slurm_jobs, Unknown):
+        return f"the Slurm jobs could not be read: {jobs.slurm_jobs}"
+    unread = _processes_unread(facts)
+    if not unread:
+        return ""
+    holders = _holders_in(jobs.gpu_users)
+    if isinstance(holders, Unknown):
+        return f"{unread}, nor who has a GPU open ({holders})"
+    return f"{unread}, and {holders[0].name} (pid {holders[0].pid}) has a GPU open" if holders else ""
+
+
+def _processes_unread(facts: NodeFacts) -> str:
+    """That the processes on the GPUs, or on one, could not be listed; empty where they all were."""
+    try:
+        devices = facts.gpus.devices
+    except CannotMeasure as said:
+        return f"the processes on the GPUs could not be listed ({said.reason})"
+    unread = [(gpu.index, gpu.processes) for gpu in devices if isinstance(gpu.processes, Unknown)]
+    more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    return f"the processes on GPU {unread[0][0]}{more} could not be listed ({unread[0][1]})" if unread else ""
+
+
+def _holders_in(users: Known[tuple[DeviceUser, ...]]) -> Known[list[DeviceUser]]:
+    """The processes with a GPU's device node open, without the daemons that hold one all day."""
+    return users if isinstance(users, Unknown) else [each for each in users if not is_resident(each.name)]
+
+
 def _holders(facts: NodeFacts) -> str:
     """Where NVML tells nothing (driver updated under a running job, say): a process that holds a GPU's device node."""
     try:
-        holders = facts.jobs.gpu_users
+        found = _holders_in(facts.jobs.gpu_users)
     except CannotMeasure:
         return ""
-    found = [] if isinstance(holders, Unknown) else [each for each in holders if not is_resident(each.name)]
-    return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not tell what it does" if found else ""
+    if isinstance(found, Unknown) or not found:
+        return ""
+    return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not tell what it does"
 
 
 def _slurm(facts: NodeFacts) -> str:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Failures with which load would do harm, even if they are waived: to someone's job, to a node whose driver asks for
 # a reset first, or by one more process that cannot be ended.
 HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
+SEE_ALL_STEP = (
+    "let nodegate see all processes (ansible_become: true); if it does, drain and restart the node; run again"
+)
 
 
 class Gate:
@@ -37,8 +40,8 @@ class Gate:
 
         A waived failure does not exclude it: the waiver has an owner, and the node is to run jobs anyway. What was not
         measured is an error, which no waiver covers, so an excluded node could never be accepted. It is excluded if
-        load would do harm (HARMED). Its neighbours lose time: a node that breaks a multi-node launch is located by
-        bisection, if a third node is available.
+        load would do harm (HARMED), and if it is not known whether it would. Its neighbours lose time: a node that
+        breaks a multi-node launch is located by bisection, if a third node is available.
         """
         summary = self._judging.summary(node)
         if summary is None:
@@ -56,6 +59,9 @@ class Gate:
                 first = record.decisive[0]
                 reason = f"blocked by {name}: {first.part.short}: {first.brief}{waived}"
                 return CannotMeasure(reason, next_step="fix that first, then run again", blocked_by=name)
+        if summary.use_unknown:  # last: what is known to be wrong says more
+            reason = f"whether the node is in use is unknown: {summary.use_unknown}"
+            return CannotMeasure(reason, next_step=SEE_ALL_STEP)
         return None
 
     def suspects(

@@ -18,7 +18,7 @@ from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.identity import Identity, identity
 from nodegate.judge.judge import judge, record_of, refusal
-from nodegate.judge.node_in_use import busy_reason
+from nodegate.judge.node_in_use import busy_reason, use_unknown
 from nodegate.judge.serials import serials
 from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, is_active, wanted
@@ -53,9 +53,10 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
-    `busy` says who uses it; empty if no one does. `identity` says who it is, `taken_keys` which host keys were taken.
-    `root` is the file tree that was read in place of the machine's own; empty if none was. `by_contract` are the claims
-    that its limits ask for and others need not make.
+    `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
+    `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
+    of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
+    make.
     """
 
     platform: str
@@ -67,6 +68,7 @@ class NodeSummary:
     taken_keys: tuple[TakenKey, ...] = ()
     root: str = ""
     by_contract: frozenset[str] = frozenset()
+    use_unknown: str = ""
 
 
 @dataclass
@@ -345,6 +347,7 @@ def _summary_of(known: Context, facts: NodeFacts, evidence: Evidence) -> NodeSum
         evidence.taken_keys,
         str((evidence.document or {}).get("root", "")),
         by_contract=by_contract(None, known.baseline),
+        use_unknown=use_unknown(facts),
     )
 
 

@@ -180,16 +180,15 @@ def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
     return Growth(pair.part, counter, before, after, FULL_SCALES.get(counter, FULL_32_BITS))
 
 
-def not_counted(counters: Counters, pair: Pair[RdmaPort]) -> list[str]:
-    """What a port does not count although every one does: `link_downed` and `symbol_error`.
+def must_count(counters: Counters, pair: Pair[RdmaPort]) -> tuple[str, ...]:
+    """The counters without which a port is not known to be good: `link_downed` and `symbol_error`.
 
     Of Ethernet the first only, and `carrier_changes` of the network device will do.
     """
     infiniband = pair.after.link_layer == "InfiniBand"
     both = counters.netdev(pair.after.netdev) if pair.after.netdev and not infiniband else None
     by_carrier = both is not None and not any(isinstance(each.carrier_changes, Unknown) for each in both)
-    wanted = ("link_downed", "symbol_error") if infiniband else () if by_carrier else ("link_downed",)
-    return [counter for counter in wanted if not port_growth(pair, counter).is_reported]
+    return ("link_downed", "symbol_error") if infiniband else () if by_carrier else ("link_downed",)
 
 
 def _counter(port: RdmaPort, name: str) -> Known[int]:
@@ -234,6 +233,7 @@ def _time(seconds: float) -> str:
 
 
 CLEAR = "perfquery -R, or a reload of the driver, resets it"
+_CLEAR_FIRST = "clear it (perfquery -R, or a reload of the driver), then measure again"
 
 
 def judged(
@@ -250,8 +250,7 @@ def judged(
     if not grown.is_reported:
         return
     if grown.full:
-        message = f"{what} is at its full scale {grown.after} and cannot show a change"
-        verdicts.found(Verdict.SKIP, part=grown.part, text=message, note=CLEAR)
+        _say_full(grown, verdicts, what)
         return
     observed = grown.by
     if grown.ran_full and limit is not None and not isinstance(observed, Unknown) and observed <= limit.value:
@@ -264,6 +263,14 @@ def judged(
         action=remedy,
         otherwise=otherwise,
         code=code,
+    )
+
+
+def _say_full(grown: Growth, verdicts: Verdicts, what: str) -> None:
+    """Not an error: ports in service have full counters, of link_downed too, and most of them are good."""
+    text = f"{what} not judged: full since before the load ({grown.after}), so it cannot show an error"
+    verdicts.found(
+        Verdict.NOT_JUDGED, part=grown.part, text=text, action=_CLEAR_FIRST, quantity=f"{what} under load", code="full"
     )
 
 
