@@ -42,7 +42,3 @@ def test_a_device_that_nobody_has_has_no_rows(table):
 
 def test_every_node_has_had_as_many_looks_as_the_one_with_the_fewest(table):
     assert (table.looks(COPIES), table.looks(BUSBW), table.looks(COPIES, BUSBW)) == (2, 1, 1)
-
-
-def test_nothing_measured_is_an_empty_table():
-    assert TableMaker().table()
