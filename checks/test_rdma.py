@@ -9,7 +9,7 @@ import pytest
 
 from nodegate import part
 from nodegate.errors import NotJudged
-from nodegate.finding import Limit
+from nodegate.finding import NOT_READ, Limit
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
 from nodegate.unknown import Unknown
@@ -208,5 +208,5 @@ def _say_mtu_is_not_known(port: RdmaPort, verdicts: Verdicts) -> None:
         text=f"MTU not judged: {port.netdev} is a bond or a virtual device, which is not read",
         action=f"compare it with the other rails by hand: ip link show {port.netdev}",
         quantity="MTU",
-        code="not read",
+        code=NOT_READ,
     )

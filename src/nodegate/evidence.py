@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
-from nodegate.files.atomic import replacing
+from nodegate.files.at_hand import AtHand
+from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import Damaged, content, packed_path, read_either
 from nodegate.files.strict_json import loads
@@ -67,6 +68,7 @@ class RunFolder:
     def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
         self.path = path
         self.manifest = manifest or Manifest(path)
+        self._at_hand = AtHand()
 
     @classmethod
     def create(cls, path: Path | None, *, profile: str, started_epoch_s: float) -> RunFolder:
@@ -126,7 +128,8 @@ class RunFolder:
         Raises:
             UsageError: it cannot be written.
         """
-        self._write(self.path / name, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
+        text = json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
+        self._write(self.path / name, text.encode("utf-8", "backslashreplace"))
 
     def read_json(self, name: str) -> dict[str, object]:
         """Read a JSON file of the run.
@@ -181,8 +184,9 @@ class RunFolder:
             raise ValueError(f"it is larger than {most >> 20} MiB")
         file = self.evidence_file(evidence.node, evidence.measurement)
         if self._note(file, raw):
-            self._write(file, text)
+            self._write(file, raw)
             packed_path(file).unlink(missing_ok=True)  # of an earlier run, which is resumed
+            self._at_hand.put(file, value, len(raw))
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """The evidence of an earlier measurement; None if there is none yet.
@@ -190,6 +194,8 @@ class RunFolder:
         A file that cannot be read, or is not the one that was written, gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
+        if (written := self._at_hand.take(file)) is not None:
+            return _evidence(written, node, measurement)
         if measurement in OLDER_NAMES and not (file.exists() or packed_path(file).exists()):
             file = self.evidence_file(node, OLDER_NAMES[measurement])
         most = most_bytes(measurement)
@@ -224,6 +230,7 @@ class RunFolder:
         file = self.evidence_file(node, measurement)
         older = (self.evidence_file(node, OLDER_NAMES[measurement]),) if measurement in OLDER_NAMES else ()
         try:
+            self._at_hand.take(file)
             for each in (file, *older):
                 each.unlink(missing_ok=True)
                 packed_path(each).unlink(missing_ok=True)
@@ -248,7 +255,7 @@ class RunFolder:
         Raises:
             UsageError: it cannot be written.
         """
-        self._write(self.path / "evidence" / MEASURING, "")
+        self._write(self.path / "evidence" / MEASURING, b"")
 
     def measured(self) -> None:
         """Announce that no more evidence will come, and close the manifest."""
@@ -289,11 +296,10 @@ class RunFolder:
         except OSError as broken:
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
 
-    def _write(self, file: Path, text: str) -> None:
+    def _write(self, file: Path, raw: bytes) -> None:
         try:
             file.parent.mkdir(exist_ok=True)
-            with replacing(file) as stream:
-                stream.write(text)
+            write_whole(file, raw)
         except OSError as broken:
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
 
@@ -317,6 +323,11 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
         )
+    return _evidence(value, node, measurement)
+
+
+def _evidence(value: Mapping[str, object], node: str, measurement: str) -> Evidence:
+    """What a file of evidence says of its own node and measurement."""
     started, lasted = _number(value.get("started_epoch_s")), _number(value.get("duration_s"))
     document, said = value.get("document"), value.get("error")
     if isinstance(document, dict):

@@ -38,7 +38,7 @@ from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from nodegate.probe.clock import Clock
     from nodegate.probe.document import ProbeDocument
@@ -152,13 +152,12 @@ class NodeFacts:
         self._packed = dict(packed or {})
         self._read_again = read_again
 
-    @property
-    def kept(self) -> tuple[ProbeDocument, dict[str, bytes]]:
-        """The document without its sections, and the facts that were read from it so far, each packed by itself."""
+    def kept(self, names: Container[str]) -> tuple[ProbeDocument, dict[str, bytes]]:
+        """The document without its sections, and those of these facts that were read so far, each packed by itself."""
         read = {
             name: pack(each)
             for name, each in self._parsed.items()
-            if name not in self._packed and not isinstance(each, Exception)
+            if name in names and name not in self._packed and not isinstance(each, Exception)
         }
         return replace(self.document, sections={}, raw={}), {**self._packed, **read}
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
+COUNTER_FULL, NOT_READ = "counter_full", "not_read"
+NOT_FOR_LACK_OF_A_LIMIT = frozenset((COUNTER_FULL, NOT_READ))  # codes of what is not judged for another reason
 NOT_DONE = "not done"  # the code of a skip that says nothing about the node: it was left out of this run
 _MOST_NAMES = 8  # of parts of which the same is true; the record has them all
 Value = bool | int | float | str | None

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from nodegate.part import Parts
 
-NO_LIMIT_STEP = "add a limit to a baseline"
 NEXT_STEP_UNKNOWN = "see the evidence file for what the node answered"
 Number = int | float
 T = TypeVar("T", bound=LimitValue)
@@ -280,7 +279,7 @@ class Verdicts:
         elif isinstance(limit, Unknown):
             self.unknown(part=part, quantity=f"the limit for {quantity}", reason=limit, absent=absent)
         elif limit is None:
-            text, action = f"{quantity} has no limit to be judged by", NO_LIMIT_STEP
+            text, action = f"{quantity} has no limit to be judged by", "add a limit to a baseline"
             self.add(Finding(part, Verdict.NOT_JUDGED, quantity, text=text, note=note, action=action, code=code))
         elif right(observed, limit.value):  # type: ignore[arg-type]
             self._pass(

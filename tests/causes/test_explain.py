@@ -11,7 +11,7 @@ from nodegate import part
 from nodegate.causes.cause import Class, Severity
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import HEALTHY, causes_of
-from nodegate.finding import Limit
+from nodegate.finding import COUNTER_FULL, Limit
 from nodegate.unknown import Why
 from nodegate.verdict import Verdict
 
@@ -122,7 +122,11 @@ def test_what_has_no_limit_is_one_cause_that_names_the_checks():
 
 
 def test_what_is_not_judged_for_another_reason_than_a_limit_says_its_own_step():
-    full = {"text": "link_downed not judged: full since before the load (255)", "action": "clear it", "code": "full"}
+    full = {
+        "text": "link_downed not judged: full since before the load (255)",
+        "action": "clear it",
+        "code": COUNTER_FULL,
+    }
     nothing, port = sorted(
         causes(
             record("counters.nic", finding("not-judged", part.port(part.nic("mlx5_1"), 1), **full)),

@@ -159,6 +159,7 @@ class Baselines:
     keys: LimitKeys = field(default_factory=LimitKeys)
     ranges: Ranges = field(default_factory=dict)
     settled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    _entries: dict[tuple[str, bool], Mapping[str, Entry]] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def read(extra: Sequence[Path] = (), checks: Iterable[Path] = (), policy: Overlay | None = None) -> Baselines:
@@ -231,11 +232,8 @@ class Baselines:
         if named and named not in self.platforms:
             self.check_expected([node])
         platform = self.platforms.get(named or detected.name)
-        own = platform.limits if platform else {}
         part = detected.part and not named
-        if part:
-            own = {key: entry for key, entry in own.items() if not key.startswith(OF_THE_WHOLE)}
-        entries = {**self.common, **own}
+        entries = self._entries_of(platform, part=part)
         none: frozenset[str] = frozenset()
         settled = self.settled.get(EVERYWHERE, none) | self.settled.get(platform.name if platform else "", none)
         asked = expected.overrides(node, entries, self.ranges)
@@ -249,6 +247,16 @@ class Baselines:
             overrides={key: limit for key, limit in asked.items() if key not in settled},
             is_part=part,
         )
+
+    def _entries_of(self, platform: Platform | None, *, part: bool) -> Mapping[str, Entry]:
+        """The limits of a platform and those of every one; the same object for all of its nodes."""
+        key = (platform.name if platform else "", part)
+        if key not in self._entries:
+            own = platform.limits if platform else {}
+            if part:
+                own = {name: entry for name, entry in own.items() if not name.startswith(OF_THE_WHOLE)}
+            self._entries[key] = {**self.common, **own}
+        return self._entries[key]
 
     def _board(self, platform: str) -> str:
         """The board of a platform: a layout of a cloud has that of the platform that it is like."""

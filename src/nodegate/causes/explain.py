@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
 from nodegate.errors import UNREACHABLE_KINDS
-from nodegate.finding import kinds
+from nodegate.finding import NOT_FOR_LACK_OF_A_LIMIT, kinds
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.part import NODE, Kind
 from nodegate.verdict import Verdict
-from nodegate.verdicts import NO_LIMIT_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,8 +105,8 @@ def _grouped(found: Sequence[CheckFinding], table: Conditions) -> list[_Group]:
 
 def _condition(each: CheckFinding, table: Conditions) -> Condition:
     if each.finding.verdict is Verdict.NOT_JUDGED:
-        has_limit = each.finding.action not in {"", NO_LIMIT_STEP}  # what it lacks is something else, and said
-        return replace(_NOT_JUDGED, name=f"{each.check}: {each.finding.code}") if has_limit else _NOT_JUDGED
+        code = each.finding.code
+        return replace(_NOT_JUDGED, name=code) if code in NOT_FOR_LACK_OF_A_LIMIT else _NOT_JUDGED
     condition = table.of(each)
     if each.finding.verdict is Verdict.ERROR and condition.severity is not Severity.NOT_MEASURED:
         return Condition(each.finding.code or "not_measured", len(table.known), one=True)

@@ -17,7 +17,7 @@ from nodegate.probe.document import document_of
 from nodegate.subjects.order import order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.evidence import Evidence
@@ -67,11 +67,12 @@ def facts_of(evidence: Evidence) -> NodeFacts:
 class Kept:
     """A context in compact form, until its node is judged again: what was parsed of its evidence.
 
-    `read_again` gives the facts once more, for one that nothing has asked for yet.
+    `read_again` gives the facts once more, for one that is not kept.
     """
 
     packed: bytes
     read_again: Callable[[], NodeFacts]
+    baseline: Baseline | None
 
 
 class Context:
@@ -107,8 +108,8 @@ class Context:
         except CannotMeasure as said:
             self.missing = said
 
-    def kept(self, read_again: Callable[[], NodeFacts]) -> Kept | None:
-        """The context in compact form; None where the node gave no facts."""
+    def kept(self, facts: Container[str], read_again: Callable[[], NodeFacts]) -> Kept | None:
+        """The context in compact form, with those of its facts that will be asked for; None where it has none."""
         if self.facts is None:
             return None
         read = {
@@ -117,11 +118,11 @@ class Context:
             if name not in self._packed and not isinstance(each, Exception)
         }
         measured = {**self._packed, **read}
-        return Kept(pack((self.facts.kept, tuple(self.parts), measured)), read_again)
+        return Kept(pack((self.facts.kept(facts), tuple(self.parts), measured)), read_again, self._baseline)
 
     def _unpacked(self, kept: Kept) -> NodeFacts:
         (document, facts), parts, self._packed = cast("_Packed", unpack(kept.packed))
-        self._parts = Parts(parts)
+        self._parts, self._baseline = Parts(parts), kept.baseline
         return NodeFacts(document, facts, lambda: kept.read_again().document)
 
     def give_up(self, fault: Exception) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -78,22 +78,23 @@ class PciDevice:
         return self.class_code >> 8 == 0x0604
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pci:
-    """All PCIe devices that matter, by address."""
+    """All PCIe devices that matter, by address. Two are never equal: what follows from one is found once."""
 
     devices: tuple[PciDevice, ...]
 
     def __getitem__(self, address: str) -> PciDevice:
         """The device at an address; KeyError if the probe did not see it."""
-        for device in self.devices:
-            if device.address == address:
-                return device
-        raise KeyError(address)
+        return self._by_address[address]
+
+    @cached_property
+    def _by_address(self) -> Mapping[str, PciDevice]:
+        return {device.address: device for device in reversed(self.devices)}
 
     def path(self, device: PciDevice) -> tuple[PciDevice, ...]:
         """The bridges above a device, nearest first, up to the root port."""
-        known = {other.address: other for other in self.devices}
+        known = self._by_address
         above: list[PciDevice] = []
         parent = known.get(device.parent)
         while parent is not None and parent not in above:
@@ -101,17 +102,17 @@ class Pci:
             parent = known.get(parent.parent)
         return tuple(above)
 
-    @property
+    @cached_property
     def gpus(self) -> tuple[PciDevice, ...]:
         """The GPUs in address order."""
         return tuple(device for device in self.devices if device.is_gpu)
 
-    @property
+    @cached_property
     def nvswitches(self) -> tuple[PciDevice, ...]:
         """The NVSwitches in address order."""
         return tuple(device for device in self.devices if device.is_nvswitch)
 
-    @property
+    @cached_property
     def nics(self) -> tuple[PciDevice, ...]:
         """The network and InfiniBand controllers in address order."""
         return tuple(device for device in self.devices if device.is_nic)

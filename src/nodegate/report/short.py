@@ -41,6 +41,7 @@ class Shortener:
         self._nodes: dict[str, dict[Part, str]] = {}
         self._taken: dict[str, dict[str, Part]] = {}
         self._checks: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._same: dict[object, dict[str, object]] = {}  # groups of one finding that stand in the tables
         self._new: dict[str, dict[str, object]] = {}  # parts of the node at hand that are not told yet
         tell(dumps({"schema": SCHEMA}) + "\n")
 
@@ -123,7 +124,21 @@ class Shortener:
     def _group(self, node: str, rule: _Rule, findings: list[Finding]) -> dict[str, object]:
         first = findings[0]
         together = first.parts if first.also else tuple(finding.part for finding in findings)
-        told: dict[str, object] = {"parts": self._parts(tuple(self._name(node, part) for part in together))}
+        names = tuple(self._name(node, part) for part in together)
+        if len(findings) > 1:
+            return self._group_of(rule, names, findings)
+        own = first.limit if first.limit is not None and not first.limit.kind.is_absolute else None
+        key = rule, names, type(first.observed), first.observed, first.text, first.note, own  # as on the other nodes
+        if key not in self._same:
+            group = self._group_of(rule, names, findings)
+            if "same" not in group:
+                return group
+            self._same[key] = group
+        return self._same[key]
+
+    def _group_of(self, rule: _Rule, names: tuple[str, ...], findings: list[Finding]) -> dict[str, object]:
+        first = findings[0]
+        told: dict[str, object] = {"parts": self._parts(names)}
         values = [scalar(finding.observed) for finding in findings]
         told |= {"value": values[0]} if first.also else {"values": values}
         if first.text:
@@ -175,7 +190,9 @@ class Shortener:
 
     def _name(self, node: str, part: Part) -> str:
         """What a part is called in the lines of a node; at first, what else is known of it goes into the tables."""
-        known = self._nodes.setdefault(node, {})
+        known = self._nodes.get(node)
+        if known is None:
+            known = self._nodes[node] = {}
         name = known.get(part)
         if name is None:
             taken = self._taken.setdefault(node, {})

@@ -13,6 +13,7 @@ from nodegate import part
 from nodegate.claims.prove import claims_of_node
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
+from nodegate.facts import FACTS as FACT_NAMES
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet, characteristics
@@ -262,7 +263,9 @@ class Judging:
         if name in self._ended:
             self._kept.pop(name, None)  # a summary is left, and the evidence
             return
-        kept = context.kept(lambda: facts_of(self._evidence(name)))
+        left = {asked for check in self._checks_of(name) if _comes_last(check) for asked in check.asks_for}
+        facts = left if MEASURED.isdisjoint(left) else FACT_NAMES  # what is measured may ask for any
+        kept = context.kept(facts, lambda: facts_of(self._evidence(name)))
         if kept is not None:
             self._kept[name] = kept
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit, NumberLimit
+from nodegate.finding import COUNTER_FULL, Limit, NumberLimit
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
 from nodegate.unknown import Known, Unknown, Why
@@ -270,7 +270,12 @@ def _say_full(grown: Growth, verdicts: Verdicts, what: str) -> None:
     """Not an error: ports in service have full counters, of link_downed too, and most of them are good."""
     text = f"{what} not judged: full since before the load ({grown.after}), so it cannot show an error"
     verdicts.found(
-        Verdict.NOT_JUDGED, part=grown.part, text=text, action=_CLEAR_FIRST, quantity=f"{what} under load", code="full"
+        Verdict.NOT_JUDGED,
+        part=grown.part,
+        text=text,
+        action=_CLEAR_FIRST,
+        quantity=f"{what} under load",
+        code=COUNTER_FULL,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nodegate import part
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nodegate.unknown import Known
 
 IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)
+_NODES = 4  # of which is kept what several checks ask for, one node after the other
 _AER = ("correctable", "nonfatal", "fatal")
 _NVIDIA_NETWORKING = 0x15B3
 _RDMA_DRIVERS = frozenset({"efa", "ionic", "irdma"})
@@ -39,6 +41,7 @@ def rdma_nics(pci: Pci) -> tuple[PciDevice, ...]:
     return tuple(device for device in pci.nics if is_rdma_nic(device))
 
 
+@lru_cache(maxsize=_NODES)
 def judged(pci: Pci) -> tuple[PciDevice, ...]:
     """The devices whose links jobs rest on: GPUs and RDMA NICs."""
     return (*pci.gpus, *rdma_nics(pci))
@@ -93,6 +96,7 @@ def own_speed(device: PciDevice) -> Known[float]:
     return Unknown(Why.FAILED, "its max_link_speed names no speed") if speed is None else speed
 
 
+@lru_cache(maxsize=_NODES)
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
     """GPUs, RDMA NICs, NVSwitches and the bridges above them, each once.
 
