@@ -269,9 +269,10 @@ class Parts:
 
     def complete(self, part: Part) -> Part:
         """The part with all its names; one that the node's facts do not list stays as it is."""
-        if part not in self._completed:
-            self._completed[part] = self._complete(part)
-        return self._completed[part]
+        whole = self._completed.get(part)
+        if whole is None:
+            whole = self._completed[part] = self._complete(part)
+        return whole
 
     def _complete(self, part: Part) -> Part:
         if part.of is not None:

@@ -228,7 +228,10 @@ class Verdicts:
     ) -> None:
         """One more healthy part. A node has a thousand of them and a hundred findings: none is made for each part."""
         whole = self._parts.complete(part)
-        same = self._healthy.setdefault((quantity, observed, direction, unit, text, code), [])
+        key = quantity, observed, direction, unit, text, code
+        same = self._healthy.get(key)
+        if same is None:
+            same = self._healthy[key] = []
         for alike in same:
             if alike.limit is limit or alike.limit == limit:
                 alike.parts.append(whole)

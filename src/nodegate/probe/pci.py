@@ -216,8 +216,10 @@ def _answers(config: str) -> Known[bool]:
 
 def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
     """The TOTAL line: a sum made by the kernel, which writes no file without one."""
-    written = read.body(data, key)
-    if isinstance(written, Unknown):
-        return written
+    return read.mapped(read.body(data, key), _total_in)
+
+
+@lru_cache(maxsize=32)
+def _total_in(written: str) -> Known[int]:
     match = _TOTAL.search(written)
     return int(match[1]) if match else read.wrong("a TOTAL line", written)
