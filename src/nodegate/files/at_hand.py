@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,20 +13,18 @@ _MOST_FILES, _MOST_BYTES = 8, 1 << 20  # as objects they take six times as much 
 
 
 class AtHand:
-    """What was written last: most is judged at once, and need not be read again. Taken once, from any thread."""
+    """A few of the files that nobody has read yet. Each is taken once, from any thread."""
 
     def __init__(self) -> None:
-        self._written: OrderedDict[Path, Mapping[str, object]] = OrderedDict()
+        self._written: dict[Path, Mapping[str, object]] = {}
         self._guard = threading.Lock()
 
     def put(self, file: Path, value: Mapping[str, object], size: int) -> None:
-        """What a file says now, of so many bytes."""
+        """What a file says now, of so many bytes; not kept where there is no place for it."""
         with self._guard:
             self._written.pop(file, None)
-            if size <= _MOST_BYTES:
+            if size <= _MOST_BYTES and len(self._written) < _MOST_FILES:
                 self._written[file] = value
-            if len(self._written) > _MOST_FILES:
-                self._written.popitem(last=False)
 
     def take(self, file: Path) -> Mapping[str, object] | None:
         """What a file says, if it is at hand."""
