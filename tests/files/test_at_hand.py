@@ -30,10 +30,17 @@ def test_a_large_file_is_not_kept_nor_what_it_replaces():
     assert at_hand.take(FILE) is None
 
 
+def test_there_is_place_again_when_one_is_taken():
+    at_hand = AtHand()
+    for number in range(20):
+        at_hand.put(FILE.with_name(f"{number}.json"), {}, 3 << 20)
+        assert at_hand.take(FILE.with_name(f"{number}.json")) is not None
+
+
 def test_the_first_that_nobody_took_stay():
     at_hand, files = AtHand(), [Path(f"{number}.json") for number in range(20)]
     for file in files:
-        at_hand.put(file, {}, 100)
+        at_hand.put(file, {}, 1 << 20)
     kept = [at_hand.take(file) is not None for file in files]
     assert kept[:2] == [True, True]
     assert sum(kept) < len(files)

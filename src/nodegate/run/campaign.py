@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 NODES_AT_ONCE = 64
+NOT_TAKEN = 8  # nodes whose facts are there and not judged yet, beside the one of each thread
 PATIENCE_S = 15.0  # a node that takes longer is waited for, and another one is begun in its place
 COUNTER_SECTIONS = ("system", "pci", "nvml", "infiniband", "netdev", "kernel_log")
 
@@ -86,6 +87,7 @@ class Campaign:
             progress,
         )
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
+        self._not_taken = threading.Semaphore(NOT_TAKEN)
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
         self._targets: dict[str, Target] = {}
@@ -135,7 +137,7 @@ class Campaign:
     def arrivals(self) -> Iterator[str]:
         """The names of the nodes in the order in which their facts come in; ends when all is in, including the load.
 
-        May be interrupted by Ctrl-C at any time.
+        Who is slow to take them slows the reading of facts down. May be interrupted by Ctrl-C at any time.
 
         Raises:
             UsageError: the evidence cannot be stored, so the run cannot continue.
@@ -150,6 +152,7 @@ class Campaign:
                     continue
                 if isinstance(arrived, UsageError):
                     raise arrived
+                self._not_taken.release()
                 yield arrived
                 break
         self._facts_judged.set()
@@ -220,6 +223,9 @@ class Campaign:
             threading.Thread(target=self._put_under_load, name="load", daemon=True).start()
         elif left == 0:
             self._finish()
+        # Nodes that come sooner than they are judged would only take processors and memory from that.
+        while not self._not_taken.acquire(timeout=WAIT_SLICE_S) and not self._cancelled.is_set():
+            pass
         self._arrived.put(node.name)
 
     def _facts(self, node: Node) -> bool:
