@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nodegate import suite
 from nodegate.claims.claim import Amount, Shown, State, joined
 from nodegate.claims.table import claims_of
-from nodegate.finding import NOT_DONE, LimitKind
+from nodegate.finding import NOT_DONE, LimitKind, kinds
 from nodegate.part import Kind
 from nodegate.verdict import Verdict
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.profile import Profile
 
 LEFT_OUT = "not asked for: this run was a part of its profile"
+_OPEN = frozenset((Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP))  # one of them may prove nothing
 ENDED = "the run ended before it was judged"
 
 
@@ -45,14 +46,19 @@ def shown(
         asked: those that this run was asked for; one of them without a record was not judged any more.
     """
     by_check = {record.check: record for record in records}
-    found = (_shown(claim, by_check, belonging, asked) for claim in claims)
+    failed = [record for record in by_check.values() if record.verdict is Verdict.FAIL]
+    found = (_shown(claim, by_check, failed, belonging, asked) for claim in claims)
     return tuple(each for each in found if each is not None)
 
 
 def _shown(
-    claim: Claim, records: Mapping[str, Record], belonging: Collection[str], asked: Collection[str]
+    claim: Claim,
+    records: Mapping[str, Record],
+    failures: Iterable[Record],
+    belonging: Collection[str],
+    asked: Collection[str],
 ) -> Shown | None:
-    failed = [record for check, record in records.items() if record.verdict is Verdict.FAIL and speaks(claim, check)]
+    failed = [record for record in failures if speaks(claim, record.check)]
     bad = [record for record in failed if not record.waiver]
     if bad:
         said = bad[0].decisive[0] if bad[0].decisive else None
@@ -99,7 +105,7 @@ def speaks(claim: Claim, check: str) -> bool:
 
 def _open(record: Record, *, number: bool) -> Iterator[_Open]:
     """Every reason why a check proves nothing of parts on which it did not fail."""
-    for finding in record.findings:
+    for finding in record.findings if kinds(record.findings) & _OPEN else ():
         if finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) or finding.code == NOT_DONE:
             yield _Open(record.check, _reason(finding))
     if number:
