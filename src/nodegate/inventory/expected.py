@@ -18,6 +18,7 @@ _NAME = re.compile(r"\w{1,100}")
 ORDER = "nodegate_expect"  # nodegate.subjects.order reads it
 GAPS = "nodegate_gaps"  # nodegate.run.gaps reads it
 PORTS = "nodegate_ports"  # the check host.ports reads it
+RDMA_PORT, LAST_RDMA_PORT = "nodegate_rdma_port", 64_999  # nodegate.measure.rdma.rdma_node reads it
 CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
@@ -48,6 +49,9 @@ def expected(variables: Variables) -> Mapping[str, object]:
             raise variables.wrong(name, "must be a single value, a list of values, or a flat mapping of values")
         if name == PORTS:
             _refuse_what_is_no_port(variables, value)
+        if name == RDMA_PORT and not 1 <= (port_number(str(value)) or 0) <= LAST_RDMA_PORT:
+            hint = f"give a number from 1 to {LAST_RDMA_PORT}, for as many follow it as there are rails"
+            raise variables.wrong(RDMA_PORT, f"{shown(str(value))} is not the first of some TCP ports", hint)
         found[name.removeprefix(PREFIX)] = value
     return found
 

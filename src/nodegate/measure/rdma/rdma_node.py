@@ -18,6 +18,7 @@ from nodegate.measure.rdma.traffic import (
     parse_classes,
     traffic_of,
 )
+from nodegate.text import port_number
 from nodegate.tools import perftest
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
 ASK_S = 20.0
-FIRST_PORT, LAST_PORT = 18515, 65000
+FIRST_PORT = 18515
 IPV6 = "ipv6-addr"  # perftest's option for ends that meet by an IPv6 address
 # ConnectX-8 reaches GPU memory by a PCIe function of its own (data direct), which the kernel's driver names so.
 _DATA_DIRECT = "grep -lx 'PCI_ID=15B3:2100' /sys/bus/pci/devices/*/uevent 2>/dev/null"
@@ -66,8 +67,7 @@ class RdmaNode:
     @property
     def first_port(self) -> int:
         """The first TCP port of its servers: nodegate_rdma_port, else perftest's own default."""
-        port = self.target.node.expected.get("rdma_port")
-        return port if isinstance(port, int) and 0 < port < LAST_PORT else FIRST_PORT
+        return port_number(str(self.target.node.expected.get("rdma_port", FIRST_PORT))) or FIRST_PORT
 
     def rail(self, name: str) -> Rail:
         """A rail by its name."""
