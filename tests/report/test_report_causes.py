@@ -249,7 +249,7 @@ def test_platforms_are_never_in_one_statistic() -> None:
 
 def test_each_part_counts_though_equal_ones_are_one_finding() -> None:
     [row] = measurements(report(("gpu001", (rate("gpu001", 50.0, also=7),)), ("gpu002", (rate("gpu002", 60.0),))).nodes)
-    assert row.values == (50.0,) * 8 + (60.0,)
+    assert tuple(row.values) == (50.0,) * 8 + (60.0,)
     assert row.median == 50.0
     assert (row.lowest_at, row.highest_at) == ("gpu001 GPU 0 + 7 more", "gpu002 GPU 0")
 
@@ -279,7 +279,7 @@ def test_true_and_nan_are_no_measurements(value: object) -> None:
     found = [Finding(gpu(0), Verdict.PASS, "m", each) for each in (value, 7)]  # type: ignore[arg-type]
     made = report(("a1", (Record("a1", "c.d", Verdict.PASS, tuple(found)),)))
     [row] = measurements(made.nodes)
-    assert row.values == (7.0,)
+    assert tuple(row.values) == (7.0,)
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------

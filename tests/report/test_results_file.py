@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -241,6 +242,26 @@ def test_the_fingerprint_is_that_of_the_sorted_lines(tmp_path: Path) -> None:
         told = subprocess.run(["sha256sum"], input=sort.stdout, capture_output=True, check=True).stdout.decode()
         assert told.split()[0] == fingerprint(tmp_path / "a" / name)[0]
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["results.jsonl", "results.tables.jsonl"]
+
+
+def test_so_it_is_of_lines_that_nodegate_did_not_write(tmp_path: Path) -> None:
+    lines = [
+        '{"node":"a","x"',
+        '{"node":"a"',
+        '{"node":"a",',
+        '{"node":"ab","x"',
+        "",
+        '"',
+        '",',
+        '",,',
+        "{",
+        "Z",
+        '{"node":"',
+    ]
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes("\n".join([*lines, *reversed(lines), '{"node":"a","cut']).encode())
+    sort = b"".join(sorted(path.read_bytes().splitlines(keepends=True)))
+    assert fingerprint(path) == (hashlib.sha256(sort).hexdigest(), 2 * len(lines) + 1)
 
 
 def test_results_without_their_tables_are_one_message(tmp_path: Path) -> None:

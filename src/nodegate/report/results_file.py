@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS, TABLES = "results.jsonl", "results.tables.jsonl"
 MOST_LINE_BYTES = 4 << 20
-_BEGINNING = 40  # bytes of a line by which a file is sorted in parts: all of it takes much memory
+_COMMA = b'",'  # after the name of a line's node, by which a file is sorted in parts: all of it takes much memory
 _AGAIN = "a newer nodegate wrote it, or it is damaged: judge its evidence again (pytest --replay FOLDER)"
 
 
@@ -160,16 +160,22 @@ def fingerprint(path: Path) -> tuple[str, int]:
         OSError: it cannot be read.
     """
     digest = hashlib.sha256()
-    places: defaultdict[bytes, array[int]] = defaultdict(lambda: array("Q"))  # by how the line begins: its node
+    places: defaultdict[bytes, array[int]] = defaultdict(lambda: array("Q"))  # by how a line begins: its node
     with path.open("rb") as file:
         at = 0
         for line in file:
-            places[line[:_BEGINNING]].append(at)
+            places[_beginning(line)].append(at)
             at += len(line)
         for _, own in sorted(places.items()):
             for line in sorted(_line_at(file, place) for place in own):
                 digest.update(line)
     return digest.hexdigest(), sum(map(len, places.values()))
+
+
+def _beginning(line: bytes) -> bytes:
+    """A line to the end of its first member; all of one that has none. None of them begins with another."""
+    end = line.find(_COMMA)
+    return line if end < 0 else line[: end + len(_COMMA)]
 
 
 def _line_at(file: IO[bytes], place: int) -> bytes:

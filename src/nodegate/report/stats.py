@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from nodegate.part import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.finding import Finding
     from nodegate.report.model import NodeReport
@@ -38,7 +38,7 @@ class Measurement:
     metric: str
     quantity: str
     unit: str
-    values: tuple[float, ...]
+    values: Sequence[float]
     nodes: int
     median: float
     mad: float
@@ -110,7 +110,7 @@ def number(value: object) -> float | None:
 
 
 def _measurement(key: _Key, seen: _Seen) -> Measurement:
-    values = tuple(sorted(seen.values))
+    values = array("d", sorted(seen.values))  # a fleet has a million
     middle = median(values)
     platform, check, metric, unit = key
     return Measurement(
@@ -138,7 +138,7 @@ def _in_common(quantities: set[str]) -> str:
     return " ".join(word for word, _ in common).removesuffix("GPU").rstrip()
 
 
-def _place(where: _Where | None, values: tuple[float, ...]) -> str:
+def _place(where: _Where | None, values: Sequence[float]) -> str:
     """Node and part that have a value, and how many more do: values are sorted, so equal ones are at one end."""
     if where is None:
         return ""
