@@ -186,7 +186,7 @@ class RunFolder:
         if self._note(file, raw):
             self._write(file, raw)
             packed_path(file).unlink(missing_ok=True)  # of an earlier run, which is resumed
-            self._at_hand.put(file, value, len(raw))
+            self._at_hand.put(file, value)
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """The evidence of an earlier measurement; None if there is none yet.

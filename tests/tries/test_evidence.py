@@ -306,7 +306,7 @@ def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path
     folder = with_evidence(tmp_path / "run", {"a": [RAN]}, "burn")
     change_me = folder.evidence_file("a")
     change_me.write_text(change_me.read_text().replace("1.0", "2.0"))
-    drop_what_failed(folder, ["a"], [], facts_after=True)
+    drop_what_failed(RunFolder(folder.path), ["a"], [], facts_after=True)
     assert list((folder.path / "evidence/a").iterdir()) == []
 
 

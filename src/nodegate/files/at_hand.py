@@ -9,28 +9,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    _State = tuple[int, int, int]
+
 _MOST_BYTES = 4 << 20  # of all files together: as objects they take six times as much memory
 
 
 class AtHand:
-    """A few megabytes of files that nobody has read yet. Each is taken once, from any thread."""
+    """A few megabytes of files that are still to be read. Each is taken once, from any thread."""
 
     def __init__(self) -> None:
-        self._written: dict[Path, tuple[Mapping[str, object], int]] = {}
+        self._written: dict[Path, tuple[Mapping[str, object], _State]] = {}
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def put(self, file: Path, value: Mapping[str, object], size: int) -> None:
-        """What a file says now, of so many bytes; not kept where there is no place for it."""
+    def put(self, file: Path, value: Mapping[str, object]) -> None:
+        """What a file says that was written now; not kept where there is no place for it."""
         self.take(file)
+        state = _state(file)
         with self._guard:
-            if self._bytes + size <= _MOST_BYTES:
-                self._written[file] = value, size
-                self._bytes += size
+            if state is not None and self._bytes + state[1] <= _MOST_BYTES:
+                self._written[file] = value, state
+                self._bytes += state[1]
 
     def take(self, file: Path) -> Mapping[str, object] | None:
-        """What a file says, if it is at hand."""
+        """What a file says, if it is at hand, and the file is as it was written."""
         with self._guard:
-            value, size = self._written.pop(file, (None, 0))
-            self._bytes -= size
-            return value
+            if file not in self._written:
+                return None
+            value, state = self._written.pop(file)
+            self._bytes -= state[1]
+        return value if _state(file) == state else None
+
+
+def _state(file: Path) -> _State | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
