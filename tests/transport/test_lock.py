@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,25 @@ def test_the_holder_says_who_it_is(session: Session, tmp_path: Path) -> None:
 
 def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -> None:
     path = tmp_path / "node.lock"
-    with session.hold_lock(str(path)):
-        path.write_bytes(b"\x1b[2Jmallory\xff" + b"x" * 1000)
+    path.write_bytes(b"\x1b[2Jmallory\xff" + b"x" * 1000)
+    path.chmod(0o600)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # by a program that is not ours
         busy = session.hold_lock(str(path))
     assert isinstance(busy, Busy)
     assert busy.holder.isprintable()
     assert "mallory" in busy.holder
     assert len(busy.holder) <= 200
+
+
+def test_a_holder_is_known_before_its_name_is_in_the_file(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "node.lock"
+    with session.hold_lock(str(path), who="this run"):
+        for early in (b"", b"the run before"):
+            path.write_bytes(early)
+            busy = session.hold_lock(str(path), who="this run")
+            assert isinstance(busy, Busy)
+            assert busy.holder == "this run"
 
 
 @pytest.fixture

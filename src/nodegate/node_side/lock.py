@@ -62,30 +62,50 @@ def open_first(paths: "list[str]") -> "tuple[str, int]":
     raise SystemExit(73)
 
 
-def holder_of(path: str, skip: int) -> str:
-    """Who holds the lock of a file that this user may not open; empty if no other process than `skip` does."""
+def holder_of(path: str, skip: int) -> int:
+    """The process that holds the lock of a file, which this user need not be able to open; 0 if none but `skip`."""
     try:
         found = os.stat(path)
         wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         with open("/proc/locks") as locks:  # 1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF
             rows = [line.split() for line in locks]
     except OSError:
-        return ""
+        return 0
     for row in rows:
         if len(row) > 5 and row[1] == "FLOCK" and row[5] == wanted and int(row[4]) != skip:
-            return described(int(row[4]))
-    return ""
+            return max(0, int(row[4]))
+    return 0
+
+
+def words_of(pid: int) -> "list[str]":
+    """The command line of a process."""
+    with open(f"/proc/{pid}/cmdline", "rb") as command:
+        return command.read(65536).decode("utf-8", "replace").rstrip("\0").split("\0")
+
+
+def is_ours(words: "list[str]") -> bool:
+    """Whether it is that of this program, whose last word is what it signs with."""
+    return words[1:4] == ["-I", "-S", "-c"]
+
+
+def signature(path: str, fd: int) -> str:
+    """What the holder of this user's lock signs with. In the file it is only a moment after the lock is taken."""
+    try:
+        words = words_of(holder_of(path, os.getpid()))
+        if is_ours(words):
+            return words[-1][:200]
+    except OSError:
+        pass
+    return os.read(fd, 200).decode("utf-8", "replace")
 
 
 def described(pid: int) -> str:
     """A process for people: what it signs with if it is one of ours, else its user and name."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as command:
-            words = command.read(65536).decode("utf-8", "replace").rstrip("\0").split("\0")
-        user = os.stat(f"/proc/{pid}").st_uid
+        words, user = words_of(pid), os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return f"process {pid}"
-    if words[1:4] == ["-I", "-S", "-c"]:
+    if is_ours(words):
         return f"{words[-1][:200]}, as user {user}"
     command_line = " ".join(" ".join(words).split())[:100]
     return f"process {pid} of user {user}: {command_line}"
@@ -98,14 +118,14 @@ def main(path: str, who: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        sys.stdout.write("busy " + os.read(fd, 200).decode("utf-8", "replace") + "\n")
+        sys.stdout.write("busy " + signature(path, fd) + "\n")
         raise SystemExit(75) from None
     if os.geteuid() != 0:
         others = [asked, *glob.glob(glob.escape(asked) + ".*"), *glob.glob("/tmp/nodegate-*.lock")]  # noqa: S108
         for other in others:
             holder = holder_of(other, os.getpid())
             if holder:
-                sys.stdout.write("busy " + holder + "\n")
+                sys.stdout.write("busy " + described(holder) + "\n")
                 raise SystemExit(75)
     try:
         os.ftruncate(fd, 0)
