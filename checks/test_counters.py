@@ -12,8 +12,8 @@ from nodegate.subjects.counters import (
     growth,
     is_too_many,
     judged,
-    must_count,
     none_allowed,
+    not_counted,
     of_link,
     of_part,
     port_growth,
@@ -220,9 +220,8 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
             grown = port_growth(pair, counter)
             judged(grown, limit, verdicts, what=counter, remedy=remedy, otherwise=verdict, code=counter)
         _carrier(counters, pair, baseline, verdicts)
-        for counter in must_count(counters, pair):
-            if not port_growth(pair, counter).is_reported:
-                verdicts.unknown(part=pair.part, quantity=counter, reason="the port does not report it", action=_DRIVER)
+        for missing in not_counted(counters, pair):
+            verdicts.unknown(part=pair.part, quantity=missing, reason="the port does not report it", action=_DRIVER)
     if not pairs:
         verdicts.skip("no RDMA rail")
 

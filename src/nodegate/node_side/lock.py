@@ -62,19 +62,19 @@ def open_first(paths: "list[str]") -> "tuple[str, int]":
     raise SystemExit(73)
 
 
-def holder_of(path: str, skip: int) -> int:
-    """The process that holds the lock of a file, which this user need not be able to open; 0 if none but `skip`."""
+def holder_of(path: str, skip: int) -> "int | None":
+    """The process that holds the lock of a file, which this user need not be able to open; None if none but `skip`."""
     try:
         found = os.stat(path)
         wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         with open("/proc/locks") as locks:  # 1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF
             rows = [line.split() for line in locks]
     except OSError:
-        return 0
+        return None
     for row in rows:
         if len(row) > 5 and row[1] == "FLOCK" and row[5] == wanted and int(row[4]) != skip:
-            return max(0, int(row[4]))
-    return 0
+            return int(row[4])
+    return None
 
 
 def words_of(pid: int) -> "list[str]":
@@ -90,8 +90,9 @@ def is_ours(words: "list[str]") -> bool:
 
 def signature(path: str, fd: int) -> str:
     """What the holder of this user's lock signs with. In the file it is only a moment after the lock is taken."""
+    holder = holder_of(path, os.getpid())
     try:
-        words = words_of(holder_of(path, os.getpid()))
+        words = [] if holder is None else words_of(holder)
         if is_ours(words):
             return words[-1][:200]
     except OSError:
@@ -124,7 +125,7 @@ def main(path: str, who: str) -> None:
         others = [asked, *glob.glob(glob.escape(asked) + ".*"), *glob.glob("/tmp/nodegate-*.lock")]  # noqa: S108
         for other in others:
             holder = holder_of(other, os.getpid())
-            if holder:
+            if holder is not None:
                 sys.stdout.write("busy " + described(holder) + "\n")
                 raise SystemExit(75)
     try:

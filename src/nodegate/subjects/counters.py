@@ -180,15 +180,16 @@ def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
     return Growth(pair.part, counter, before, after, FULL_SCALES.get(counter, FULL_32_BITS))
 
 
-def must_count(counters: Counters, pair: Pair[RdmaPort]) -> tuple[str, ...]:
-    """The counters without which a port is not known to be good: `link_downed` and `symbol_error`.
+def not_counted(counters: Counters, pair: Pair[RdmaPort]) -> list[str]:
+    """What a port does not count although every one does: `link_downed` and `symbol_error`.
 
     Of Ethernet the first only, and `carrier_changes` of the network device will do.
     """
     infiniband = pair.after.link_layer == "InfiniBand"
     both = counters.netdev(pair.after.netdev) if pair.after.netdev and not infiniband else None
     by_carrier = both is not None and not any(isinstance(each.carrier_changes, Unknown) for each in both)
-    return ("link_downed", "symbol_error") if infiniband else () if by_carrier else ("link_downed",)
+    wanted = ("link_downed", "symbol_error") if infiniband else () if by_carrier else ("link_downed",)
+    return [counter for counter in wanted if not port_growth(pair, counter).is_reported]
 
 
 def _counter(port: RdmaPort, name: str) -> Known[int]:
