@@ -433,6 +433,31 @@ def test_ctrl_c_pressed_again_and_again_keeps_the_report(fleet: Path) -> None:
     assert judged == {node["node"]: "pass" for node in report["nodes"]}  # they were judged before the first press
 
 
+# Ctrl-C may come at an instruction that belongs to no line: pytest's own words about the place fail on such.
+PRESSED_NOWHERE = """
+import pytest
+from nodegate.run.judging import Judging
+
+def pressed(*arguments):
+    raise KeyboardInterrupt
+
+pressed.__code__ = pressed.__code__.replace(co_linetable=b"")
+Judging.judge_node = pressed
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--full-trace"]])
+def test_ctrl_c_at_a_place_without_a_line_keeps_the_report(fleet: Path, more: list[str]) -> None:
+    (fleet.parent / "presses.py").write_text(PRESSED_NOWHERE)
+    command = ["--inventory", "hosts.yaml", "--run-dir", "run", "-p", "presses", *WIDTH, *more]
+    done = run_pytest(fleet.parent, command, PYTHONPATH=str(fleet.parent))
+    assert done.exit_code == 2, done.stdout + done.stderr
+    assert "run.py:" in done.stdout  # the place from where it was called
+    assert "Traceback (most recent" not in done.stdout + done.stderr
+    report = json.loads((fleet.parent / "run" / "report.json").read_text())
+    assert [node["verdict"] for node in report["nodes"]] == ["incomplete"] * 3
+
+
 def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -11,12 +11,15 @@ import select
 import signal
 import stat
 import threading
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+
+    import pytest
 
     Handler = Callable[[int, FrameType | None], object]
 
@@ -60,6 +63,13 @@ class Interrupts:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.seen = True
         _leave_lost_terminal(number)
+
+
+def leave_out_places_without_line(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """A signal may strike at an instruction that belongs to no line, which pytest cannot show: it would fail on it."""
+    lines = [line for _, line in traceback.walk_tb(excinfo.tb)]
+    shown = [entry for entry, line in zip(excinfo.traceback, lines, strict=True) if line is not None]
+    excinfo.traceback = type(excinfo.traceback)(shown)
 
 
 def _end_the_run(number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ from nodegate.evidence import RunFolder
 from nodegate.finding import Record
 from nodegate.plugin.at_once import AtOnce
 from nodegate.plugin.collection import CheckCollection, site_checks
-from nodegate.plugin.interrupt import Interrupts
+from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.plugin.listeners import Listeners
 from nodegate.plugin.one_step import OneStep
@@ -264,9 +264,10 @@ class PytestRun:
             self._stop(f"{self.results.folder.path}: the results cannot be written: {broken.strerror}")
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_keyboard_interrupt(self) -> None:
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """The run is ending: another signal, at any moment, does not stop its reports."""
         self._interrupts.take()
+        leave_out_places_without_line(excinfo)
 
     def pytest_unconfigure(self) -> None:
         """Restore the handlers of the signals that end a run, and how often memory is collected."""
