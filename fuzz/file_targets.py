@@ -13,7 +13,6 @@ from pathlib import Path
 from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.baseline import baseline_file
-from nodegate.evidence import RunFolder
 from nodegate.files import strict_yaml
 from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
@@ -23,6 +22,7 @@ from nodegate.manifest import MANIFEST, Manifest
 from nodegate.report import jsonl, reader
 from nodegate.report.results_file import read
 from nodegate.run.conditions import read_earlier
+from nodegate.run_folder import RunFolder
 
 
 @cache

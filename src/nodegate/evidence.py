@@ -1,24 +1,14 @@
-"""The run folder: what was measured, kept so that it can be judged again, resumed and disputed."""
+"""The evidence of a measurement: what was read of a node, or why it was not, and its form in a file."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import re
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
-from nodegate.files.at_hand import AtHand
-from nodegate.files.atomic import write_whole
-from nodegate.files.bounded import read_bounded
-from nodegate.files.gz import Damaged, content, packed_path, read_either
+from nodegate.errors import Busy, CannotMeasure, Unreachable
 from nodegate.files.strict_json import loads
-from nodegate.manifest import ADDED, MANIFEST, MISSING, Manifest
 from nodegate.taken_key import TakenKey, from_json, to_json
 from nodegate.text import shown
 
@@ -27,20 +17,14 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"
-EVIDENCE = "evidence"  # the folder of it below the run folder
 OLDER_NAMES = {"burn": "gpu_burn"}  # what releases before 0.2 called the evidence of a measurement
 MAX_FACTS_BYTES = 4 << 20  # of facts, and of a bare recording
 MAX_MEASURED_BYTES = 32 << 20  # what a node of 1,250 measured with each other takes
-MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
 BUSY = "busy"
 _BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
-_ROOM = "make room or repair the folder, then continue with --resume"
-_CHANGED_STEP = "restore it, or measure this node again (--resume)"
-_UNLISTED_STEP = "the run did not write it: delete it, or measure this node again (--resume)"
 _COPIED_STEP = "it was copied there: restore the node's own, or measure this node again (--resume)"
-MEASURING = ".measuring"  # no node has such a name. It is deleted at the end, which works on a full disk too
 
 
 @dataclass(frozen=True)
@@ -62,251 +46,41 @@ class Evidence:
     taken_keys: tuple[TakenKey, ...] = ()
 
 
-class RunFolder:
-    """One run's folder: `run.json`, `evidence/<node>/<measurement>.json`, the results and the reports."""
-
-    def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
-        self.path = path
-        self.manifest = manifest or Manifest(path)
-        self._at_hand = AtHand()
-
-    @classmethod
-    def create(cls, path: Path | None, *, profile: str, started_epoch_s: float) -> RunFolder:
-        """Make the folder; by default reports/<UTC time>-<profile>/ below the working folder.
-
-        Raises:
-            UsageError: the folder cannot be made, or already contains a run.
-        """
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_epoch_s))
-        try:
-            chosen = _new(Path("reports") / f"{stamp}-{profile}") if path is None else path
-            chosen.mkdir(parents=True, exist_ok=True)
-            if any((chosen / name).exists() for name in ("run.json", "results.jsonl", "evidence")):
-                raise UsageError(
-                    "this folder already contains a run",
-                    file=str(chosen),
-                    hint="give another folder, or --resume this one",
-                )
-            (chosen / "evidence").mkdir()
-            folder = cls(chosen)
-            folder.manifest.begin()
-        except OSError as broken:
-            raise UsageError(f"cannot make the run folder: {broken.strerror}", file=str(path or "reports")) from broken
-        return folder
-
-    @classmethod
-    def existing(cls, path: Path) -> RunFolder:
-        """The folder of an earlier run.
-
-        Raises:
-            UsageError: there is no run in it.
-        """
-        if not (path / "evidence").is_dir():
-            raise UsageError(
-                "this is not a run folder: it has no evidence/", file=str(path), hint="give a folder of reports/"
-            )
-        return cls(path)
-
-    def hold(self) -> None:
-        """Keep other runs out of this folder until this process ends.
-
-        Raises:
-            UsageError: another run uses it.
-        """
-        try:
-            self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            hint = "wait for it to end"
-            raise UsageError("another run uses this folder", file=str(self.path), hint=hint) from None
-        except OSError:  # a file system without locks: then this is up to the user
-            return
-
-    def write_json(self, name: str, value: object) -> None:
-        """Write a JSON file of the run, completely or not at all.
-
-        Raises:
-            UsageError: it cannot be written.
-        """
-        text = json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
-        self._write(self.path / name, text.encode("utf-8", "backslashreplace"))
-
-    def read_json(self, name: str) -> dict[str, object]:
-        """Read a JSON file of the run.
-
-        Raises:
-            UsageError: it is missing or broken.
-        """
-        file = self.path / name
-        try:
-            raw = read_bounded(file, MAX_RUN_BYTES)
-            if len(raw) > MAX_RUN_BYTES:
-                raise UsageError(f"is larger than {MAX_RUN_BYTES >> 20} MiB", file=str(file))
-            value = loads(raw)
-        except OSError as broken:
-            raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
-        except (ValueError, RecursionError) as broken:
-            raise UsageError(f"is not valid JSON: {broken}", file=str(file)) from broken
-        if not isinstance(value, dict):
-            raise UsageError("is not a JSON object", file=str(file))
-        return value
-
-    def evidence_file(self, node: str, measurement: str = FACTS) -> Path:
-        """The file with the evidence of a node's measurement; with `.gz` after its name where it is compressed."""
-        return self.path / "evidence" / node / f"{measurement}.json"
-
-    def write_evidence(self, evidence: Evidence) -> None:
-        """Store the result of a measurement, completely or not at all.
-
-        Raises:
-            UsageError: it cannot be written.
-            ValueError: it cannot be written as JSON, or is larger than what is read again.
-            RecursionError: it nests too deep.
-        """
-        value: dict[str, object] = {
-            "schema": SCHEMA,
-            "node": evidence.node,
-            "measurement": evidence.measurement,
-            "started_epoch_s": round(evidence.started_epoch_s, 3),
-            "duration_s": round(evidence.duration_s, 3),
-        }
-        if evidence.error:
-            value["error"] = _said(evidence.error)
-        else:
-            value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
-            value["round_trip_s"] = round(evidence.round_trip_s, 6)
-            if evidence.taken_keys:
-                value["taken_host_keys"] = to_json(evidence.taken_keys)
-            value["document"] = evidence.document
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(evidence.measurement)
-        if len(raw) > most:
-            raise ValueError(f"it is larger than {most >> 20} MiB")
-        file = self.evidence_file(evidence.node, evidence.measurement)
-        if self._note(file, raw):
-            self._write(file, raw)
-            packed_path(file).unlink(missing_ok=True)  # of an earlier run, which is resumed
-            self._at_hand.put(file, value)
-
-    def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
-        """The evidence of an earlier measurement; None if there is none yet.
-
-        A file that cannot be read, or is not the one that was written, gives an error with its name.
-        """
-        file = self.evidence_file(node, measurement)
-        if (written := self._at_hand.take(file)) is not None:
-            return _evidence(written, node, measurement)
-        if measurement in OLDER_NAMES and not (file.exists() or packed_path(file).exists()):
-            file = self.evidence_file(node, OLDER_NAMES[measurement])
-        most = most_bytes(measurement)
-        try:
-            file, raw = read_either(file, most)
-            text = content(file, raw, most)
-        except FileNotFoundError:
-            return None
-        except OSError as broken:
-            return _unreadable(node, measurement, f"{file} cannot be read: {broken.strerror}")
-        except Damaged as broken:
-            return _unreadable(node, measurement, f"{file} {broken}", _CHANGED_STEP)
-        evidence = parse_evidence(text, node=node, measurement=measurement, file=str(file))
-        if not evidence.error and (what := self.manifest.trouble(self._name(file), raw)):
-            return _unreadable(node, measurement, f"{file} {what}", _UNLISTED_STEP if what == ADDED else _CHANGED_STEP)
-        return evidence
-
-    def recorded_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
-        """As `read_evidence`, of a run that has ended: what its manifest lists and is gone is an error."""
-        evidence, file = self.read_evidence(node, measurement), self.evidence_file(node, measurement)
-        names = self._name(file), self._name(packed_path(file))
-        if evidence is None and any(map(self.manifest.lists, names)):
-            return _unreadable(node, measurement, f"{file} {MISSING}", _CHANGED_STEP)
-        return evidence
-
-    def drop_evidence(self, node: str, measurement: str = FACTS) -> None:
-        """Delete the evidence of a measurement.
-
-        Raises:
-            UsageError: it cannot be deleted.
-        """
-        file = self.evidence_file(node, measurement)
-        older = (self.evidence_file(node, OLDER_NAMES[measurement]),) if measurement in OLDER_NAMES else ()
-        try:
-            self._at_hand.take(file)
-            for each in (file, *older):
-                each.unlink(missing_ok=True)
-                packed_path(each).unlink(missing_ok=True)
-        except OSError as broken:
-            hint = "move it away"
-            raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken
-
-    def go_on(self) -> None:
-        """Continue with the manifest of an earlier run; one of an earlier release gets its first.
-
-        Raises:
-            UsageError: it cannot be written.
-        """
-        try:
-            self.manifest.begin()
-        except OSError as broken:
-            raise UsageError(f"the manifest cannot be written: {broken.strerror}", file=str(self.path)) from broken
-
-    def measuring(self) -> None:
-        """Announce to waiting processes that more evidence will come.
-
-        Raises:
-            UsageError: it cannot be written.
-        """
-        self._write(self.path / "evidence" / MEASURING, b"")
-
-    def measured(self) -> None:
-        """Announce that no more evidence will come, and close the manifest."""
-        with contextlib.suppress(OSError):  # a full disk: its lines are there, some files have several
-            self.manifest.close()
-        with contextlib.suppress(OSError):  # deleted with its folder, perhaps, which means the same
-            (self.path / "evidence" / MEASURING).unlink()
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether no more evidence will come."""
-        return not (self.path / "evidence" / MEASURING).exists()
-
-    def discard(self) -> None:
-        """Delete the folder again, with the files that every run writes first; other files stay."""
-        with contextlib.suppress(OSError):
-            for name in ("run.json", "results.jsonl", "results.tables.jsonl", MANIFEST):
-                (self.path / name).unlink(missing_ok=True)
-            (self.path / "evidence").rmdir()
-            self.path.rmdir()
-
-    def point_latest(self) -> None:
-        """Make `latest`, next to this folder, point to it."""
-        temporary = self.path.parent / f".latest.{os.getpid()}"
-        with contextlib.suppress(OSError):  # a file system without links: the folder's own name still shows it
-            temporary.symlink_to(self.path.name)
-            try:
-                os.replace(temporary, self.path.parent / "latest")  # noqa: PTH105
-            finally:
-                temporary.unlink(missing_ok=True)
-
-    def _name(self, file: Path) -> str:
-        return file.relative_to(self.path).as_posix()
-
-    def _note(self, file: Path, raw: bytes) -> bool:
-        try:
-            return self.manifest.add(self._name(file), raw)
-        except OSError as broken:
-            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
-
-    def _write(self, file: Path, raw: bytes) -> None:
-        try:
-            file.parent.mkdir(exist_ok=True)
-            write_whole(file, raw)
-        except OSError as broken:
-            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
-
-
 def most_bytes(measurement: str) -> int:
     """How large the evidence of a measurement may be, written and read."""
     return MAX_FACTS_BYTES if measurement.startswith(FACTS) else MAX_MEASURED_BYTES
+
+
+def to_fields(evidence: Evidence) -> dict[str, object]:
+    """What a file of evidence says."""
+    value: dict[str, object] = {
+        "schema": SCHEMA,
+        "node": evidence.node,
+        "measurement": evidence.measurement,
+        "started_epoch_s": round(evidence.started_epoch_s, 3),
+        "duration_s": round(evidence.duration_s, 3),
+    }
+    if evidence.error:
+        return {**value, "error": _said(evidence.error)}
+    value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
+    value["round_trip_s"] = round(evidence.round_trip_s, 6)
+    if evidence.taken_keys:
+        value["taken_host_keys"] = to_json(evidence.taken_keys)
+    return {**value, "document": evidence.document}
+
+
+def to_bytes(fields: Mapping[str, object]) -> bytes:
+    """A file of evidence with these fields.
+
+    Raises:
+        ValueError: it cannot be written as JSON, or is larger than what is read again.
+        RecursionError: it nests too deep.
+    """
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(str(fields["measurement"]))
+    if len(raw) > most:
+        raise ValueError(f"it is larger than {most >> 20} MiB")
+    return raw
 
 
 def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evidence:
@@ -316,17 +90,17 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
     """
     value = _read(raw, most_bytes(measurement))
     if isinstance(value, str):
-        return _unreadable(node, measurement, f"{file} {value}")
+        return unreadable(node, measurement, f"{file} {value}")
     if whose := _of_another(value, node, measurement):
-        return _unreadable(node, measurement, f"{file} {whose}", _COPIED_STEP)
+        return unreadable(node, measurement, f"{file} {whose}", _COPIED_STEP)
     if value.get("schema") != SCHEMA:
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
         )
-    return _evidence(value, node, measurement)
+    return from_fields(value, node, measurement)
 
 
-def _evidence(value: Mapping[str, object], node: str, measurement: str) -> Evidence:
+def from_fields(value: Mapping[str, object], node: str, measurement: str) -> Evidence:
     """What a file of evidence says of its own node and measurement."""
     started, lasted = _number(value.get("started_epoch_s")), _number(value.get("duration_s"))
     document, said = value.get("document"), value.get("error")
@@ -362,7 +136,8 @@ def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str
     return ""
 
 
-def _unreadable(node: str, measurement: str, why: str, next_step: str = "measure this node again") -> Evidence:
+def unreadable(node: str, measurement: str, why: str, next_step: str = "measure this node again") -> Evidence:
+    """The evidence of a file that cannot be used."""
     error = CannotMeasure(f"the evidence {why}", next_step=next_step)
     return Evidence(node, measurement, 0.0, 0.0, error=error)
 
@@ -390,15 +165,3 @@ def _number(value: object) -> float:
     """The number of seconds; 0 if it is not a number, as for unknown."""
     known = isinstance(value, (int, float)) and abs(value) < LONGEST_S  # false for nan
     return float(value) if known else 0.0  # type: ignore[arg-type]
-
-
-def _new(path: Path) -> Path:
-    """A new folder: -2, -3 ... are added if runs start within one second."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    count, chosen = 1, path
-    while True:
-        with contextlib.suppress(FileExistsError):
-            chosen.mkdir()
-            return chosen
-        count += 1
-        chosen = path.with_name(f"{path.name}-{count}")

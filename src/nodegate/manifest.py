@@ -74,7 +74,7 @@ class Manifest:
     def begin(self) -> None:
         """Make it for a new run, or go on with the one of an earlier run that may have been killed.
 
-        What an earlier release left without a manifest is taken as it lies there.
+        What an earlier release left without a manifest is taken as it is.
 
         Raises:
             OSError: it cannot be written.

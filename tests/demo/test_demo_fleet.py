@@ -27,7 +27,7 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.causes.cause import NOT_JUDGED
 from nodegate.claims.verdict import node_verdict
 from nodegate.demo.verify import compare, read_faults
-from nodegate.evidence import FACTS, RunFolder
+from nodegate.evidence import FACTS
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
 from nodegate.finding import Record
@@ -48,6 +48,7 @@ from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.results import build as build_report
+from nodegate.run_folder import RunFolder
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

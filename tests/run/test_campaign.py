@@ -11,7 +11,6 @@ from support.sshd import Fleet, changed
 
 from lab.processes import running, wait_until
 from nodegate.baseline.baseline import Baselines
-from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.profile import Profile
@@ -19,6 +18,7 @@ from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.run_folder import RunFolder
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.evidence import Evidence, RunFolder
+from nodegate.evidence import Evidence
 from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_each_node, suspects_alone
@@ -22,6 +22,7 @@ from nodegate.probe.document import document_of
 from nodegate.run.load import Load
 from nodegate.run.pool import ThreadPool
 from nodegate.run.progress import Progress
+from nodegate.run_folder import RunFolder
 from nodegate.transport.local import LocalSession
 
 LENGTH = Durations(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)

@@ -10,10 +10,10 @@ from support.recorded import run_pytest, write_fleet
 
 from nodegate.commands.expect import learn_from
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder
 from nodegate.inventory import inventory
 from nodegate.node import Node
 from nodegate.run.conditions import read_earlier
+from nodegate.run_folder import RunFolder
 from nodegate.subjects.order import check_orders
 
 GROUP_VARS = """\

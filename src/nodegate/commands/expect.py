@@ -50,10 +50,10 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
     Raises:
         UsageError: the run cannot be read, has several platforms, or has nothing to learn from.
     """
-    from nodegate.evidence import RunFolder  # noqa: PLC0415
     from nodegate.judge.context import facts_of  # noqa: PLC0415
     from nodegate.learn.order import learn_order, seen  # noqa: PLC0415
     from nodegate.report.reader import load  # noqa: PLC0415
+    from nodegate.run_folder import RunFolder  # noqa: PLC0415
     from nodegate.verdict import NodeVerdict  # noqa: PLC0415
 
     evidence, report = RunFolder.existing(folder), load(folder / "report.json")

@@ -13,7 +13,6 @@ import pytest
 
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder
 from nodegate.finding import Record
 from nodegate.plugin.at_once import AtOnce
 from nodegate.plugin.collection import CheckCollection, site_checks
@@ -34,6 +33,7 @@ from nodegate.run.kept import drop_node
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
+from nodegate.run_folder import RunFolder
 from nodegate.text import counted
 from nodegate.verdict import NodeVerdict
 

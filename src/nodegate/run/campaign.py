@@ -22,12 +22,12 @@ from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.evidence import RunFolder
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Measurement
     from nodegate.node import Node
     from nodegate.run.gate import Gate
     from nodegate.run.progress import Progress
+    from nodegate.run_folder import RunFolder
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 

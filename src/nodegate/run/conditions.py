@@ -22,9 +22,9 @@ from nodegate.subjects.order import ORDER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.evidence import RunFolder
     from nodegate.report.model import Run
     from nodegate.run.settings import Settings
+    from nodegate.run_folder import RunFolder
 
 SCHEMA = "nodegate.run/1"
 RUN_FILE = "run.json"

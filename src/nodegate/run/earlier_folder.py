@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.evidence import EVIDENCE
 from nodegate.inventory.hostlist import fold
 from nodegate.manifest import MANIFEST
+from nodegate.run_folder import EVIDENCE
 from nodegate.text import some, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nodegate.evidence import RunFolder
     from nodegate.manifest import OddFile
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
+    from nodegate.run_folder import RunFolder
 
 MOST_NAMED = 3
 _NO_MANIFEST = "what was changed in it before is not known"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from nodegate import part
 from nodegate.claims.prove import claims_of_node
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
-from nodegate.evidence import FACTS, Evidence, RunFolder
+from nodegate.evidence import FACTS, Evidence
 from nodegate.facts import FACTS as FACT_NAMES
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, Peers
     from nodegate.policy.policy import Policy
+    from nodegate.run_folder import RunFolder
     from nodegate.suite import Check
     from nodegate.taken_key import TakenKey
     from nodegate.unknown import Known

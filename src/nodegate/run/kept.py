@@ -11,8 +11,8 @@ from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.evidence import RunFolder
     from nodegate.measure.measurement import Measurement
+    from nodegate.run_folder import RunFolder
 
 
 def drop_what_failed(

@@ -16,13 +16,13 @@ from nodegate.numbers.suspects import TIMES_MORE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.evidence import RunFolder
     from nodegate.measure.measurement import Measurement, Runs, Target
     from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
+    from nodegate.run_folder import RunFolder
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
 

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
@@ -15,6 +14,7 @@ from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.run_folder import RunFolder
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport.local import LocalSession
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder
 from nodegate.history import History
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waivers
@@ -23,6 +22,7 @@ from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
+from nodegate.run_folder import RunFolder
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.claims.claim import Shown
-    from nodegate.evidence import RunFolder
     from nodegate.finding import Record
     from nodegate.run.judging import Judging
+    from nodegate.run_folder import RunFolder
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
