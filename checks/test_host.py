@@ -319,7 +319,7 @@ def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
                 Verdict.FAIL,
                 part=part.host(mount.path),
                 text=HUNG,
-                note=f"{how_it_hangs(mount)}; {mount.type} from {mount.source}",
+                note=how_it_hangs(mount) + (f"; {mount.type} from {mount.source}" if mount.type else ""),
                 action=SERVER,
                 code=HUNG,
             )

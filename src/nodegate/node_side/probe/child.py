@@ -26,11 +26,16 @@ except OSError:
 
 
 class Task(NamedTuple):
-    """What a child does. `function` returns a JSON value; `limit_s` is its time, `max_bytes` what it may send."""
+    """What a child does. `function` returns a JSON value; `limit_s` is its time, `max_bytes` what it may send.
+
+    `patience_s` is how much longer it may take as long as it only waits for a processor: then the node is busy, and
+    what is asked does not hang. A child with patience calls `note` before what may hang.
+    """
 
     function: Callable[[], object]
     limit_s: float
     max_bytes: int = 1 << 20
+    patience_s: float = 0.0
 
 
 class _Own:

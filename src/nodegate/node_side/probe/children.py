@@ -13,6 +13,7 @@ from nodegate.node_side.probe import child
 from nodegate.node_side.probe.child import Task
 from nodegate.node_side.probe.reading import Reading, unknown
 
+LOOK_AGAIN_S = 0.25  # at a child that is given time for a processor
 KILL_GRACE_S = 1.0  # a process that still exists this long after SIGKILL cannot be ended
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -91,6 +92,8 @@ class _Running:
         self.started = time.monotonic()
         self.ended: Optional[float] = None
         self.deadline = min(self.started + task.limit_s, end)
+        self.patience_ends = min(self.started + task.limit_s + task.patience_s, end)
+        self.starved = False
         self.buffer = bytearray()
         self.room = task.max_bytes
         self.parts: List[object] = []
@@ -129,7 +132,7 @@ class _Running:
         now = time.monotonic()
         if self.final is not None or self.too_long:
             self._kill()
-        elif now >= self.deadline and self.killed_since is None:
+        elif now >= self.deadline and self.killed_since is None and not self._gets_more_time(now):
             self.late = True
             self._kill()
         elif self.closing_since is not None and now - self.closing_since > KILL_GRACE_S:
@@ -171,6 +174,18 @@ class _Running:
             else:
                 self.final = message
 
+    def _gets_more_time(self, now: float) -> bool:
+        """Whether the child has not begun, or could go on if a processor were free, and has patience left."""
+        self.starved = self.task.patience_s > 0 and (not self._doing() or _stat_fields(str(self.pid))[:1] == ["R"])
+        if self.starved and now < self.patience_ends:
+            self.deadline = min(now + LOOK_AGAIN_S, self.patience_ends)
+            return True
+        return False
+
+    def _doing(self) -> str:
+        """What it noted last."""
+        return self.notes[:].rstrip(b"\0").decode("utf-8", "replace")
+
     def _kill(self) -> None:
         if self.killed_since is None:
             self.killed_since = time.monotonic()
@@ -197,12 +212,15 @@ class _Running:
             self.fd = -1
 
     def _why(self) -> Reading:
-        doing = self.notes[:].rstrip(b"\0").decode("utf-8", "replace")
+        doing = self._doing()
         at = f", at {doing}" if doing else ""
         if self.status is None:
             return unknown("hung", f"{where_it_hangs(self.pid)}{at}", pid=self.pid)
         if self.late:
-            return unknown("timeout", f"no answer within {round(self.deadline - self.started, 1):g} s{at}")
+            took = f"{round(self.deadline - self.started, 1):g} s"
+            if self.starved:
+                return unknown("failed", f"not done within {took}, but not blocked: the processors are busy{at}")
+            return unknown("timeout", f"no answer within {took}{at}")
         if self.too_long:
             return unknown("failed", f"more than it may send{at}")
         if os.WIFSIGNALED(self.status):

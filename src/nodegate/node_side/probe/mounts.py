@@ -10,6 +10,7 @@ from typing import Callable, List, NamedTuple
 from nodegate.node_side.probe import child, children, files
 
 USAGE_LIMIT_S = 2.0
+PATIENCE_S = 5.0  # more on a node whose processors are busy: there a sound file system is late too
 MOST_MOUNTS = 40
 ALWAYS = ("/", "/dev/shm", "/tmp", "/var/log")  # noqa: S108 - asked for their size, nothing is written
 _DISK = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs")
@@ -30,8 +31,8 @@ def read() -> object:
     """The data of the section."""
     mounted = [mount for mount in _table(files.required("/proc/self/mounts")) if _matters(mount)]
     paths = list(dict.fromkeys(ALWAYS + tuple(mount.path for mount in mounted)))[:MOST_MOUNTS]
-    limit_s = min(USAGE_LIMIT_S, child.remaining_s())
-    asked = children.run({path: child.Task(_usage_of(path), limit_s) for path in paths})
+    tasks = {path: child.Task(_usage_of(path), USAGE_LIMIT_S, patience_s=PATIENCE_S) for path in paths}
+    asked = children.run(tasks, child.remaining_s())
     usage = {path: outcome.unknown or outcome.value for path, outcome in asked.items()}
     return {"table": "\n".join(mount.line for mount in mounted), "usage": usage}
 
