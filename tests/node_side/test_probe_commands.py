@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodegate.node_side.probe import commands
+from nodegate.node_side.probe import commands, reading
 
 
 def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +29,28 @@ def test_what_a_program_writes_just_before_its_end_is_read(monkeypatch: pytest.M
 def test_what_a_program_leaves_behind_is_not_waited_for() -> None:
     found = commands.run(["sh", "-c", "sleep 60 & echo said"], limit_s=30.0)
     assert found == commands.Output(0, "said\n", "")
+
+
+def spins() -> list[str]:
+    return ["sh", "-c", "while :; do :; done"]
+
+
+def test_a_program_that_does_not_wait_for_anything_gets_its_time_twice() -> None:
+    started = time.monotonic()
+    with pytest.raises(reading.CannotRead) as said:
+        commands.run(spins(), limit_s=1.0)
+    assert time.monotonic() - started >= 2.0
+    assert said.value.reading == reading.unknown("timeout", "sh: no end within 2 s")
+
+
+def test_a_program_that_waits_for_something_else_has_its_limit() -> None:
+    with pytest.raises(reading.CannotRead) as said:
+        commands.run(["sleep", "60"], limit_s=0.5)
+    assert said.value.reading == reading.unknown("timeout", "sleep: no end within 0.5 s")
+
+
+def test_what_has_closed_its_pipes_gets_its_time_twice_too() -> None:
+    started = time.monotonic()
+    with pytest.raises(reading.CannotRead):
+        commands.run(["sh", "-c", "exec >&- 2>&-; while :; do :; done"], limit_s=1.0)
+    assert time.monotonic() - started >= 2.0

@@ -75,6 +75,11 @@ def where_it_hangs(pid: int) -> str:
     return f"process {pid} cannot be ended (state {state}, wchan {place or '?'})"
 
 
+def is_runnable(pid: int) -> bool:
+    """Whether a process could go on if a processor were free, or has one: it waits for nothing else."""
+    return _stat_fields(str(pid))[:1] == ["R"]
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV for 11."""
     try:
@@ -176,7 +181,7 @@ class _Running:
 
     def _gets_more_time(self, now: float) -> bool:
         """Whether the child has not begun, or could go on if a processor were free, and has patience left."""
-        self.starved = self.task.patience_s > 0 and (not self._doing() or _stat_fields(str(self.pid))[:1] == ["R"])
+        self.starved = self.task.patience_s > 0 and (not self._doing() or is_runnable(self.pid))
         if self.starved and now < self.patience_ends:
             self.deadline = min(now + LOOK_AGAIN_S, self.patience_ends)
             return True

@@ -23,7 +23,7 @@ def read() -> object:
     """The data of the section."""
     units = [f"{name}.service" for name in UNITS]
     return {
-        "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=3.0),
+        "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=4.0),
         "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
         "fabric_manager_log": files.tail("/var/log/fabricmanager.log"),
     }
