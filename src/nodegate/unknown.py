@@ -18,6 +18,7 @@ class Why(str, Enum):
     DENIED = "denied"  # needs more rights
     TIMEOUT = "timeout"  # took longer than its limit and was ended
     HUNG = "hung"  # took longer than its limit and cannot be ended (D state): a finding in itself
+    BUSY = "busy"  # not done within its limit, and nothing blocked it: the node has no processor to spare
     LOST = "lost"  # the device does not answer: fallen off the bus
     IMPLAUSIBLE = "implausible"  # a number came that cannot be true: negative, or beyond what any device has
     FAILED = "failed"  # anything else: see the detail

@@ -535,6 +535,23 @@ CASES = (
         change=usage_fails("/mnt/data", "hung"),
     ),
     Case(
+        "a mount that is no file system of its own hangs",
+        "host.hung_mounts",
+        FAIL,
+        "/tmp: hung; statvfs, 2 s - look at the file server and the network path to it",
+        change=usage_fails("/tmp", "timeout"),
+    ),
+    Case(
+        "late on busy processors: not hung, and not known to be sound",
+        "host.hung_mounts",
+        ERROR,
+        (
+            "/mnt/data: could not read usage: busy: statvfs, 2 s - the node's processors are busy: look at what runs "
+            "on it (top), then run again"
+        ),
+        change=usage_fails("/mnt/data", "busy"),
+    ),
+    Case(
         "the mount table was not read",
         "host.hung_mounts",
         ERROR,

@@ -66,8 +66,8 @@ def test_what_is_blocked_is_late_at_its_limit() -> None:
 def test_patience_ends_and_then_nothing_is_said_of_a_hang() -> None:
     found = outcome(runs(60.0), 2 * LIMIT_S)
     assert found.unknown is not None
-    assert found.unknown["why"] == "failed"
-    assert "but not blocked: the processors are busy, at statvfs /data" in str(found.unknown["detail"])
+    assert found.unknown["why"] == "busy"
+    assert "but nothing blocks it, at statvfs /data" in str(found.unknown["detail"])
 
 
 def test_without_patience_the_limit_is_the_limit() -> None:

@@ -34,6 +34,7 @@ _NEXT_STEPS = {
 _NEXT_STEPS_BY_WHY = {
     Why.DENIED: ROOT,
     Why.TIMEOUT: "the node is slow: check its load and kernel log, then run again",
+    Why.BUSY: "the node's processors are busy: look at what runs on it (top), then run again",
     Why.HUNG: "a process on the node cannot be ended: read the kernel log, then reboot the node",
     Why.LOST: "power-cycle the node: a device does not respond",
 }

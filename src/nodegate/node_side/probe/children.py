@@ -224,7 +224,7 @@ class _Running:
         if self.late:
             took = f"{round(self.deadline - self.started, 1):g} s"
             if self.starved:
-                return unknown("failed", f"not done within {took}, but not blocked: the processors are busy{at}")
+                return unknown("busy", f"not done within {took}, but nothing blocks it{at}")
             return unknown("timeout", f"no answer within {took}{at}")
         if self.too_long:
             return unknown("failed", f"more than it may send{at}")
