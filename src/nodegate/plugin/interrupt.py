@@ -11,7 +11,6 @@ import select
 import signal
 import stat
 import threading
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     import pytest
+    from _pytest._code import TracebackEntry
 
     Handler = Callable[[int, FrameType | None], object]
 
@@ -67,9 +67,14 @@ class Interrupts:
 
 def leave_out_places_without_line(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
     """A signal may strike at an instruction that belongs to no line, which pytest cannot show: it would fail on it."""
-    lines = [line for _, line in traceback.walk_tb(excinfo.tb)]
-    shown = [entry for entry, line in zip(excinfo.traceback, lines, strict=True) if line is not None]
-    excinfo.traceback = type(excinfo.traceback)(shown)
+    excinfo.traceback = excinfo.traceback.filter(_has_line)
+
+
+def _has_line(entry: TracebackEntry) -> bool:
+    try:
+        return isinstance(entry.lineno, int)
+    except TypeError:  # pytest counts from the line that is not there
+        return False
 
 
 def _end_the_run(number: int, _frame: FrameType | None) -> None:
