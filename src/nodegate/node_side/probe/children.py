@@ -7,13 +7,13 @@ import os
 import select
 import signal
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 from nodegate.node_side.probe import child
 from nodegate.node_side.probe.child import Task
 from nodegate.node_side.probe.reading import Reading, unknown
 
-LOOK_AGAIN_S = 0.25  # at a child that is given time for a processor
+_LOOK_AGAIN_S = 0.25  # at what is given time for a processor
 KILL_GRACE_S = 1.0  # a process that still exists this long after SIGKILL cannot be ended
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -88,6 +88,34 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+class Deadline:
+    """When something is late: after its limit, or up to `patience_s` later as long as it only waits for a processor.
+
+    `limit_s` counts from `started`; nothing goes on after `end`. `starved`: it had time and could go on, and is late.
+    """
+
+    def __init__(self, started: float, limit_s: float, patience_s: float, end: float) -> None:
+        self.at = min(started + limit_s, end)
+        self.starved = False
+        self._has_patience = patience_s > 0
+        self._last = min(started + limit_s + patience_s, end)
+
+    def is_over(self, could_go_on: Callable[[], bool]) -> bool:
+        """Whether the time is over; more is given to what could go on if a processor were free."""
+        now = time.monotonic()
+        if now < self.at:
+            return False
+        self.starved = self._has_patience and could_go_on()
+        if self.starved and now < self._last:
+            self.at = min(now + _LOOK_AGAIN_S, self._last)
+            return False
+        return True
+
+    def left_s(self) -> float:
+        """How long until it is to be looked at."""
+        return max(0.0, self.at - time.monotonic())
+
+
 class _Running:
     """One running task, seen from its parent."""
 
@@ -96,9 +124,7 @@ class _Running:
         self.task = task
         self.started = time.monotonic()
         self.ended: Optional[float] = None
-        self.deadline = min(self.started + task.limit_s, end)
-        self.patience_ends = min(self.started + task.limit_s + task.patience_s, end)
-        self.starved = False
+        self.deadline = Deadline(self.started, task.limit_s, task.patience_s, end)
         self.buffer = bytearray()
         self.room = task.max_bytes
         self.parts: List[object] = []
@@ -124,7 +150,7 @@ class _Running:
             self.final = {"unknown": unknown("failed", f"fork: {error.strerror}")}
             return
         if self.pid == 0:
-            child.become(self.task, self.notes, self.deadline, write_fd, parent)
+            child.become(self.task, self.notes, self.deadline.at, write_fd, parent)
         os.close(write_fd)
         os.set_blocking(read_fd, False)
         self.fd = read_fd
@@ -137,7 +163,7 @@ class _Running:
         now = time.monotonic()
         if self.final is not None or self.too_long:
             self._kill()
-        elif now >= self.deadline and self.killed_since is None and not self._gets_more_time(now):
+        elif self.killed_since is None and self.deadline.is_over(self._could_go_on):
             self.late = True
             self._kill()
         elif self.closing_since is not None and now - self.closing_since > KILL_GRACE_S:
@@ -148,7 +174,7 @@ class _Running:
         """How long the parent may wait for this child's pipe before it looks again."""
         if self.killed_since is not None or self.closing_since is not None:
             return 0.003
-        return max(0.0, self.deadline - time.monotonic())
+        return self.deadline.left_s()
 
     def outcome(self) -> Outcome:
         """Its result."""
@@ -179,13 +205,9 @@ class _Running:
             else:
                 self.final = message
 
-    def _gets_more_time(self, now: float) -> bool:
-        """Whether the child has not begun, or could go on if a processor were free, and has patience left."""
-        self.starved = self.task.patience_s > 0 and (not self._doing() or is_runnable(self.pid))
-        if self.starved and now < self.patience_ends:
-            self.deadline = min(now + LOOK_AGAIN_S, self.patience_ends)
-            return True
-        return False
+    def _could_go_on(self) -> bool:
+        """Whether the child has not begun, or nothing but a processor is missing."""
+        return not self._doing() or is_runnable(self.pid)
 
     def _doing(self) -> str:
         """What it noted last."""
@@ -222,8 +244,8 @@ class _Running:
         if self.status is None:
             return unknown("hung", f"{where_it_hangs(self.pid)}{at}", pid=self.pid)
         if self.late:
-            took = f"{round(self.deadline - self.started, 1):g} s"
-            if self.starved:
+            took = f"{round(self.deadline.at - self.started, 1):g} s"
+            if self.deadline.starved:
                 return unknown("busy", f"not done within {took}, but nothing blocks it{at}")
             return unknown("timeout", f"no answer within {took}{at}")
         if self.too_long:

@@ -133,8 +133,7 @@ class _Running:
     def __init__(self, argv: Sequence[str], limit_s: float, unset: Sequence[str] = ()) -> None:
         self.name = argv[0]
         self.started = time.monotonic()
-        self.deadline = self.started + min(limit_s, child.remaining_s())
-        self.patience_ends = self.started + min(2 * limit_s, child.remaining_s())
+        self.deadline = children.Deadline(self.started, limit_s, limit_s, self.started + child.remaining_s())
         path = which(argv[0])
         if not path:
             raise reading.CannotRead(reading.unknown("missing", f"{self.name}: no such program"))
@@ -159,11 +158,11 @@ class _Running:
             pipe.fileno(): stream for stream, pipe in ((1, self.process.stdout), (2, self.process.stderr)) if pipe
         }
         while open_pipes:
-            left_s = self._left_s()
-            if left_s <= 0:
+            if self.deadline.is_over(self._could_go_on):
                 raise reading.CannotRead(self._late())
             has_ended = self.process.poll() is not None  # checked first: then everything that it wrote can be read
-            readable, _, _ = select.select(list(open_pipes), [], [], 0.0 if has_ended else min(left_s, 0.1))
+            pause_s = 0.0 if has_ended else min(self.deadline.left_s(), 0.1)
+            readable, _, _ = select.select(list(open_pipes), [], [], pause_s)
             if not readable and has_ended:
                 return  # a process that it left behind still has its pipes open
             for fd in readable:
@@ -176,7 +175,7 @@ class _Running:
     def wait(self) -> int:
         """Its exit code."""
         while self.process.poll() is None:
-            if self._left_s() <= 0:
+            if self.deadline.is_over(self._could_go_on):
                 raise reading.CannotRead(self._late())
             time.sleep(0.005)
         return int(self.process.returncode)
@@ -189,15 +188,11 @@ class _Running:
             if pipe:
                 pipe.close()
 
-    def _left_s(self) -> float:
-        """How long it may still take."""
-        now = time.monotonic()
-        if self.deadline <= now < self.patience_ends and children.is_runnable(self.process.pid):
-            self.deadline = min(now + children.LOOK_AGAIN_S, self.patience_ends)
-        return self.deadline - now
+    def _could_go_on(self) -> bool:
+        return children.is_runnable(self.process.pid)
 
     def _late(self) -> reading.Reading:
-        took_s = self.deadline - self.started
+        took_s = self.deadline.at - self.started
         if self._kill():
             return reading.unknown("timeout", f"{self.name}: no end within {round(took_s, 1):g} s")
         return reading.unknown("hung", f"{self.name}: {children.where_it_hangs(self.process.pid)}")
