@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TIMES = 8
 # Module of the probe -> what stands there, and what takes its place.
 _CHANGES = {
-    "commands": ("min(limit_s, child.remaining_s())", f"min({TIMES} * limit_s, child.remaining_s())"),
+    "commands": ("Deadline(self.started, limit_s,", f"Deadline(self.started, {TIMES} * limit_s,"),
     "mounts": ("USAGE_LIMIT_S = 2.0", f"USAGE_LIMIT_S = {TIMES * 2.0}"),
     "nvml": ("SLOW_S = 5.0", f"SLOW_S = {TIMES * 5.0}"),
 }
