@@ -20,7 +20,7 @@ from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
-from nodegate.verdict import Verdict, worst
+from nodegate.records.verdict import Verdict, worst
 
 RACK = 8
 JUDGED = ("burn", "busbw")

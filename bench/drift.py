@@ -29,7 +29,7 @@ from nodegate.numbers.against_past import history
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.own_past import Pasts
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 MARGINS = Margins.of(Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common))
 NODES, NIGHTS = 1250, 365

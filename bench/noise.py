@@ -21,7 +21,7 @@ from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import TIMES_MORE, rejected, suspects, with_equal_looks
-from nodegate.verdict import Verdict, worst
+from nodegate.records.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
 GPUS = 8

@@ -25,7 +25,7 @@ from nodegate.facts import FACTS
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

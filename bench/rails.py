@@ -39,13 +39,13 @@ from nodegate.node import Connection, Node
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.run.load import Load
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 PLATFORM = "hgx-h100-8"
 BASELINE = Baseline(PLATFORM, "", "", "", "", Baselines.read().common)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.measure.burn import findings, power, under_load
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import allowed, none_allowed, whole
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

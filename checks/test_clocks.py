@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.at_work import slow_among
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.measure.burn import by_contract, findings, under_load
 from nodegate.metric_names import words
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import contract, nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import findings, host_findings, memory_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
@@ -23,8 +22,9 @@ from nodegate.measure.copies.result import (
 )
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.tools import nvbandwidth
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import (
     allowed,
     growth,
@@ -22,7 +23,6 @@ from nodegate.subjects.counters import (
 )
 from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

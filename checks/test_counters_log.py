@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import AT_MOST, Limit
 from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
+from nodegate.records import part
+from nodegate.records.finding import AT_MOST, Limit
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

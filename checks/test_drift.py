@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
+from nodegate.records import part
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

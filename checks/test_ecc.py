@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.finding import Limit
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.gpu import answering, corrected_allowed, on_off
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit
 from nodegate.kernel_log.fleet import MIN_NODES
+from nodegate.records import part
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import fabric_log
 from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
@@ -31,7 +32,6 @@ from nodegate.subjects.gpu import answering, named
 from nodegate.subjects.reported import absence, expected
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

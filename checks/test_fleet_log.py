@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, unknown_errors
 from nodegate.kernel_log.window import is_before_boot, times
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.kernel_log.reach import clean
 from nodegate.kernel_log.window import LogWindow
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.boards import usual
 from nodegate.subjects.gpu import (
     ON_OFF,
@@ -23,7 +24,6 @@ from nodegate.subjects.gpu import (
     worded,
 )
 from nodegate.subjects.reported import absence
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.probe.section import next_step
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,
@@ -27,7 +28,6 @@ from nodegate.subjects.host import (
 from nodegate.subjects.software import judge_version
 from nodegate.text import names, port_number, some
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

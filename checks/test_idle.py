@@ -8,10 +8,10 @@ import pytest
 
 from nodegate.node_side.load.residents import is_resident
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.gpu import answering, mebibytes
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, value_or
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

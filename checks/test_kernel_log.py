@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind
 from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, slots, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.text import counted
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

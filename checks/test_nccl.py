@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.measure.nccl import findings
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.software import judge_version
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

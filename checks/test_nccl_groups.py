@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit
 from nodegate.measure.groups import findings, transport
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.records import part
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

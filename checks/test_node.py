@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
+from nodegate.records import part
 from nodegate.unknown import value_or
 
 if TYPE_CHECKING:

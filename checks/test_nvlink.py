@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import closed_to, errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.order_items import About
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

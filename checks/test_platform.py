@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.judge.fleet import SAME_MACHINE_STEP
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.text import some
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind, NumberLimit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.at_work import waiting
 from nodegate.subjects.gpu import answering, margin_c
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.errors import NotJudged
-from nodegate.finding import NOT_READ, Limit
+from nodegate.records import part
+from nodegate.records.finding import NOT_READ, Limit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

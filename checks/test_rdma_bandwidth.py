@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.errors import NotJudged
 from nodegate.measure.rdma import distance, findings, saying
 from nodegate.measure.rdma.fault_location import Fault
@@ -15,9 +14,10 @@ from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import is_active, rails
 from nodegate.text import with_unit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf, judge_version
 from nodegate.text import names
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

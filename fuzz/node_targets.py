@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
-from nodegate.evidence import parse_evidence
 from nodegate.facts import FACTS, read
 from nodegate.knowledge import kernel_signatures, nvlink5, xid_lines
 from nodegate.knowledge.signatures import find
@@ -24,6 +23,7 @@ from nodegate.measure.registry import measurement
 from nodegate.probe.collect import decode
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_line import parse_line
+from nodegate.records.evidence import parse_evidence
 from nodegate.toolbox import found
 from nodegate.unknown import Unknown, Why
 

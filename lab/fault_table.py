@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.claims.verdict import node_verdict
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 ROOT = Path(__file__).parent.parent
 LIMIT_S = 900.0

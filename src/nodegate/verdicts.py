@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotDone
-from nodegate.finding import (
+from nodegate.records.finding import (
     AT_LEAST,
     AT_MOST,
     EQUAL,
@@ -19,14 +19,14 @@ from nodegate.finding import (
     Value,
     share_left,
 )
-from nodegate.part import NO_PARTS, Part
+from nodegate.records.part import NO_PARTS, Part
+from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.part import Parts
+    from nodegate.records.part import Parts
 
 NEXT_STEP_UNKNOWN = "see the evidence file for what the node answered"
 Number = int | float

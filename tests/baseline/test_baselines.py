@@ -12,8 +12,8 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files import strict_yaml
-from nodegate.finding import Limit, LimitKind
 from nodegate.node import Node
+from nodegate.records.finding import Limit, LimitKind
 
 if TYPE_CHECKING:
     from pathlib import Path

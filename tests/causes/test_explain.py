@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.made_findings import GPU3, GPU4, NIC2, finding, rate, record
 
-from nodegate import part
-from nodegate.causes.cause import Class, Severity
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import HEALTHY, causes_of
-from nodegate.finding import COUNTER_FULL, Limit
+from nodegate.records import part
+from nodegate.records.cause import Class, Severity
+from nodegate.records.finding import COUNTER_FULL, Limit
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
-from nodegate.verdict import Verdict
 
 LOST = record("gpu.lost", finding("fail", GPU3, "lost: PCIe configuration space reads all ff"))
 NARROW = record(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from support.made_findings import finding, rate, record
 
-from nodegate import part
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.causes.lines import line, shortened
+from nodegate.records import part
 
 
 def fleet(findings, racks=None):

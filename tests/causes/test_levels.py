@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from support.made_findings import rate, record
 
-from nodegate import part
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.causes.lines import line
+from nodegate.records import part
 
 RACKS = {f"gpu{index:02}": f"r{index // 8}" for index in range(64)}
 

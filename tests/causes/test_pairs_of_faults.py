@@ -13,10 +13,10 @@ import pytest
 from support.faulty_nodes import MAKES, PLANTS, names
 from support.judged_fleet import judged
 
-from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import HEALTHY, causes_of
-from nodegate.verdict import Verdict
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.verdict import Verdict
 
 BAD = (Verdict.FAIL, Verdict.WARN)
 BETWEEN_NODES = (

@@ -10,7 +10,7 @@ from support.burning import BurnCase, checks, every_window, judged, ran_by_other
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.burning import BurnCase, checks, document, judged
 from support.documents import json_values, places, replaced
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 
 def small():

@@ -10,13 +10,13 @@ from fleet.machine import Machine
 from support.burning import BurnCase, document, judged
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.finding import LimitKind
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import Burn
 from nodegate.node import Node
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.finding import LimitKind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

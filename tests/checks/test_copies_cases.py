@@ -23,8 +23,8 @@ from support.copies import (
     together,
 )
 
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from fleet.machine import Machine
 from support.corpus import NOT_JUDGED, corpus, corpus_folder
 from support.judging import judge_one
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 from fleet.machine import Machine
 from support.counting import CounterCase, checks, judged
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,13 +11,13 @@ from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import Counters
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 TESTS_TOOK_S = 1200.0

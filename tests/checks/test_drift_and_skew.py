@@ -7,13 +7,13 @@ from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
 
 from nodegate import suite
-from nodegate.finding import Limit, NumberLimit, Record
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
+from nodegate.records.finding import Limit, NumberLimit, Record
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 

@@ -6,7 +6,7 @@ import pytest
 from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED

@@ -10,12 +10,12 @@ from support.corpus import corpus
 from support.judging import Case, assert_case, judge_one
 
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK, BOOTCHECK = "fabric.manager_log", Profile.BOOTCHECK

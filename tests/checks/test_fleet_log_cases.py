@@ -9,14 +9,14 @@ from fleet.machine import Machine
 from support.judging import Case, fleet_of, judge_one
 
 from nodegate.node import Node
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.machine import Machine as OneMachine
 
-    from nodegate.finding import Finding
+    from nodegate.records.finding import Finding
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED

@@ -13,14 +13,14 @@ from nodegate.errors import NotJudged
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
-from nodegate.part import NODE
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.part import NODE
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

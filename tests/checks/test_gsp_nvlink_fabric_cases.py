@@ -12,8 +12,8 @@ from support.judging import Case, assert_case, baseline_of, fleet_of, judge_one
 from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.node import Node
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

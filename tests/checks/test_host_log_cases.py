@@ -9,7 +9,7 @@ from fleet.machine import Machine
 from support.judging import Case, assert_case, judge_one
 
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from fleet.machine import EPOCH_S
 from support.judging import Case, assert_case
 
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,10 @@ from support.corpus import corpus
 from support.judging import judge_one
 
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 CHECKS = (

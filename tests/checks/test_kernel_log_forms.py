@@ -6,7 +6,7 @@ import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 NIC = "mlx5_core 0000:5c:00.0: "
 

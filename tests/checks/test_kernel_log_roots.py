@@ -7,7 +7,7 @@ from fleet.machine import Machine
 from support.judging import judge_one
 
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 GPU = "NVRM: Xid (PCI:0000:3d:00): "
 OTHER_GPU = "NVRM: Xid (PCI:0000:4e:00): "

@@ -10,8 +10,8 @@ from fleet.machine import Machine
 from support.corpus import corpus
 from support.judging import judge_one
 
-from nodegate.finding import Limit
-from nodegate.verdict import Verdict
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 
 _HEAD = re.compile(r"^(?P<place>[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) (?P<kind>[^:]+): (?P<name>.*)$", re.MULTILINE)
 _LINK = r"Speed (?P<speed>[\d.]+)GT/s[^,]*, Width x(?P<width>\d+)"

@@ -16,7 +16,7 @@ from nodegate import suite
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from support.nccl_fleet import SIZE, table
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.result import ALONE
 from nodegate.measure.program_run import ProgramRun, not_run
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

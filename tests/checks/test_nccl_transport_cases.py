@@ -11,9 +11,9 @@ from support.nccl_fleet import SIZE, table
 
 from nodegate.measure.groups.result import ALONE
 from nodegate.measure.program_run import ProgramRun
+from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import read_log
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 TRANSPORT, BETWEEN = "nccl_groups.transport", "nccl_groups.nvlink_between"

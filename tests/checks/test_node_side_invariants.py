@@ -15,12 +15,12 @@ from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 SUBJECTS = ("pcie", "rdma", "kernel_log", "host", "software", "platform", "drift")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

@@ -8,7 +8,7 @@ import pytest
 from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ import pytest
 from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.finding import Limit
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

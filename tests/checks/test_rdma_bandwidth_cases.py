@@ -10,7 +10,7 @@ from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, checks
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,16 +15,16 @@ from support.judging import baseline_of, judge_one
 
 from nodegate import suite
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 # Recordings that a test in another file judges.
 ELSEWHERE = {

@@ -8,7 +8,7 @@ from support.judging import Case, assert_case
 
 from nodegate.probe.jobs import DeviceUser
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"

@@ -17,17 +17,17 @@ from support.judging import SITE, judge_one
 from support.smi_node import judge_smi
 
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.profile import Profile
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.suite import check as check_named
 from nodegate.tools import nvidia_smi
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import Record
     from nodegate.probe.gpu import Gpus
+    from nodegate.records.finding import Record
 
 FINE = (Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED)
 # nvidia-smi -q shows no NVLinks, and most recordings are of one GPU of a board in a virtual machine.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.judging import Case, assert_case
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ from fleet.machine import Machine
 from support.judged_fleet import judged_alone
 from support.wrong_alike import ORDERED
 
-from nodegate.claims.claim import Shown, State, in_words
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
-from nodegate.verdict import GOOD, NodeVerdict
+from nodegate.records.claim import Shown, State, in_words
+from nodegate.records.verdict import GOOD, NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

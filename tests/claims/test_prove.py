@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from nodegate.claims.claim import Amount, Claim, Shown, State, in_words
 from nodegate.claims.prove import ENDED, LEFT_OUT, claims_of_node, shown
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import NotApplicable, NotDone
-from nodegate.finding import Finding, Limit, LimitKind, Record
 from nodegate.judge.judge import refusal
-from nodegate.part import gpu
 from nodegate.profile import Profile
-from nodegate.verdict import NodeVerdict, Verdict, worst
+from nodegate.records.claim import Amount, Claim, Shown, State, in_words
+from nodegate.records.finding import Finding, Limit, LimitKind, Record
+from nodegate.records.part import gpu
+from nodegate.records.verdict import NodeVerdict, Verdict, worst
 
 COMPUTE = Claim(
     "compute", "every GPU computes as fast as its model", "nightly", proof=("burn.results",), numbers=("burn.speed",),

@@ -12,7 +12,7 @@ from support.wrong_alike import FLEETS, ORDERED, Alike, told
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
-from nodegate.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "wrong-alike.md"
 

@@ -11,10 +11,10 @@ import pytest
 from fleet.machine import Machine
 
 from nodegate import cli
-from nodegate.causes.cause import Severity
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.evidence import Evidence
 from nodegate.node import Connection, Node
+from nodegate.records.cause import Severity
+from nodegate.records.evidence import Evidence
 from nodegate.run.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
 from nodegate.transport.local import LocalSession
 
@@ -191,7 +191,7 @@ def test_it_imports_nothing_heavy_for_a_node_with_gpus(tmp_path: Path) -> None:
     facts.write_text(json.dumps(Machine.hgx_h100().document()))
     code = (
         "import json, sys; from pathlib import Path;"
-        "from nodegate.evidence import Evidence; from nodegate.run.bootcheck import bootcheck;"
+        "from nodegate.records.evidence import Evidence; from nodegate.run.bootcheck import bootcheck;"
         f"document = json.loads(Path({str(facts)!r}).read_text());"
         "print(bootcheck(measure=lambda node: Evidence(node.name, 'facts', 0.0, 0.0, document=document)).line);"
         "heavy = ('pandas', 'numpy', 'scipy', 'paramiko', 'jinja2', 'pytest', '_pytest', 'xdist');"

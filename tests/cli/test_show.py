@@ -10,7 +10,7 @@ from support.made_findings import GPU3, GPU4, NIC2, finding, record
 
 from nodegate import cli
 from nodegate.causes.details import MOST_FOLLOWING
-from nodegate.finding import AT_LEAST, Limit, Record
+from nodegate.records.finding import AT_LEAST, Limit, Record
 from nodegate.report.results_file import ResultsFile
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)

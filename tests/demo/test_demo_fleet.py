@@ -24,13 +24,10 @@ from jsonschema import Draft202012Validator
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.causes.cause import NOT_JUDGED
 from nodegate.claims.verdict import node_verdict
 from nodegate.demo.verify import compare, read_faults
-from nodegate.evidence import FACTS
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
-from nodegate.finding import Record
 from nodegate.inventory import inventory
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.context import argument_names
@@ -40,6 +37,11 @@ from nodegate.measure.copies import document as copies_document
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 from nodegate.metric_names import METRICS
 from nodegate.profile import Profile
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.evidence import FACTS
+from nodegate.records.finding import Record
+from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import Verdict
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import NodeReport, Report, Run
 from nodegate.report.render import render
@@ -48,8 +50,6 @@ from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.results import build as build_report
-from nodegate.run_folder import RunFolder
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

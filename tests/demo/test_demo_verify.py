@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nodegate import part
 from nodegate.demo.verify import PlantedFault, compare, read_faults
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Record
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.finding import Finding, Record
+from nodegate.records.verdict import Verdict
 
 FAULT = PlantedFault("n1", "gpu.lost", Verdict.FAIL, "F02", "GPU 3 is gone", "GPU 3")
 

@@ -13,7 +13,7 @@ from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults
 from nodegate.claims.verdict import node_verdict
-from nodegate.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict
 
 COUNT, FAULTY = 64, "gpu-37"
 BY_EIGHT = "--nodes-at-once=8"  # they share two cores: 64 probes at once would run into their time limits

@@ -15,7 +15,7 @@ from support.hostile.measured import Measured, run
 
 from lab.processes import in_session, tell, wait_until
 from lab.run import words_of
-from nodegate.finding import Record
+from nodegate.records.finding import Record
 from nodegate.report.results_file import read
 from nodegate.transport.call import END_S
 from nodegate.transport.turns import LIMIT_TIMES

@@ -23,7 +23,7 @@ from lab.processes import wait_until
 from lab.run import Outcome, Run, words_of
 from nodegate.claims.verdict import node_verdict
 from nodegate.inventory.hostlist import expand
-from nodegate.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict
 
 PROBE = "/usr/bin/python3 -I -S -"
 CASES = [(run, f"gpu-{place + 2}", case) for run, cases in enumerate(RUNS) for place, case in enumerate(cases)]

@@ -12,12 +12,12 @@ from fleet.machine import Machine
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import NotJudged
-from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.evidence import FACTS, Evidence
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuzz.growth import cpu_s
-from nodegate import part
 from nodegate.errors import NotJudged
 from nodegate.judge.fleet import Difference, DriftRow, Fleet
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

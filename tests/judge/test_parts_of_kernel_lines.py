@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate import part
-from nodegate.part import Kind, Parts, from_kernel, pci_address
+from nodegate.records import part
+from nodegate.records.part import Kind, Parts, from_kernel, pci_address
 
 GPU = part.gpu(3, address="0000:3d:00.0", serial="1650003000003")
 RAIL = part.nic("mlx5_2", address="0000:3a:00.0", netdev="ibs2")

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate import part
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.finding import Finding, Limit, Record
 from nodegate.judge.judge import judge, record_of
+from nodegate.records import part
+from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict, worst
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict, worst
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:

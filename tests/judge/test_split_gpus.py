@@ -8,11 +8,11 @@ from support.healthy_platforms import every
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure, NotApplicable, NotDone
-from nodegate.evidence import Evidence
 from nodegate.judge.context import Context
 from nodegate.measure.measurement import SPLIT
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.evidence import Evidence
 
 OF_WHOLE_GPUS = ("burn", "gpu_copies", "nccl", "nccl_groups")
 

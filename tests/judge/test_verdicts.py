@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate import part
 from nodegate.errors import CannotMeasure, NotApplicable
-from nodegate.finding import Limit
+from nodegate.records import part
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Unknown, Why, value_or
-from nodegate.verdict import Verdict, worst
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Record
 from nodegate.judge.waivers import Waivers
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.finding import Finding, Record
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.part import Part
+    from nodegate.records.part import Part
 
 TODAY = dt.date(2026, 11, 21)
 ONE = """

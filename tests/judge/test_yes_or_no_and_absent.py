@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate import part
-from nodegate.finding import Limit
+from nodegate.records import part
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 GPU = part.gpu(3)

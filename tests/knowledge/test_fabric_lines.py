@@ -13,10 +13,10 @@ from fuzz.growth import MOST_GROWTH, growth
 from nodegate.errors import CannotMeasure
 from nodegate.knowledge.tables import Lasts, LineRule, fabric_lines
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import fabric_log
 from nodegate.tools import fabric_manager
 from nodegate.tools.fabric_manager import Entry
-from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]

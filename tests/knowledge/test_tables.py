@@ -12,7 +12,7 @@ from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
 from nodegate.knowledge.tables import Lasts, LineRule, XidKind, lines, settings, unknown_xid, xids
 from nodegate.node_side.probe.kernel_lines import KINDS, kind_of
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 # How such a line goes on: of crashed programs those are sent that jobs use, for any program may crash.
 OF_A_JOB = {"program_crashed": "7f ip 7f sp 7f error 4 in libcuda.so.550.90.07"}

@@ -7,10 +7,10 @@ from fleet.machine import Machine
 from support.counting import CounterCase, counted
 
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, allowed, growth, port_growth, replays_allowed
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Verdict
 
 MISSING, DENIED = Unknown(Why.MISSING), Unknown(Why.DENIED)
 

@@ -18,7 +18,6 @@ from support.rdma_links import link
 
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import asked, perftest_runner
@@ -31,6 +30,7 @@ from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, PLAN, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
+from nodegate.records.finding import Limit
 
 if TYPE_CHECKING:
     from nodegate.measure.rdma.result import RdmaBandwidth

@@ -6,10 +6,8 @@ import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 from support.measured import others as like
 
-from nodegate import part
 from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
-from nodegate.finding import AT_LEAST, Limit, LimitKind
 from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import Assessment, assess
@@ -19,7 +17,9 @@ from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers, Peers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.suspects import suspects
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 PASS, WARN, FAIL, ERROR, NOT_JUDGED = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED

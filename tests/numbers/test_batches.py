@@ -10,7 +10,7 @@ from nodegate.numbers.assessments import assessments
 from nodegate.numbers.batches import by_chance
 from nodegate.numbers.metric_findings import finding_of
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 RATE = "burn.bf16_tflops"
 BY = baseline()

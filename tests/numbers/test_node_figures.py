@@ -10,7 +10,7 @@ from nodegate.numbers.assessments import assessments
 from nodegate.numbers.metric_findings import quantity_of
 from nodegate.numbers.node_figures import node_figures
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 RATE = "burn.bf16_tflops"
 BY = baseline()

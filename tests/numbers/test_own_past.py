@@ -12,7 +12,7 @@ from nodegate.numbers.assessments import assessments
 from nodegate.numbers.own_past import Past, Pasts
 from nodegate.numbers.peers import NoPeers, Peers
 from nodegate.numbers.suspects import suspects
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 PASS, WARN, FAIL, NOT_JUDGED = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.NOT_JUDGED

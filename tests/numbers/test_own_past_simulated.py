@@ -14,7 +14,7 @@ from support.measured import others as like
 from nodegate.history import FIRST, NEWEST
 from nodegate.numbers.against_past import history
 from nodegate.numbers.own_past import Pasts
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 MARGINS = margins()
 NIGHT, WEEK = 1 / 7, 1.0  # weeks between two runs

@@ -8,7 +8,7 @@ from support.measured import baseline, metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 COPY = "memory.host_to_device_gb_per_s"
 

@@ -16,7 +16,7 @@ from support.measured import ALL_REDUCE, baseline, metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import TIMES_MORE, suspects, with_equal_looks
-from nodegate.verdict import Verdict, worst
+from nodegate.records.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
 GOOD = 480.0  # GB/s

@@ -243,7 +243,7 @@ def test_a_check_that_asks_for_no_fact_stops_with_the_near_name(fleet: Path) -> 
 def test_a_site_adds_a_check_and_replaces_one_of_ours(fleet: Path) -> None:
     checks = fleet.parent / "checks"
     checks.mkdir()
-    body = "from nodegate import part\ndef test_{0}(host, verdicts):\n    '''It holds.'''\n"
+    body = "from nodegate.records import part\ndef test_{0}(host, verdicts):\n    '''It holds.'''\n"
     body += "    verdicts.passed(part=part.NODE, text='holds')\n"
     (checks / "test_site.py").write_text(body.format("own"))
     (checks / "test_pcie.py").write_text(body.format("replaced"))

@@ -137,7 +137,7 @@ def test_a_check_file_that_cannot_be_read_is_told(fleet: Path, tmp_path: Path) -
 def test_a_site_file_among_the_checks_stays_quiet(tmp_path: Path) -> None:
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
     (tmp_path / "checks").mkdir()
-    body = "from nodegate import part\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
+    body = "from nodegate.records import part\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
     body += "    verdicts.passed(part=part.NODE, text='holds')\n"
     (tmp_path / "checks" / "test_site.py").write_text(body)
     said = run(fleet, "-k", "test_own").stdout

@@ -21,11 +21,11 @@ from support.sshd import Fleet
 
 from lab.processes import wait_until
 from nodegate.errors import UsageError
-from nodegate.evidence import parse_evidence
+from nodegate.records.evidence import parse_evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.conditions import read_earlier
 from nodegate.run.prepare import prepare
 from nodegate.run.settings import Settings
-from nodegate.run_folder import RunFolder
 
 WIDTH = ["-q", "--tb=short", "-k", "link_width"]
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from support.sample_report import run
 
-from nodegate.claims.claim import Shown, State
 from nodegate.claims.table import claims
-from nodegate.finding import Finding, Record
-from nodegate.part import NODE
 from nodegate.policy.policy import ClassRule, DefectClass, Item, Policy
+from nodegate.records.claim import Shown, State
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.fleet_result import FleetResult, FleetVerdict, fleet_result
 from nodegate.report.model import NodeReport, Report
-from nodegate.verdict import NodeVerdict, Verdict
 
 A, B, C = DefectClass.A, DefectClass.B, DefectClass.C
 ACCEPTED, RESERVATIONS = FleetVerdict.ACCEPTED, FleetVerdict.RESERVATIONS

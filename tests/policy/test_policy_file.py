@@ -12,14 +12,14 @@ from support import policies_page
 from nodegate.baseline.baseline import Baselines
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
-from nodegate.finding import LimitKind
 from nodegate.metric import Metric, Statistic
 from nodegate.node import Node
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT, ClassRule, DefectClass, Item
-from nodegate.verdict import Verdict
+from nodegate.records.finding import LimitKind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

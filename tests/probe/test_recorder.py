@@ -6,7 +6,6 @@ import pytest
 from fleet.machine import Machine
 
 from nodegate.errors import CannotMeasure, NotApplicable
-from nodegate.evidence import Evidence
 from nodegate.facts import FACTS, Fact, NodeFacts
 from nodegate.judge.context import facts_of
 from nodegate.judge.judge import judge
@@ -14,8 +13,9 @@ from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe.document import document_of
 from nodegate.probe.recorder import FIRST, KEY, today
 from nodegate.probe.section import section_data
+from nodegate.records.evidence import Evidence
+from nodegate.records.verdict import Verdict
 from nodegate.suite import Check
-from nodegate.verdict import Verdict
 
 BARE = Machine.hgx_h100().document()
 NOT_THEN = "not recorded then: this evidence was recorded by nodegate 0.1.0"

@@ -13,9 +13,9 @@ from support.whole_node import bootchecked, whole
 
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
 from nodegate.subjects.software import older
-from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

@@ -17,7 +17,7 @@ from nodegate.learn.learn import LearnedFrom, learn
 from nodegate.measure.rdma.pairing import rounds
 from nodegate.numbers.assess import Assessment, assess
 from nodegate.numbers.peers import NoPeers, Peers
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 MARGINS = margins()

@@ -9,11 +9,11 @@ from support.whole_node import bootchecked, whole
 
 from nodegate import suite
 from nodegate.facts import FACTS, Fact
-from nodegate.finding import Finding, Record
-from nodegate.part import NODE
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit, outcome_of
 from nodegate.subjects.gpu import NORMAL_ABSENCE
-from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 

@@ -9,15 +9,15 @@ import pytest
 from support import sample_report
 from support.sample_report import errored, fleet, gpu, passed, skipped, unjudged
 
-from nodegate import part
-from nodegate.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report import wording as words
 from nodegate.report.cause_rows import MOST_DETAILS, MOST_PARTS, CauseRow, cause_rows
 from nodegate.report.model import CheckInfo, NodeReport, Report
 from nodegate.report.not_judged import NO_LIMIT, NO_RESULT, not_applicable, not_judged, unjudged_checks
 from nodegate.report.stats import measurements
 from nodegate.report.waived import waived
-from nodegate.verdict import NodeVerdict, Verdict
 
 LOST = "no longer answers on PCIe"
 

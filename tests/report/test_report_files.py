@@ -15,14 +15,14 @@ from jsonschema import Draft202012Validator
 from support import sample_report
 from support.sample_report import fleet
 
-from nodegate import part
-from nodegate.claims.claim import Shown, State
-from nodegate.finding import Finding, Limit, Record
-from nodegate.part import NODE
+from nodegate.records import part
+from nodegate.records.claim import Shown, State
+from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
 from nodegate.report.results_file import read
-from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 

@@ -12,14 +12,14 @@ import pytest
 from support import browser, sample_report
 from support.sample_report import fleet
 
-from nodegate import part
-from nodegate.claims.claim import Amount, Shown, State
 from nodegate.files.source import Source
-from nodegate.finding import Finding, Limit, Record
 from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.records import part
+from nodegate.records.claim import Amount, Shown, State
+from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
 from nodegate.report.render import render
-from nodegate.verdict import NodeVerdict, Verdict
 
 BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 SCRIPT = "<script>alert(1)</script>"

@@ -9,13 +9,13 @@ import pytest
 from support import sample_report
 from support.sample_report import fleet, gpu
 
-from nodegate import part
-from nodegate.finding import Finding, Record
-from nodegate.part import NODE
+from nodegate.records import part
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Drift, NodeReport, Report
 from nodegate.report.redact import GONE, redact
 from nodegate.report.render import render
-from nodegate.verdict import NodeVerdict, Verdict
 
 SERIAL = "1654321012345"
 

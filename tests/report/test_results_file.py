@@ -15,15 +15,15 @@ from jsonschema import Draft202012Validator
 from support import sample_report
 from support.sample_report import fleet
 
-from nodegate import part
 from nodegate.errors import UsageError
-from nodegate.finding import AT_LEAST, Finding, Limit, LimitKind, Record
-from nodegate.part import NODE, Kind, Part, to_json
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Finding, Limit, LimitKind, Record
+from nodegate.records.part import NODE, Kind, Part, to_json
+from nodegate.records.verdict import Verdict
 from nodegate.report import jsonl
 from nodegate.report.part_names import fold, unfold
 from nodegate.report.results_file import ResultsFile, cut_line, fingerprint, read, write_all
 from nodegate.unknown import Why
-from nodegate.verdict import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 FLEET = [record for node in fleet(16).nodes for record in node.records]

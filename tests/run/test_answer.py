@@ -9,13 +9,13 @@ import pytest
 from support import sample_report
 from support.made_findings import finding, record
 
-from nodegate import part
 from nodegate.claims.verdict import node_verdict
-from nodegate.finding import AT_LEAST, Finding, Limit, Record
-from nodegate.part import Part
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.records.part import Part
+from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import NodeReport, Report
 from nodegate.run import answer
-from nodegate.verdict import NodeVerdict
 
 
 def narrow(lanes: int = 2, of: Part | None = None) -> Finding:

@@ -14,11 +14,11 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.profile import Profile
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
-from nodegate.run_folder import RunFolder
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 

@@ -10,17 +10,17 @@ import pytest
 from support import sample_report
 from support.made_findings import GPU3, NIC2, finding, record
 
-from nodegate import part
 from nodegate.claims.verdict import node_verdict
-from nodegate.finding import AT_LEAST, Limit, Record
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.words import Cause as LogCause
 from nodegate.knowledge.words import Text
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Limit, Record
+from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import NodeReport, Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from pathlib import Path

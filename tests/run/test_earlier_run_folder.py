@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from nodegate.records.verdict import Verdict
 from nodegate.report.reader import load
 from nodegate.report.results_file import read
-from nodegate.verdict import Verdict
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-report-2.tar.xz"
 

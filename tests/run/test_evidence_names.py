@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.evidence import Evidence
-from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
+from nodegate.records.evidence import Evidence
+from nodegate.records.manifest import MANIFEST
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.node_facts import recorded
-from nodegate.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

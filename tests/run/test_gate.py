@@ -12,14 +12,14 @@ from fleet.machine import Machine
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure
-from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.waivers import Waiver, Waivers
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.evidence import FACTS, Evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.gate import HARMED, Gate
 from nodegate.run.judging import Judging
-from nodegate.run_folder import RunFolder
 
 TODAY = dt.date(2026, 11, 21)
 BY_NAME = {each.name: each for each in wanted(MEASURED)}

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.evidence import Evidence
 from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_each_node, suspects_alone
@@ -19,10 +18,11 @@ from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.numbers.suspects import Doubt
 from nodegate.probe.document import document_of
+from nodegate.records.evidence import Evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.load import Load
 from nodegate.run.pool import ThreadPool
 from nodegate.run.progress import Progress
-from nodegate.run_folder import RunFolder
 from nodegate.transport.local import LocalSession
 
 LENGTH = Durations(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)
@@ -198,7 +198,7 @@ def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path: Path) -
 def test_what_does_not_fit_into_its_file_is_an_error_and_what_fitted_before_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodegate.evidence.MAX_MEASURED_BYTES", 1500)
+    monkeypatch.setattr("nodegate.records.evidence.MAX_MEASURED_BYTES", 1500)
     long = "1" * 500
     put_under_load(tmp_path, measurement({"a": [long, long, long], "b": ["1" * 2000]}), Judge(least=1e999), ["a", "b"])
     assert attempts(tmp_path, "a") == [long]

@@ -15,8 +15,8 @@ from nodegate.causes.explain import causes_of
 from nodegate.errors import NotApplicable
 from nodegate.facts import FACTS, Fact
 from nodegate.judge.context import facts_of
+from nodegate.records.run_folder import RunFolder
 from nodegate.report.results_file import read
-from nodegate.run_folder import RunFolder
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
 CHECKOUT = Path(__file__).parents[2]

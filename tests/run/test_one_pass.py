@@ -12,7 +12,6 @@ from fleet.machine import Machine
 from nodegate import facts as facts_module
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.evidence import FACTS, Evidence
 from nodegate.facts import NodeFacts
 from nodegate.judge.context import facts_of
 from nodegate.judge.waivers import Waivers
@@ -20,14 +19,15 @@ from nodegate.node import Node
 from nodegate.packed import pack
 from nodegate.probe import nvml
 from nodegate.profile import Profile
+from nodegate.records.evidence import FACTS, Evidence
 from nodegate.run import judging as judging_module
 from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import Record
     from nodegate.probe.gpu import Gpus
+    from nodegate.records.finding import Record
 
 NODES = 5
 CHECKS = ("gpu.count", "pcie.link_width", "drift.same_as_fleet", "fabric.one_domain", "copies.link", "counters.ecc")

@@ -17,17 +17,17 @@ from fleet.machine import Machine
 from support.recorded import PytestOutcome, write_fleet
 
 from nodegate.errors import CannotMeasure
-from nodegate.evidence import MAX_FACTS_BYTES, MAX_MEASURED_BYTES, Evidence
 from nodegate.files.gz import Damaged, compress, expand, packed_path
-from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
+from nodegate.records.evidence import MAX_FACTS_BYTES, MAX_MEASURED_BYTES, Evidence
+from nodegate.records.manifest import MANIFEST
+from nodegate.records.run_folder import RunFolder
 from nodegate.report import render
 from nodegate.report.reader import load
 from nodegate.report.results_file import read
 from nodegate.run import pack_evidence as packing
 from nodegate.run.kept import drop_what_failed
 from nodegate.run.node_facts import recorded
-from nodegate.run_folder import RunFolder
 
 RUN = """
 import sys, pytest

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodegate.finding import Finding, Limit, LimitKind, Record
-from nodegate.part import Kind, Part
+from nodegate.records.finding import Finding, Limit, LimitKind, Record
+from nodegate.records.part import Kind, Part
+from nodegate.records.verdict import Verdict
 from nodegate.run import packed_findings
 from nodegate.run.packed_findings import PackedFindings, PackedRecords
-from nodegate.verdict import Verdict
 
 
 def rate(gpu: int, observed: float) -> Finding:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import decode
-from nodegate.verdict import Verdict
 
 HEALTHY = 426  # of a healthy H100
 

@@ -12,8 +12,8 @@ from nodegate.commands.expect import learn_from
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory
 from nodegate.node import Node
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.conditions import read_earlier
-from nodegate.run_folder import RunFolder
 from nodegate.subjects.order import check_orders
 
 GROUP_VARS = """\

@@ -11,7 +11,7 @@ from support.recorded import PytestOutcome, run_pytest
 from nodegate.facts import FACTS
 from nodegate.judge.context import CONTEXT_NAMES
 from nodegate.measure.registry import MEASURED
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adding-a-check.md").read_text(encoding="utf-8")

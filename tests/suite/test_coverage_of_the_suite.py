@@ -18,13 +18,13 @@ from support.judging import fleet_of, judge_one
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Unreachable
-from nodegate.evidence import Evidence
-from nodegate.finding import Record
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import TIERS, Profile
-from nodegate.verdict import Verdict
+from nodegate.records.evidence import Evidence
+from nodegate.records.finding import Record
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

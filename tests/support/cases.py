@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from nodegate.finding import Record
-from nodegate.verdict import Verdict
+from nodegate.records.finding import Record
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from types import ModuleType

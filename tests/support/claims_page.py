@@ -15,7 +15,7 @@ from nodegate.node import Node
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.claims.claim import Claim
+    from nodegate.records.claim import Claim
 
 WIDTH = 100
 HEAD = """# Claims: what must be proven before a node is accepted

@@ -28,8 +28,8 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.finding import Record
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Record
+    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"

@@ -19,8 +19,8 @@ from nodegate.subjects.counters import Counters
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.finding import Record
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Record
+    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"

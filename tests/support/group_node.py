@@ -19,10 +19,10 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.finding import Record
     from nodegate.measure.program_run import ProgramRun
     from nodegate.numbers.peers import NodePeers
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Record
+    from nodegate.records.verdict import Verdict
 
 
 @dataclass(frozen=True)

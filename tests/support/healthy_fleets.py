@@ -15,18 +15,18 @@ from fleet.machine import Machine, facts_of
 from support.healthy_platforms import CARDS, PLATFORMS, every, limits_of, node_of
 from support.judged_fleet import facts_alone, judged_alone
 
-from nodegate.claims.claim import State
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.measure import registry
 from nodegate.profile import Profile
+from nodegate.records.claim import State
+from nodegate.records.verdict import Verdict
 from nodegate.run.gate import Gate
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 # Matrix products differ by 0.3 to 0.5 % between good GPUs, copies and collectives by 1 to 3 % (standard deviation);
 # a deviation of 1 is a bound of 2.45.

@@ -13,19 +13,19 @@ from fleet.racks import racks
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.evidence import FACTS, Evidence, parse_evidence
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.measurement import document as document_of
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.evidence import FACTS, Evidence, parse_evidence
 from nodegate.run.judging import Judging, NodeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from nodegate.finding import Record
     from nodegate.metric import Metric
+    from nodegate.records.finding import Record
 
     Plant = Callable[[Machine], object]
     Make = Callable[[str, int], Machine]

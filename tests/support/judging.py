@@ -16,7 +16,6 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.baseline_file import unit_for
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import identity
@@ -25,17 +24,18 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
-from nodegate.part import Kind
 from nodegate.profile import Profile
+from nodegate.records.finding import Limit
+from nodegate.records.part import Kind
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.order import order_of
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.facts import NodeFacts
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 SITE = "the site's own"  # the source that limits given by a test name
 

@@ -36,8 +36,8 @@ from nodegate.run.load import Load
 from nodegate.toolbox.toolbox import Tool
 
 if TYPE_CHECKING:
-    from nodegate.finding import Record
     from nodegate.measure.groups.result import NcclGroups
+    from nodegate.records.finding import Record
 
 CHECKS = tuple(f"nccl_groups.{name}" for name in ("data", "hang", "all_reduce", "collectives", "wide", "share_of_rate"))
 GOOD_GB_PER_S = {"all_reduce": 385.0, "alltoall": 60.0, "sendrecv": 47.0}

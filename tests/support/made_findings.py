@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodegate import part
-from nodegate.finding import AT_LEAST, Finding, Limit, Record
-from nodegate.verdict import Verdict, worst
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.records.verdict import Verdict, worst
 
 GPU3 = part.gpu(3, address="0000:3d:00.0", serial="1650003000003")
 GPU4 = part.gpu(4, address="0000:9a:00.0", serial="1650003000004")

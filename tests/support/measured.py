@@ -15,7 +15,7 @@ from nodegate.numbers.pool import PeerGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.finding import Limit
+    from nodegate.records.finding import Limit
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}

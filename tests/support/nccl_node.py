@@ -20,9 +20,9 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.finding import Record
     from nodegate.measure.program_run import ProgramRun
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Record
+    from nodegate.records.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 

@@ -22,9 +22,9 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.finding import Record
     from nodegate.numbers.peers import NodePeers
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Record
+    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fleet.machine import Machine
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 
 def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from nodegate import part
 from nodegate.claims.verdict import node_verdict
 from nodegate.files.source import Source
-from nodegate.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
-from nodegate.part import NODE, Part
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
+from nodegate.records.part import NODE, Part
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.verdict import NodeVerdict, Verdict
 
 CHECKS = {
     "gpu": "count ecc_errors remapped_rows retired_pages xid clocks_idle power_limit temperature persistence mig gsp",

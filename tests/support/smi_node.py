@@ -19,9 +19,9 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import Record
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.profile import Profile
+    from nodegate.records.finding import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s

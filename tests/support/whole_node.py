@@ -10,18 +10,18 @@ from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.errors import NotJudged
-from nodegate.evidence import Evidence
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
+from nodegate.records.evidence import Evidence
 from nodegate.run.bootcheck import Outcome, bootcheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 
 def bootchecked(machine: Machine) -> Outcome:

@@ -12,16 +12,16 @@ from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.causes.lines import line
-from nodegate.claims.claim import State
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.claim import State
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.verdict import NodeVerdict
+    from nodegate.records.verdict import NodeVerdict
 
 GPUS = 8
 MEMORY_GIB = 2048

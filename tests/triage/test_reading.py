@@ -16,8 +16,8 @@ from support.job_logs import ecc_case, iteration, remarks, times_out, write
 
 from nodegate.cli import main
 from nodegate.errors import UsageError
-from nodegate.evidence import Evidence
-from nodegate.run_folder import RunFolder
+from nodegate.records.evidence import Evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.triage.triage import triage
 
 NOW_S = 1_786_406_400.0  # 2026-08-11

@@ -9,9 +9,9 @@ import pytest
 from fleet.machine import Machine
 from support.job_logs import iteration, kernel, write, xid
 
-from nodegate.evidence import Evidence
 from nodegate.knowledge.words import Cause
-from nodegate.run_folder import RunFolder
+from nodegate.records.evidence import Evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.triage import reading, sources
 from nodegate.triage.triage import triage
 

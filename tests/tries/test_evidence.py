@@ -19,14 +19,14 @@ from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.tries import tried
 
 from nodegate.errors import CannotMeasure, UsageError
-from nodegate.evidence import MAX_MEASURED_BYTES, Evidence, parse_evidence
-from nodegate.manifest import MANIFEST
 from nodegate.measure.measurement import Measurement, document
 from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.records.evidence import MAX_MEASURED_BYTES, Evidence, parse_evidence
+from nodegate.records.manifest import MANIFEST
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.kept import drop_what_failed
 from nodegate.run.prepare import prepare
 from nodegate.run.settings import Settings
-from nodegate.run_folder import RunFolder
 from nodegate.wire import Wire
 
 ONE_CHECK = ["-q", "--tb=no", "-k", "link_width"]

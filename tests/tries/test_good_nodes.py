@@ -18,10 +18,10 @@ from nodegate.kernel_log.traits import LogTraits
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 BOTH = pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])
 

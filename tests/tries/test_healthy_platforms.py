@@ -10,7 +10,7 @@ from support.healthy_platforms import PLATFORMS, node_of
 from support.tries import tried
 from support.whole_node import whole
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 SUBJECTS = ("gpu", "boards", "ecc", "power", "clocks", "idle", "nvlink", "gsp", "platform")
 FABRIC = {"fabric.nvswitches", "fabric.state", "fabric.health", "fabric.summary", "fabric.one_cluster", "pcie.replays"}

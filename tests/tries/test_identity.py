@@ -14,7 +14,6 @@ from support.recorded import run_pytest, write_fleet
 from support.tries import tried
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.evidence import Evidence
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet
@@ -22,14 +21,15 @@ from nodegate.judge.identity import identity
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.evidence import Evidence
+from nodegate.records.verdict import Verdict
 from nodegate.suite import checks
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 ONE_NAME = "platform.one_name"
 

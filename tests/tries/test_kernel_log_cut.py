@@ -17,7 +17,7 @@ from support.tries import tried
 from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe.kernel_lines import Kept
 from nodegate.profile import Profile
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

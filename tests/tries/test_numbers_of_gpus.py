@@ -22,14 +22,14 @@ from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.numbers import metric_findings
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 from tests.support.tries import tried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.finding import Finding, Record
+    from nodegate.records.finding import Finding, Record
 
 GIB = 1 << 30
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")

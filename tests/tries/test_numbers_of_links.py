@@ -14,14 +14,14 @@ from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
 from nodegate.measure.rdma.counted import unlike_counted
+from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse
-from nodegate.verdict import Verdict, worst
 from tests.support.tries import tried
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 ASKED = ("ib_write_bw", "-d", "mlx5_0", "-p", "18515", "-s", "1048576", "-q", "4", "-D", "10", "--report_gbits", "-F")
 

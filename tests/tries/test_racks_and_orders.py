@@ -15,13 +15,13 @@ from support.recorded import run_pytest, write_fleet
 from support.tries import tried
 
 from nodegate.node import Node
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 ONE, TWO = "11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 NONE = "00000000-0000-0000-0000-000000000000"

@@ -14,13 +14,13 @@ from support.tries import tried
 from support.whole_node import bootchecked, whole
 
 from nodegate.facts import FACTS
+from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 HEALTH = {  # readings of an H100 and the check that judges each

@@ -14,8 +14,8 @@ from support.tries import tried
 from support.whole_node import bootchecked, whole
 
 from nodegate.facts import FACTS
+from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

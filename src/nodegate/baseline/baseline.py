@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.overlay import Overlay
     from nodegate.baseline.plausible import Ranges
-    from nodegate.finding import AnyLimit, Limit, NumberLimit
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
+    from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 
 
 PART_OF = "a virtual machine with a part of"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.parameters import difference
-from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
+from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.finding import AnyLimit, Limit, LimitKind, limit_value
+from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

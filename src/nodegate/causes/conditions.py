@@ -8,18 +8,18 @@ from functools import cache
 from string import Formatter
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.causes.cause import Class, Severity, class_of
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.records.cause import Class, Severity, class_of
+from nodegate.records.verdict import Verdict
 from nodegate.text import number
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from nodegate.causes.cause import CheckFinding
     from nodegate.files.strict_yaml import Loaded
+    from nodegate.records.cause import CheckFinding
 
 FILE = "causes.yaml"
 _WORDS = ("findings", "says", "do", "severity", "class", "one", "reach", "explains", "errors")

@@ -13,8 +13,8 @@ from nodegate.files.strict_yaml import did_you_mean, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nodegate.causes.cause import Cause, CheckFinding
-    from nodegate.finding import Record
+    from nodegate.records.cause import Cause, CheckFinding
+    from nodegate.records.finding import Record
 
 MOST_FOLLOWING = 20
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
 from nodegate.errors import UNREACHABLE_KINDS
-from nodegate.finding import NOT_FOR_LACK_OF_A_LIMIT, kinds
 from nodegate.numbers.batches import OF_BATCH
-from nodegate.part import NODE, Kind
-from nodegate.verdict import Verdict
+from nodegate.records.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
+from nodegate.records.finding import NOT_FOR_LACK_OF_A_LIMIT, kinds
+from nodegate.records.part import NODE, Kind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.causes.conditions import Conditions
-    from nodegate.finding import Finding, Record
-    from nodegate.part import Part
+    from nodegate.records.finding import Finding, Record
+    from nodegate.records.part import Part
 
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}

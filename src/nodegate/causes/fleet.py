@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import NOT_JUDGED, Cause, Class
 from nodegate.causes.explain import worst_first
 from nodegate.numbers.batches import by_chance
-from nodegate.part import Kind
-from nodegate.verdict import Verdict
+from nodegate.records.cause import NOT_JUDGED, Cause, Class
+from nodegate.records.part import Kind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

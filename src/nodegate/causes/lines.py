@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
 from nodegate.numbers.batches import OF_BATCH
-from nodegate.part import Kind
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.part import Kind
 from nodegate.text import number, some, with_unit
 
 if TYPE_CHECKING:
-    from nodegate.causes.cause import Cause
-    from nodegate.part import Part
+    from nodegate.records.cause import Cause
+    from nodegate.records.part import Part
 
 _MOST_PARTS = 8
 _MOST_QUANTITIES = 3

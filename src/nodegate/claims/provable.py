@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.claims.claim import Claim
-    from nodegate.finding import AnyLimit
+    from nodegate.records.claim import Claim
+    from nodegate.records.finding import AnyLimit
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate import suite
-from nodegate.claims.claim import Amount, Shown, State, joined
 from nodegate.claims.table import claims_of
-from nodegate.finding import NOT_DONE, LimitKind, kinds
-from nodegate.part import Kind
-from nodegate.verdict import Verdict
+from nodegate.records.claim import Amount, Shown, State, joined
+from nodegate.records.finding import NOT_DONE, LimitKind, kinds
+from nodegate.records.part import Kind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.claims.claim import Claim
-    from nodegate.finding import Finding, Record
     from nodegate.profile import Profile
+    from nodegate.records.claim import Claim
+    from nodegate.records.finding import Finding, Record
 
 LEFT_OUT = "not asked for: this run was a part of its profile"
 _OPEN = frozenset((Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP))  # one of them may prove nothing

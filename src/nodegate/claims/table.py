@@ -6,11 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate import suite
-from nodegate.claims.claim import Claim
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.profile import TIERS, Profile
+from nodegate.records.claim import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path

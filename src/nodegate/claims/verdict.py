@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.claims.claim import State
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.records.claim import State
+from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.claims.claim import Shown
-    from nodegate.finding import Record
+    from nodegate.records.claim import Shown
+    from nodegate.records.finding import Record
 
 _SAYS_SOMETHING = frozenset((Verdict.PASS, Verdict.WARN))
 

@@ -52,9 +52,9 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
     """
     from nodegate.judge.context import facts_of  # noqa: PLC0415
     from nodegate.learn.order import learn_order, seen  # noqa: PLC0415
+    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
+    from nodegate.records.verdict import NodeVerdict  # noqa: PLC0415
     from nodegate.report.reader import load  # noqa: PLC0415
-    from nodegate.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.verdict import NodeVerdict  # noqa: PLC0415
 
     evidence, report = RunFolder.existing(folder), load(folder / "report.json")
     good = {node.node: node.platform for node in report.nodes if node.verdict is NodeVerdict.ACCEPTED}

@@ -28,7 +28,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run cannot be read, or the reports cannot be written.
     """
-    from nodegate.manifest import Manifest  # noqa: PLC0415
+    from nodegate.records.manifest import Manifest  # noqa: PLC0415
     from nodegate.report.rerender import rerender  # noqa: PLC0415
 
     manifest = Manifest(asked.run)

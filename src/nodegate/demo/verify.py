@@ -10,10 +10,10 @@ from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.files import strict_yaml
-from nodegate.finding import Finding, Record
-from nodegate.part import NODE
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import Verdict
 from nodegate.text import counted
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,25 +12,25 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.measure.measurement import SPLIT
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.packed import pack, unpack
-from nodegate.part import NO_PARTS, Parts
 from nodegate.probe.document import document_of
+from nodegate.records.part import NO_PARTS, Parts
 from nodegate.subjects.order import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from nodegate.baseline.baseline import Baseline, Baselines
-    from nodegate.evidence import Evidence
     from nodegate.judge.fleet import Fleet
     from nodegate.measure.measurement import Measured
     from nodegate.node import Node
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Part
     from nodegate.probe.document import ProbeDocument
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
+    from nodegate.records.evidence import Evidence
+    from nodegate.records.part import Part
     from nodegate.subjects.counters import Counters
 
     _Packed = tuple[tuple[ProbeDocument, dict[str, bytes]], tuple[Part, ...], dict[str, bytes]]

@@ -8,19 +8,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotApplicable, NotJudged
-from nodegate.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.judge.clocks import CommonSkew, common_skew
 from nodegate.judge.identity import Identities
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
+from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from nodegate.judge.identity import Identity
-    from nodegate.part import Part
+    from nodegate.records.part import Part
 
 __all__ = ["SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
 

@@ -9,16 +9,16 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
-from nodegate.finding import NOT_DONE, Finding, Record
-from nodegate.part import NO_PARTS, NODE
+from nodegate.records.finding import NOT_DONE, Finding, Record
+from nodegate.records.part import NO_PARTS, NODE
+from nodegate.records.verdict import Verdict, worst
 from nodegate.text import MOST_CHARACTERS, visible
-from nodegate.verdict import Verdict, worst
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nodegate.part import Part, Parts
+    from nodegate.records.part import Part, Parts
     from nodegate.suite import Check
 
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.part import Part, Parts
+from nodegate.records import part
+from nodegate.records.part import Part, Parts
 from nodegate.subjects.gpu import address_of, off_bus_reports
 from nodegate.unknown import Known, Unknown, value_or
 

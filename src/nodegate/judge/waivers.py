@@ -12,14 +12,14 @@ from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import expand
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from nodegate.files.strict_yaml import Loaded
-    from nodegate.finding import Finding, Record
+    from nodegate.records.finding import Finding, Record
 
 _REQUIRED = ("node", "reason", "owner", "expires")
 _RANGES = re.compile(r"\[[^]]*(?:[0-9]{2}[-,:]|[-,:][0-9]{2})")  # numbers of a hostlist, which no shell's pattern has

@@ -7,18 +7,18 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import AT_MOST
 from nodegate.kernel_log.window import times
+from nodegate.records import part
+from nodegate.records.finding import AT_MOST
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.finding import NumberLimit
     from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.records.finding import NumberLimit
     from nodegate.unknown import Known
     from nodegate.verdicts import Verdicts
 

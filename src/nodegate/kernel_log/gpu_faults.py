@@ -6,21 +6,21 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.kernel_log.window import times
 from nodegate.knowledge import nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
 from nodegate.knowledge.xid_lines import GpuEvent, Unparsed, gpu_events, serials
+from nodegate.records import part
+from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.kernel_log.window import LogWindow
-    from nodegate.part import Part
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known  # noqa: TC001
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nodegate.kernel_log.window import LogWindow
-    from nodegate.part import Part
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 200

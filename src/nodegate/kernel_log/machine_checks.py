@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
 from nodegate.kernel_log.window import times
+from nodegate.records import part
 
 if TYPE_CHECKING:
     from nodegate.kernel_log.incidents import Incident

@@ -10,8 +10,8 @@ from nodegate.errors import CannotMeasure
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
+from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.kernel_log.window import CLOCK_STEP_S, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.probe.kernel_log import ANY_KIND
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.text import counted
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.kernel_log.window import LogWindow

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import Lasts
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.required import required
 from nodegate.knowledge.words import Cause, Role, Text
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.baseline.baseline_file import Entry
-from nodegate.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, shown
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict
+from nodegate.records.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.metric import Metric

@@ -11,7 +11,7 @@ from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison
 from nodegate.numbers.gap import beyond, gap, limit_of, worse_by
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,14 +14,14 @@ from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import reach
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.pool import PeerGroup
     from nodegate.numbers.split import Split
+    from nodegate.records.finding import NumberLimit
 
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
 _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure

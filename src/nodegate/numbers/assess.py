@@ -7,19 +7,18 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
-from nodegate.finding import Limit
 from nodegate.metric import Statistic
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict, worst
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.finding import AnyLimit, NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.own_past import Past
     from nodegate.numbers.peers import NoPeers
     from nodegate.numbers.slots import Slot
+    from nodegate.records.finding import AnyLimit, NumberLimit
 
 UNBOUNDED = Physics()
 _CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}

@@ -7,7 +7,6 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.metric import Statistic
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess, of_batch
@@ -16,18 +15,19 @@ from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import key_of_devices, node_figures
 from nodegate.numbers.own_past import Pasts
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.baseline.baseline_file import Entry
-    from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics
     from nodegate.numbers.peers import NodePeers, NoPeers
+    from nodegate.records.finding import AnyLimit
 
     Bounds = Callable[[Metric, Baseline], Physics]
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import AnyLimit
+    from nodegate.records.finding import AnyLimit
 
 
 _MOST = 1e12  # in every unit of measurement here far beyond any machine; squares of it are still numbers

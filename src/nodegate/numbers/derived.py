@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
-from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.metric import BOUNCE
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.text import with_unit
 
 if TYPE_CHECKING:

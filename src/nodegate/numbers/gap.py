@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import shown
+from nodegate.records.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
 
 if TYPE_CHECKING:
     from nodegate.metric import Metric

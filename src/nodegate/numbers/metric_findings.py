@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import Finding
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.node_figures import OF
-from nodegate.verdict import Verdict
+from nodegate.records import part
+from nodegate.records.finding import Finding
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Part
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 ADD_A_LIMIT = "add a limit for this platform: nodegate baseline learn, or --baseline"

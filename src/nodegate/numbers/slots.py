@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, Limit, LimitKind
 from nodegate.numbers.comparison import Comparison, nothing, shown
-from nodegate.verdict import Verdict
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
-from nodegate.finding import Limit
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.peers import Peers
-from nodegate.verdict import Verdict
+from nodegate.records.finding import Limit
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import Earlier, Measured, NodePeers
+    from nodegate.records.finding import AnyLimit
 
     Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 

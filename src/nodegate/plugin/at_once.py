@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from nodegate.finding import Record
     from nodegate.plugin.listeners import Listeners
+    from nodegate.records.finding import Record
     from nodegate.run.judging import Judging
 
 

@@ -9,13 +9,13 @@ from _pytest.mark.structures import NodeKeywords  # pytest does not export it
 
 from nodegate.errors import NotDone
 from nodegate.judge.judge import record_of, refusal
+from nodegate.records.verdict import Verdict
 from nodegate.report.jsonl import to_json
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableMapping
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
     from nodegate.run.judging import Judging
     from nodegate.suite import Check
 

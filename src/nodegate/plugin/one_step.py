@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.plugin.listeners import Listeners

@@ -13,7 +13,6 @@ import pytest
 
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
-from nodegate.finding import Record
 from nodegate.plugin.at_once import AtOnce
 from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line
@@ -22,6 +21,9 @@ from nodegate.plugin.listeners import Listeners
 from nodegate.plugin.one_step import OneStep
 from nodegate.plugin.streams import own_stderr, stdin, width
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
+from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import NodeVerdict
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
 from nodegate.report.jsonl import from_json
@@ -33,9 +35,7 @@ from nodegate.run.kept import drop_node
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
-from nodegate.run_folder import RunFolder
 from nodegate.text import counted
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.claims.claim import Claim
     from nodegate.policy.policy import Policy
+    from nodegate.records.claim import Claim
 
 NOT_ASKED = "no policy or baseline of this node asks for it (docs/policies.md)"
 

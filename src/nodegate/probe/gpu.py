@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from nodegate.part import Part
-from nodegate.part import gpu as gpu_part
+from nodegate.records.part import Part
+from nodegate.records.part import gpu as gpu_part
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 NOT_RECORDED = Unknown(Why.MISSING, "not recorded")

@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.lines import line, short_with_serial
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.verdict import Verdict
 from nodegate.report.model import in_order
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.causes.cause import Cause, CheckFinding
-    from nodegate.finding import Finding
-    from nodegate.part import Part
+    from nodegate.records.cause import Cause, CheckFinding
+    from nodegate.records.finding import Finding
+    from nodegate.records.part import Part
     from nodegate.report.model import Report
 
 MOST_DETAILS = 20  # lines of findings under one cause; findings.csv has all

@@ -6,17 +6,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.claims.claim import State, in_words
 from nodegate.claims.prove import ENDED
 from nodegate.claims.table import claims
+from nodegate.records.claim import State, in_words
+from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import in_order
 from nodegate.text import counted, some
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.claims.claim import Shown
+    from nodegate.records.claim import Shown
     from nodegate.report.model import NodeReport, Report
 
 _DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)

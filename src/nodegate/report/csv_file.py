@@ -6,14 +6,14 @@ import csv
 import re
 from typing import IO, TYPE_CHECKING
 
-from nodegate.finding import kinds
+from nodegate.records.finding import kinds
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.text import visible
-from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from nodegate.finding import Finding
+    from nodegate.records.finding import Finding
     from nodegate.report.model import NodeReport, Report
 
 COLUMNS = (

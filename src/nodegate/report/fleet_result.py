@@ -7,20 +7,20 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate.claims.claim import State
 from nodegate.claims.prove import speaks
 from nodegate.claims.table import claims
 from nodegate.policy.policy import OTHER, PLATFORM, DefectClass
 from nodegate.profile import Profile
+from nodegate.records.claim import State
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import in_order
 from nodegate.text import counted
-from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nodegate.finding import Record
     from nodegate.policy.policy import ClassRule, Item, Policy
+    from nodegate.records.finding import Record
     from nodegate.report.model import NodeReport, Report
 
 _STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and somebody has signed for it

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Record
-from nodegate.manifest import MANIFEST, OddFile
-from nodegate.part import NODE
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.records.finding import Finding, Record
+from nodegate.records.manifest import MANIFEST, OddFile
+from nodegate.records.part import NODE
+from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.manifest import Manifest
+    from nodegate.records.manifest import Manifest
     from nodegate.report.model import NodeReport, Report
 
 CHECK = "node.evidence"

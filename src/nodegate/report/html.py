@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from nodegate.causes.cause import Class, Severity
 from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
 from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.records.cause import Class, Severity
+from nodegate.records.verdict import NodeVerdict
 from nodegate.report import wording
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.claim_rows import claim_rows
@@ -26,7 +27,6 @@ from nodegate.report.page_data import letter, page_data
 from nodegate.report.stats import measurements
 from nodegate.report.waived import waived
 from nodegate.text import number, visible
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

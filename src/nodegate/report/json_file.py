@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
-from nodegate.claims.claim import State
+from nodegate.records.claim import State
+from nodegate.records.verdict import Verdict
 from nodegate.report import jsonl, policy_json
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import check_ids, node_counts, worst_first
 from nodegate.report.results_file import RESULTS, TABLES, fingerprint
 from nodegate.report.stats import measurements
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from nodegate.claims.claim import Shown
     from nodegate.files.source import Source
-    from nodegate.part import Part
+    from nodegate.records.claim import Shown
+    from nodegate.records.part import Part
     from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
 

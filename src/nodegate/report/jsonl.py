@@ -7,16 +7,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Limit, LimitKind, LimitValue, Record
-from nodegate.part import from_json as part_from_json
-from nodegate.part import to_json as part_to_json
+from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue, Record
+from nodegate.records.part import from_json as part_from_json
+from nodegate.records.part import to_json as part_to_json
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.part import Part
+    from nodegate.records.part import Part
 
 MOST_SECONDS = 1e12  # of a duration, or of a clock since 1970
 RECORD_KEYS = frozenset(

@@ -7,10 +7,10 @@ from collections import Counter
 from html import escape
 from typing import IO, TYPE_CHECKING
 
-from nodegate.finding import Finding, Record, kinds
-from nodegate.part import NODE
+from nodegate.records.finding import Finding, Record, kinds
+from nodegate.records.part import NODE
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.json_file import utc
-from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

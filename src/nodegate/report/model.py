@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
-from nodegate.claims.claim import Shown, State
-from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import natural
-from nodegate.part import NODE
-from nodegate.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
+from nodegate.records.claim import Shown, State
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import NODE
+from nodegate.records.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 
 _REACH_IT = "check its power, network and sshd: nodegate doctor says which step fails"
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.causes.cause import Cause
     from nodegate.files.source import Source
     from nodegate.policy.policy import Policy
+    from nodegate.records.cause import Cause
 
 
 @dataclass(frozen=True)

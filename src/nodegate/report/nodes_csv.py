@@ -6,14 +6,14 @@ import csv
 from collections import Counter
 from typing import IO, TYPE_CHECKING
 
+from nodegate.records.verdict import Verdict
 from nodegate.report.csv_file import BOM, cell
 from nodegate.report.model import worst_first
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from nodegate.causes.cause import Cause
+    from nodegate.records.cause import Cause
     from nodegate.report.model import NodeReport, Report
 
 _COUNTED = (Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.finding import kinds
+from nodegate.records.finding import kinds
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import check_ids, in_order
-from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nodegate.finding import Finding, Record
+    from nodegate.records.finding import Finding, Record
     from nodegate.report.model import Report
 
 NO_RESULT = "no result: the run ended before this check, or it was not asked for"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.claims.claim import State, in_words
 from nodegate.files.gz import ENDING
-from nodegate.finding import kinds
+from nodegate.records.claim import State, in_words
+from nodegate.records.finding import kinds
+from nodegate.records.verdict import NODE_ORDER, Verdict
 from nodegate.report.model import check_ids, worst_first
 from nodegate.text import visible
-from nodegate.verdict import NODE_ORDER, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.claims.claim import Shown
-    from nodegate.finding import Finding, Record
+    from nodegate.records.claim import Shown
+    from nodegate.records.finding import Finding, Record
     from nodegate.report.cause_rows import CauseRow
     from nodegate.report.model import NodeReport, Report
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.claims.claim import Amount, Shown, State
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.files.strict_json import loads
+from nodegate.records.claim import Amount, Shown, State
+from nodegate.records.verdict import NodeVerdict
 from nodegate.report import jsonl, policy_json
 from nodegate.report.json_file import SCHEMA, Details
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, by_check
 from nodegate.report.results_file import RESULTS, cut_line, read
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 _T = TypeVar("_T")
 _EARLIER = "nodegate.report/2"  # it had the results in it

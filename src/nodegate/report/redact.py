@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.files.source import Source
-    from nodegate.finding import AnyLimit, Finding, Record
-    from nodegate.part import Part
     from nodegate.policy.policy import Policy
+    from nodegate.records.finding import AnyLimit, Finding, Record
+    from nodegate.records.part import Part
     from nodegate.report.model import Drift, NodeReport, Report, Run
 
 GONE = "[redacted]"

@@ -8,10 +8,10 @@ from typing import IO, TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
 from nodegate.files.gz import ENDING
+from nodegate.records.run_folder import EVIDENCE
 from nodegate.report import csv_file, json_file, jsonl, junit, nodes_csv, prometheus
 from nodegate.report.results_file import RESULTS, write_all
 from nodegate.report.stats import measurements
-from nodegate.run_folder import EVIDENCE
 
 if TYPE_CHECKING:
     from pathlib import Path

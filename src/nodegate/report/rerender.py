@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.manifest import Manifest
+from nodegate.records.manifest import Manifest
 from nodegate.report.held_against import held_against
 from nodegate.report.reader import load
 from nodegate.report.redact import redact

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from nodegate.finding import Record
+    from nodegate.records.finding import Record
 
 RESULTS, TABLES = "results.jsonl", "results.tables.jsonl"
 MOST_LINE_BYTES = 4 << 20

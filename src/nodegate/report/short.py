@@ -7,17 +7,17 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nodegate.part import NODE
-from nodegate.part import to_json as part_to_json
+from nodegate.records.part import NODE
+from nodegate.records.part import to_json as part_to_json
+from nodegate.records.verdict import Verdict
 from nodegate.report.jsonl import dumps, finding_to_json, limit_value, scalar, to_json
 from nodegate.report.part_names import MOST_NAMES, fold, is_like_folded
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.finding import Finding, LimitValue, Record
-    from nodegate.part import Part
+    from nodegate.records.finding import Finding, LimitValue, Record
+    from nodegate.records.part import Part
 
 SCHEMA = "nodegate.results/2"
 NEGLIGIBLE_S = 0.001  # judging takes less; it would be a tenth of the file

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nodegate.errors import UsageError
-from nodegate.part import NODE, Part
-from nodegate.part import from_json as part_from_json
-from nodegate.part import to_json as part_to_json
+from nodegate.records.part import NODE, Part
+from nodegate.records.part import from_json as part_from_json
+from nodegate.records.part import to_json as part_to_json
 from nodegate.report.jsonl import RECORD_KEYS, finding_of, from_json
 from nodegate.report.part_names import unfold
 from nodegate.report.short import SCHEMA
@@ -16,7 +16,7 @@ from nodegate.report.short import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from nodegate.finding import Finding, Record
+    from nodegate.records.finding import Finding, Record
 
 MOST_PARTS = 50_000_000  # that all findings of a file name; 1,250 nodes take a tenth of it
 _KINDS = ("same", "rule", "words", "list", "part", "node", "check", "schema")

@@ -11,12 +11,12 @@ from itertools import takewhile
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.part import Kind
+from nodegate.records.part import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.finding import Finding
+    from nodegate.records.finding import Finding
     from nodegate.report.model import NodeReport
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import NOT_JUDGED
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.verdict import GOOD, NodeVerdict
 from nodegate.report.claim_rows import unproven_count
 from nodegate.report.model import gpu_counts, node_counts
 from nodegate.report.not_judged import unjudged_checks
-from nodegate.verdict import GOOD, NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

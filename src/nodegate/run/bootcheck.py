@@ -19,23 +19,23 @@ from nodegate.causes.lines import line, shortened
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict, unsigned
 from nodegate.errors import Busy, CannotMeasure, UsageError
-from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.records.evidence import Evidence
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.text import visible
-from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from nodegate.causes.cause import Cause
-    from nodegate.finding import Record
     from nodegate.judge.fleet import Fleet
+    from nodegate.records.cause import Cause
+    from nodegate.records.finding import Record
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
 WHO = "nodegate bootcheck"  # the holder that the node's lock shows

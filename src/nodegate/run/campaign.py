@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
-from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.context import facts_of
 from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.records.evidence import FACTS, Evidence
 from nodegate.run import kept as kept_evidence
 from nodegate.run import node_facts
 from nodegate.run.load import Load
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Measurement
     from nodegate.node import Node
+    from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
     from nodegate.run.progress import Progress
-    from nodegate.run_folder import RunFolder
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.causes.cause import Class
 from nodegate.causes.lines import line
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause as LogCause
+from nodegate.records.cause import Class
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.text import counted
-from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.causes.cause import Cause
+    from nodegate.records.cause import Cause
     from nodegate.report.model import Report
     from nodegate.triage.answer import Answer
 

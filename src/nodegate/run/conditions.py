@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import UsageError
 from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
-from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.records.manifest import MANIFEST
 from nodegate.subjects.order import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nodegate.records.run_folder import RunFolder
     from nodegate.report.model import Run
     from nodegate.run.settings import Settings
-    from nodegate.run_folder import RunFolder
 
 SCHEMA = "nodegate.run/1"
 RUN_FILE = "run.json"

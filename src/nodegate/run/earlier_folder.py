@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
-from nodegate.manifest import MANIFEST
-from nodegate.run_folder import EVIDENCE
+from nodegate.records.manifest import MANIFEST
+from nodegate.records.run_folder import EVIDENCE
 from nodegate.text import some, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nodegate.manifest import OddFile
     from nodegate.node import Node
+    from nodegate.records.manifest import OddFile
+    from nodegate.records.run_folder import RunFolder
     from nodegate.run.conditions import Earlier
-    from nodegate.run_folder import RunFolder
 
 MOST_NAMED = 3
 _NO_MANIFEST = "what was changed in it before is not known"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.fleet import SAME_MACHINE_STEP
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from nodegate import part
 from nodegate.claims.prove import claims_of_node
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
-from nodegate.evidence import FACTS, Evidence
 from nodegate.facts import FACTS as FACT_NAMES
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
@@ -25,26 +23,28 @@ from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, is_active, wanted
 from nodegate.metric import Statistic
 from nodegate.packed import pack, unpack
-from nodegate.part import Kind
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.evidence import FACTS, Evidence
+from nodegate.records.part import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline, Baselines
-    from nodegate.claims.claim import Shown
     from nodegate.facts import NodeFacts
-    from nodegate.finding import Record
     from nodegate.history import History
     from nodegate.judge.waivers import Waivers
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, Peers
     from nodegate.policy.policy import Policy
-    from nodegate.run_folder import RunFolder
+    from nodegate.records.claim import Shown
+    from nodegate.records.finding import Record
+    from nodegate.records.run_folder import RunFolder
+    from nodegate.records.taken_key import TakenKey
     from nodegate.suite import Check
-    from nodegate.taken_key import TakenKey
     from nodegate.unknown import Known
 
 CONTEXTS_KEPT = 16  # a node's facts take about 300 kB, in compact form 15

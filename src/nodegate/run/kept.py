@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.evidence import FACTS
 from nodegate.measure.measurement import broke_off
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
+from nodegate.records.evidence import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.measure.measurement import Measurement
-    from nodegate.run_folder import RunFolder
+    from nodegate.records.run_folder import RunFolder
 
 
 def drop_what_failed(

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.evidence import Evidence
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import not_run
 from nodegate.numbers.suspects import TIMES_MORE
+from nodegate.records.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
+    from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
-    from nodegate.run_folder import RunFolder
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
 

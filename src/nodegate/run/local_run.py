@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.records.run_folder import RunFolder
 from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
-from nodegate.run_folder import RunFolder
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport.local import LocalSession
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.baseline.baseline import Baselines
-    from nodegate.finding import Record
     from nodegate.node import Node
     from nodegate.profile import Profile
+    from nodegate.records.finding import Record
     from nodegate.suite import Check
 
 

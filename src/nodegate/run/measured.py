@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
+from nodegate.records.run_folder import RunFolder
 from nodegate.report.reader import load
 from nodegate.run.conditions import read_earlier
 from nodegate.run.judging import Judging
-from nodegate.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.evidence import FACTS, OLDER_NAMES, Evidence, parse_evidence
 from nodegate.judge.context import facts_of
 from nodegate.judge.identity import changes
-from nodegate.manifest import MANIFEST, Manifest
-from nodegate.run_folder import EVIDENCE, RunFolder
+from nodegate.records.evidence import FACTS, OLDER_NAMES, Evidence, parse_evidence
+from nodegate.records.manifest import MANIFEST, Manifest
+from nodegate.records.run_folder import EVIDENCE, RunFolder
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
 

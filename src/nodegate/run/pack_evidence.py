@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from nodegate.evidence import most_bytes
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import ENDING, compress, packed_path
-from nodegate.run_folder import EVIDENCE
-from nodegate.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.records.evidence import most_bytes
+from nodegate.records.run_folder import EVIDENCE
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.records.run_folder import RunFolder
     from nodegate.report.model import NodeReport
-    from nodegate.run_folder import RunFolder
 
 FEWEST_NODES = 100  # of a run: the evidence of fewer takes at most a hundred megabytes, and stays plain
 _QUIET = frozenset((Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED))

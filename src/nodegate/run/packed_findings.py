@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast, overload
 
-from nodegate.finding import kinds
 from nodegate.packed import pack, unpack
-from nodegate.verdict import Verdict
+from nodegate.records.finding import kinds
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.finding import Finding, Record
+    from nodegate.records.finding import Finding, Record
 
 BATCH = 250  # findings that are packed together
 BATCHES_AT_HAND = 4  # batches that are kept unpacked: the reports look at a node's records one after the other
@@ -23,7 +23,7 @@ BATCHES_AT_HAND = 4  # batches that are kept unpacked: the reports look at a nod
 class PackedFindings(Sequence["Finding"]):
     """The findings of one record, unpacked with those of its batch when they are looked at.
 
-    `verdicts` are those of the findings (see nodegate.finding.kinds).
+    `verdicts` are those of the findings (see nodegate.records.finding.kinds).
     """
 
     __slots__ = ("_at", "_batch", "_many", "verdicts")

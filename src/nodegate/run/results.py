@@ -13,23 +13,23 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
+from nodegate.records.taken_key import notes
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, by_check
 from nodegate.report.render import render
 from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
-from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
-from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.claims.claim import Shown
-    from nodegate.finding import Record
+    from nodegate.records.claim import Shown
+    from nodegate.records.finding import Record
+    from nodegate.records.run_folder import RunFolder
     from nodegate.run.judging import Judging
-    from nodegate.run_folder import RunFolder
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))

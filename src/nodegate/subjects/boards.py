@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.finding import Limit, LimitKind
+from nodegate.records.finding import Limit, LimitKind
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:

@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.finding import COUNTER_FULL, Limit, NumberLimit
+from nodegate.records import part
+from nodegate.records.finding import COUNTER_FULL, Limit, NumberLimit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from nodegate.facts import NodeFacts
-    from nodegate.part import Part
     from nodegate.probe.gpu import Gpu, NvLink
     from nodegate.probe.pci import PciDevice
     from nodegate.probe.rdma import NetDevice, RdmaPort
+    from nodegate.records.part import Part
     from nodegate.unknown import Known
     from nodegate.verdicts import Verdicts
 

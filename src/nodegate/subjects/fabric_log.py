@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import Finding
 from nodegate.kernel_log.unknown_errors import shape
 from nodegate.knowledge.sxids import sxids, unknown_sxid
 from nodegate.knowledge.tables import fabric_lines
 from nodegate.profile import Profile
+from nodegate.records import part
+from nodegate.records.finding import Finding
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import UNIT
 from nodegate.tools.fabric_manager import local_s, started, switch_error
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.part import Part
+    from nodegate.records.part import Part
     from nodegate.tools.fabric_manager import Entry
     from nodegate.verdicts import Verdicts
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.kernel_log.window import is_before_boot
+from nodegate.records import part
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import AnyLimit, NumberLimit
-    from nodegate.part import Part
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci, PciDevice
+    from nodegate.records.finding import AnyLimit, NumberLimit
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})

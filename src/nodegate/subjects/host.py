@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.probe.limits import UNLIMITED
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit
+from nodegate.records.verdict import Verdict
 from nodegate.text import names
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.probe.host import BlockedProcess

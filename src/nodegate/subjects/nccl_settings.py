@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import settings as table
+from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

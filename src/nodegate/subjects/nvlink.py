@@ -6,16 +6,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.finding import Limit, LimitKind
 from nodegate.probe.gpu import OK
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.finding import NumberLimit
     from nodegate.probe.gpu import Gpu, NvLink, PeerAccess
+    from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
 SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at its end, or none at all

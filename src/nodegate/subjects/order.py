@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable, UsageError
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue
-from nodegate.part import NODE
+from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
+from nodegate.records.part import NODE
 from nodegate.subjects.order_items import About, Item, Sort, items, of_key
 from nodegate.unknown import Known, Unknown, Why
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.node import Node
-    from nodegate.part import Part
+    from nodegate.records.part import Part
 
 VARIABLE = "nodegate_expect"
 ORDER = "expect"  # without the prefix, as a node has it

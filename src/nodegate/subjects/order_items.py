@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate import part
+from nodegate.records import part
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.pcie import rdma_nics
 from nodegate.unknown import Known, Unknown
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.facts import NodeFacts
-    from nodegate.part import Part
     from nodegate.probe.disks import Disk
     from nodegate.probe.gpu import Gpu
     from nodegate.probe.host import Host
+    from nodegate.records.part import Part
 
     Readings = list[tuple[Part, Known[int | float | str]]]
 

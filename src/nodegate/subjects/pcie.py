@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind, NumberLimit
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind, NumberLimit
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from nodegate.part import Part
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci, PciDevice
+    from nodegate.records.part import Part
     from nodegate.unknown import Known
 
 IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue
+from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nodegate.part import Part
     from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
+    from nodegate.records.part import Part
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import health_mask
 from nodegate.subjects.gpu import margin_c
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

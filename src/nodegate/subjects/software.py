@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST
-from nodegate.part import software
+from nodegate.records.finding import AT_LEAST
+from nodegate.records.part import software
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import AnyLimit
-    from nodegate.part import Part
+    from nodegate.records.finding import AnyLimit
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 _LEADING = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")

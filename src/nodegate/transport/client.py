@@ -21,7 +21,7 @@ from nodegate.transport.turns import LIMIT_TIMES, way_to
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
     from nodegate.transport.options import Options
     from nodegate.transport.ssh_config import HostConfig
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import paramiko
 
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
     from nodegate.transport.ssh_config import HostConfig
 
 DEAD_PEER_MS = 60_000

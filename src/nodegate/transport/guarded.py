@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nodegate.node import Node
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
     from nodegate.transport.channel import Channel
     from nodegate.transport.session import Running
 

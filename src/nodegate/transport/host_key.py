@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from nodegate.errors import Unreachable
-from nodegate.taken_key import NEW, UNVERIFIED, TakenKey
+from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport import known_hosts
 from nodegate.transport.known_hosts import Entry, fingerprint
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import paramiko
 
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
 
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")
 MAX_HOPS = 8

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
-from nodegate.taken_key import NEW, UNVERIFIED, TakenKey
+from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
 from nodegate.transport.call import guard_command, printable
 from nodegate.transport.channel import PipeChannel

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.node import Node
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
 
 MAX_RECORDING_BYTES = 32 << 20
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")

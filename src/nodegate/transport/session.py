@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nodegate.node import Node
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
 
 MAX_OUTPUT_BYTES = 4 << 20
 LOCK_PATH = "/run/lock/nodegate.lock"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.records.verdict import Verdict
 from nodegate.triage import collectives, details, last_words, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
 from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

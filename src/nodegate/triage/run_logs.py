@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.evidence import FACTS
 from nodegate.facts import NodeFacts
 from nodegate.files.gz import packed_path
 from nodegate.probe.document import document_of
-from nodegate.run_folder import RunFolder
+from nodegate.records.evidence import FACTS
+from nodegate.records.run_folder import RunFolder
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
 from nodegate.triage.job_log import Log

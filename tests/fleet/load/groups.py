@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.suspects import Suspects
-    from nodegate.taken_key import TakenKey
+    from nodegate.records.taken_key import TakenKey
     from nodegate.transport.session import NodeLock
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from fleet.load import burn, copies, groups, nccl, rdma
 from fleet.load.after import document_after
 from nodegate.errors import Busy
-from nodegate.evidence import BUSY, FACTS, SCHEMA
 from nodegate.measure.measurement import document
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.records.evidence import BUSY, FACTS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

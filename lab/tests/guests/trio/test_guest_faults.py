@@ -21,7 +21,7 @@ from lab.guests.guests import Guests
 from lab.guests.leases import Lease
 from lab.run import Outcome, Run, words_of
 from nodegate.claims.verdict import node_verdict
-from nodegate.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict
 
 
 class Case(NamedTuple):

@@ -11,8 +11,8 @@ from nodegate.unknown import Known, Unknown
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from nodegate.finding import NumberLimit
     from nodegate.measure.burn.document import GpuLoad
+    from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
 _AGREE = "the GPU works as it should: raise the limit that holds it, or agree on it (contract.event_reasons_allowed)"

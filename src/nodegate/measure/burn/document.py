@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.document_head import checked_document
-from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
+from nodegate.records.part import Part, named
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
 

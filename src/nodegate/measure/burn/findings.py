@@ -9,16 +9,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.measure.burn import new_kernel
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.measure.burn.run import Burn
-    from nodegate.part import Part
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.records.part import Part
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
     from nodegate.verdicts import Verdicts
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nodegate.finding import Limit, LimitKind
 from nodegate.measure.burn.by_phase import by_phase, described
 from nodegate.measure.burn.document import median_of
 from nodegate.measure.burn.findings import AGAIN, facts_by_index, not_measured, stopped
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.finding import NumberLimit
     from nodegate.measure.burn.document import GpuLoad
     from nodegate.measure.burn.run import Burn
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
 _QUANTITY = "power under load"

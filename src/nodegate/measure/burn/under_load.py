@@ -6,14 +6,14 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
 from nodegate.metric_names import words
 from nodegate.numbers.pool import PeerGroup
+from nodegate.records.finding import AT_MOST, Limit, LimitKind, NumberLimit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import whole
 from nodegate.text import with_unit
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Part
     from nodegate.probe.gpu import Gpu
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 # NVML's names for what limits a clock, in a technician's words.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies.tested import Tested, tested
 from nodegate.measure.document_head import checked_document
-from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import virtualization_of
 from nodegate.probe.pci import speed_in, width_in
+from nodegate.records.part import Part, named
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import Limit, LimitKind
 from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
 from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
-from nodegate.part import Kind, Part
+from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.part import Kind, Part
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why, value_or
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

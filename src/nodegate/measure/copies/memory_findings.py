@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.measure.copies.findings import AGAIN, LOST_INSIDE, not_measured
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import NumberLimit
     from nodegate.measure.copies.result import Copies
     from nodegate.measure.copies.tested import Tested
-    from nodegate.part import Part
+    from nodegate.records.finding import NumberLimit
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 QUANTITY = "wrong words"

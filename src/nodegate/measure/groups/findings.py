@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate import part
-from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.measure.groups.standing import lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.derived import Physics, of_platform, share_of
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
+from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import rails
 from nodegate.text import some, with_unit
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.standing import Whose
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Part
     from nodegate.probe.rdma import Rdma, RdmaPort
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 SHARE = "nccl.group_share_of_rate_percent"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.baseline.parameters import difference
-from nodegate.finding import AT_LEAST, Limit, NumberLimit
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.numbers import metric_findings
+from nodegate.records import part
+from nodegate.records.finding import AT_LEAST, Limit, NumberLimit
+from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Part
     from nodegate.probe.gpu import Gpus
+    from nodegate.records.part import Part
     from nodegate.tools.nccl_tests import NcclTest
     from nodegate.verdicts import Verdicts
 

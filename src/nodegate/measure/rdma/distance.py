@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.metric import Statistic
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.pool import PeerGroup
-from nodegate.verdict import Verdict
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline

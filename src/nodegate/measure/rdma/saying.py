@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import part
 from nodegate.measure.rdma import findings
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.result import INSIDE, WAYS
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
+from nodegate.records import part
+from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, Limit, LimitKind
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import reach
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
-    from nodegate.finding import NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.peers import NodePeers
+    from nodegate.records.finding import NumberLimit
 
 _RAILS = 4  # of three and fewer it cannot be said which is the odd one
 _NODES = 4  # so many slow NICs of one rail are beyond chance, where the other rails have a quarter of them at most

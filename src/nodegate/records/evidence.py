@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, Unreachable
 from nodegate.files.strict_json import loads
-from nodegate.taken_key import TakenKey, from_json, to_json
+from nodegate.records.taken_key import TakenKey, from_json, to_json
 from nodegate.text import shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,12 @@ import time
 from pathlib import Path
 
 from nodegate.errors import UsageError
-from nodegate.evidence import (
+from nodegate.files.at_hand import AtHand
+from nodegate.files.atomic import write_whole
+from nodegate.files.bounded import read_bounded
+from nodegate.files.gz import Damaged, content, packed_path, read_either
+from nodegate.files.strict_json import loads
+from nodegate.records.evidence import (
     FACTS,
     OLDER_NAMES,
     Evidence,
@@ -21,12 +26,7 @@ from nodegate.evidence import (
     to_fields,
     unreadable,
 )
-from nodegate.files.at_hand import AtHand
-from nodegate.files.atomic import write_whole
-from nodegate.files.bounded import read_bounded
-from nodegate.files.gz import Damaged, content, packed_path, read_either
-from nodegate.files.strict_json import loads
-from nodegate.manifest import ADDED, MANIFEST, MISSING, Manifest
+from nodegate.records.manifest import ADDED, MANIFEST, MISSING, Manifest
 
 EVIDENCE = "evidence"  # the folder of it below the run folder
 MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate.part import Kind
+from nodegate.records.part import Kind
 
 if TYPE_CHECKING:
-    from nodegate.finding import Finding
-    from nodegate.part import Part
-    from nodegate.verdict import Verdict
+    from nodegate.records.finding import Finding
+    from nodegate.records.part import Part
+    from nodegate.records.verdict import Verdict
 
 
 class Severity(str, Enum):

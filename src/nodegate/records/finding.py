@@ -8,13 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.packed import quickly_packed
+from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.part import Part
+    from nodegate.records.part import Part
     from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
