@@ -341,4 +341,4 @@ def _held_to(limit: AnyLimit, direction: str) -> AnyLimit:
 
 
 def _equals(observed: object, expected: object) -> bool:
-    return observed in expected if isinstance(expected, frozenset) else observed == expected
+    return observed in expected if isinstance(expected, tuple) else observed == expected

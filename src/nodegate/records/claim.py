@@ -20,7 +20,7 @@ class State(str, Enum):
     NOT_PROVEN = "not-proven"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What must be true of a node for its use.
 
@@ -60,7 +60,7 @@ class Claim:
         return (*self.proof, *self.numbers)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Amount:
     """What the parts of a node (`noun`: "GPU") showed of one quantity: from `low` to `high`, over so many of them."""
 
@@ -96,7 +96,7 @@ def in_words(amounts: Iterable[Amount]) -> str:
     return f"{counted(most.parts, most.noun)}: {', '.join(each.words for each in found)}" if most else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """What a run has shown of one claim on one node.
 

@@ -27,7 +27,7 @@ MOST_SAID = 1000  # characters of a reason
 _COPIED_STEP = "it was copied there: restore the node's own, or measure this node again (--resume)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The result of one measurement of one node: a document, or the reason why there is none.
 

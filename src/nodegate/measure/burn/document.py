@@ -123,7 +123,7 @@ class GpuLoad:
     @property
     def part(self) -> Part:
         """The GPU as a part."""
-        return replace(named(self.device), address=value_or(self.address, ""))
+        return replace(named(self.device), pci=value_or(self.address, ""))
 
     @property
     def model(self) -> tuple[str, int]:
