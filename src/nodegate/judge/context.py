@@ -13,6 +13,7 @@ from nodegate.measure.measurement import SPLIT
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.packed import pack, unpack
 from nodegate.probe.document import document_of
+from nodegate.records.evidence import FACTS as FACTS_OF_NODE
 from nodegate.records.part import NO_PARTS, Parts
 from nodegate.subjects.order import order_of
 
@@ -106,6 +107,7 @@ class Context:
         try:
             self.facts = self._unpacked(evidence) if isinstance(evidence, Kept) else facts_of(evidence)
         except CannotMeasure as said:
+            said.lacks = said.lacks or FACTS_OF_NODE
             self.missing = said
 
     def kept(self, facts: Container[str], read_again: Callable[[], NodeFacts]) -> Kept | None:
@@ -131,6 +133,7 @@ class Context:
         self.missing = CannotMeasure(
             f"nodegate itself failed on what this node sent ({type(fault).__name__}: {fault})",
             next_step="report this as a fault of nodegate, with the node's evidence file",
+            lacks=FACTS_OF_NODE,
         )
 
     def resolve(self, name: str) -> object:

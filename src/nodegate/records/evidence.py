@@ -145,7 +145,8 @@ def unreadable(node: str, measurement: str, why: str, next_step: str = "measure 
 def _said(error: CannotMeasure) -> dict[str, str]:
     kind = error.kind if isinstance(error, Unreachable) else BUSY if isinstance(error, Busy) else ""
     said = {"kind": kind, "reason": error.reason, "next_step": error.next_step}
-    return {**said, "blocked_by": error.blocked_by} if error.blocked_by else said
+    codes = {"blocked_by": error.blocked_by, "lacks": error.lacks}
+    return {**said, **{name: code for name, code in codes.items() if code}}
 
 
 def _error(said: Mapping[str, object]) -> CannotMeasure:
@@ -156,9 +157,14 @@ def _error(said: Mapping[str, object]) -> CannotMeasure:
         return Busy(reason, next_step=step)
     if kind:
         return Unreachable(kind, reason, next_step=step)
-    blocked = _BLOCKED.match(reason)  # releases before 0.2 had it in the reason alone
-    blocked_by = str(said.get("blocked_by", "") or (blocked["check"] if blocked else ""))[:MOST_SAID]
-    return CannotMeasure(reason, next_step=step, blocked_by=blocked_by)
+    blocked_by, lacks = (str(said.get(name, ""))[:MOST_SAID] for name in ("blocked_by", "lacks"))
+    return CannotMeasure(reason, next_step=step, blocked_by=blocked_by or _blocked_before_0_2(reason), lacks=lacks)
+
+
+def _blocked_before_0_2(reason: str) -> str:
+    """The check that kept a measurement from being made, which releases before 0.2 had in the reason alone."""
+    found = _BLOCKED.match(reason)
+    return found["check"] if found else ""
 
 
 def _number(value: object) -> float:

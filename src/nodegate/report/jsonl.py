@@ -22,7 +22,7 @@ MOST_SECONDS = 1e12  # of a duration, or of a clock since 1970
 RECORD_KEYS = frozenset(
     ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver", "remark")
 )
-_FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by")
+_FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by", "lacks")
 _OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit")
 _LIMIT_KEYS = ("limit_source", "limit_kind", "direction")
 _FINDING_KEYS = frozenset((*_OTHERS, *_LIMIT_KEYS, *_FINDING_TEXTS, "share", "why", "also"))

@@ -226,7 +226,7 @@ def _lasted(record: Record) -> float:
 
 def _is_folded(finding: Finding) -> bool:
     """Whether it says no more than that its parts are healthy."""
-    odd = finding.share is not None or finding.why is not None or finding.blocked_by
+    odd = finding.share is not None or finding.why is not None or finding.blocked_by or finding.lacks
     return finding.verdict is Verdict.PASS and not odd and len(finding.also) < MOST_NAMES
 
 

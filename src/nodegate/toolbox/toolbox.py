@@ -13,7 +13,7 @@ from nodegate.toolbox.carried import ORIGIN, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found
 from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
-from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start
+from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _Once(Generic[T]):
     def get(self) -> T:
         """The value. Raises CannotMeasure with the message of the first time, and Unreachable."""
         if self.refused is not None:
-            raise CannotMeasure(self.refused.reason, next_step=self.refused.next_step)
+            raise CannotMeasure(self.refused.reason, next_step=self.refused.next_step, lacks=self.refused.lacks)
         if self.value is None:
             try:
                 self.value = self._make()
@@ -243,12 +243,15 @@ class NodeToolbox:
             reason = f"{self._node.name}: {name} at {found.path} ({found.origin}) {found.why_not}"
             step = how_to_start(found.missing) if found.missing else how_to_get([name])
             return CannotMeasure(
-                reason, next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step
+                reason,
+                next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step,
+                lacks=lacks(names),
             )
         if self._inside is not None and self._inside.refused is not None:
-            return CannotMeasure(self._inside.refused.reason, next_step=self._inside.refused.next_step)
+            within = self._inside.refused
+            return CannotMeasure(within.reason, next_step=within.next_step, lacks=lacks(names))
         reason = f"{self._node.name}: no {' or '.join(names)} was found{_nor_in(self._settings.image)}"
-        return Lacking(reason, next_step=how_to_get(names))
+        return Lacking(reason, next_step=how_to_get(names), lacks=lacks(names))
 
 
 def _nor_in(image: Image | None) -> str:

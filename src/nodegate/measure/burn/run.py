@@ -225,7 +225,7 @@ def _document(ran: ProgramRun) -> BurnDocument:
 
 def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
     if ran.cannot:
-        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+        return CannotMeasure(ran.cannot, next_step=ran.next_step, lacks=ran.lacks)
     if ran.stuck:
         step = "look for processes in D state on the node, then power-cycle it"
         return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)

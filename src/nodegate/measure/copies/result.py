@@ -146,7 +146,7 @@ def _document(ran: ProgramRun) -> CopiesDocument:
 
 def _other(ran: ProgramRun) -> NvBandwidth | CannotMeasure:
     if ran.cannot:
-        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+        return CannotMeasure(ran.cannot, next_step=ran.next_step, lacks=ran.lacks)
     if ran.timed_out or ran.stuck:
         step = "run nvbandwidth on the node by hand; look for processes in D state"
         return CannotMeasure(f"nvbandwidth did not end within {ran.duration_s:.0f} s", next_step=step)

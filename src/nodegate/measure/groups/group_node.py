@@ -97,7 +97,7 @@ def _understood(
     try:
         return known(found.name, found.argv[0], said, settings)
     except CannotMeasure as why:
-        return CannotMeasure(f"{target.node.name}: {why.reason}", next_step=why.next_step)
+        return CannotMeasure(f"{target.node.name}: {why.reason}", next_step=why.next_step, lacks=why.lacks)
 
 
 def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]:

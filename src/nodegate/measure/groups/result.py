@@ -366,7 +366,7 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
 
 
 def _why(ran: ProgramRun) -> CannotMeasure:
-    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
+    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again", lacks=ran.lacks)
 
 
 def _names(text: str) -> tuple[str, ...]:

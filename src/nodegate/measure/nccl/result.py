@@ -36,7 +36,7 @@ class Outcome:
     """One launch of one attempt.
 
     `why` and `next_step` say what is wrong with it, empty if it is whole. `test` is its output, None if
-    nothing could be read. `stuck` names processes that could not be killed.
+    nothing could be read. `stuck` names processes that could not be killed. `lacks` is the code of what was not there.
     """
 
     what: str
@@ -50,6 +50,7 @@ class Outcome:
     test: NcclTest | None = None
     stuck: tuple[str, ...] = ()
     nvls_there: Known[bool] = _UNSAID
+    lacks: str = ""
 
     @property
     def busbw_gb_per_s(self) -> float | None:
@@ -145,13 +146,12 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
     """The result of the attempts on one node.
 
     Raises:
-        CannotMeasure: no launch of any attempt ran, and one reason applies to all.
+        CannotMeasure: no launch of any attempt ran, and all lacked the same.
     """
     read = [_attempt(attempt) for attempt in attempts if attempt]
-    missing = {(ran.cannot, ran.next_step) for attempt in attempts for ran in attempt}
-    if len(missing) == 1 and "" not in {reason for reason, _ in missing}:
-        ((reason, step),) = missing
-        raise CannotMeasure(reason, next_step=step)
+    rans = [ran for attempt in attempts for ran in attempt]
+    if rans and all(ran.cannot for ran in rans) and len({ran.lacks for ran in rans}) == 1:
+        raise CannotMeasure(rans[0].cannot, next_step=rans[0].next_step, lacks=rans[0].lacks)
     if not read:
         raise CannotMeasure("nothing was run", next_step=_AGAIN)
     return Nccl(tuple(read))
@@ -209,6 +209,7 @@ class _Launched:
             test,
             self.ran.stuck,
             _UNSAID if not said else not any(said),
+            self.ran.lacks,
         )
 
     def gaps(self, what: str, test: NcclTest) -> list[str]:

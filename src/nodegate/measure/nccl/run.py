@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
 from nodegate.measure.measurement import Measurement, on_each_node, split_by_mig, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
@@ -163,7 +163,7 @@ def _by_first_size(target: Target, gpus: int) -> tuple[Sweep, tuple[ProgramRun, 
 def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | None:
     """A hang ends the node's launches, except for Ring after all_reduce, which distinguishes NVLS from the rest."""
     if pool.cancelled:
-        return CannotMeasure("the run was ended", next_step="continue with --resume")
+        return CannotMeasure("the run was ended", next_step="continue with --resume", lacks=END_OF_THE_RUN)
     hung = [ran for ran in done if ran.timed_out]
     stuck = any(ran.stuck for ran in hung)
     if not hung or (len(done) == 1 and not stuck):

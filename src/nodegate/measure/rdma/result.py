@@ -365,7 +365,7 @@ def _is_left_out(ran: ProgramRun) -> bool:
 
 
 def _why(ran: ProgramRun) -> CannotMeasure:
-    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
+    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again", lacks=ran.lacks)
 
 
 def _count(written: str) -> int:
