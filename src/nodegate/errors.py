@@ -27,9 +27,12 @@ class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it ra
         next_step: what a technician or operator should do.
         blocked_by: the check whose failure prevented the measurement; empty for none.
         lacks: the code of what was not there, as a finding has it; empty where only this one reading lacks it.
+        whose: the node or host that it is about. Its name then begins `reason`; `bare` is the reason without it.
     """
 
-    def __init__(self, reason: str, *, next_step: str, blocked_by: str = "", lacks: str = "") -> None:
+    def __init__(self, reason: str, *, next_step: str, blocked_by: str = "", lacks: str = "", whose: str = "") -> None:
+        self.bare, self.whose = reason, whose
+        reason = f"{whose}: {reason}" if whose else reason
         self.reason, self.next_step, self.blocked_by, self.lacks = reason, next_step, blocked_by, lacks
         super().__init__(f"{reason} - {next_step}")
 
@@ -64,9 +67,9 @@ class Unreachable(CannotMeasure):
     `kind` is one of `UNREACHABLE_KINDS`.
     """
 
-    def __init__(self, kind: str, reason: str, *, next_step: str) -> None:
+    def __init__(self, kind: str, reason: str, *, next_step: str, whose: str = "") -> None:
         self.kind = kind
-        super().__init__(reason, next_step=next_step)
+        super().__init__(reason, next_step=next_step, whose=whose)
 
 
 class Busy(CannotMeasure):

@@ -70,7 +70,7 @@ def judge(
 def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str, lacks: str = "") -> Finding:
     """The finding for a check that could not, or need not, judge; `lacks` is the argument that it did not get."""
     if isinstance(said, CannotMeasure):
-        reason = said.reason.removeprefix(f"{node}: ")  # the transport's own word
+        reason = said.bare if said.whose == node else said.reason
         code = said.kind if isinstance(said, Unreachable) else BUSY if isinstance(said, Busy) else ""
         return Finding(
             NODE,

@@ -160,6 +160,7 @@ def _claim(shown: Shown, usual: tuple[str, ...]) -> dict[str, object]:
     entry |= {"by": list(shown.by)} if shown.by != usual else {}
     if shown.state is State.NOT_PROVEN:
         entry |= {"signed": shown.signed, "left_out": shown.left_out, "waived": shown.is_waived}
+        entry |= {"ended": True} if shown.is_ended else {}
     if shown.amounts:
         entry["amounts"] = [asdict(each) for each in shown.amounts]
     return entry

@@ -142,7 +142,8 @@ def _claim(entry: dict[str, object], claims: dict[str, object]) -> Shown:
     if word not in set(State):
         raise UsageError(f"{word[:40]!r} is not a state of a claim")
     signed = _text(entry, "signed") if "signed" in entry else ""
-    left_out, waived = (name in entry and _get(entry, name, bool) for name in ("left_out", "waived"))
+    words = ("left_out", "ended", "waived")
+    left_out, ended, waived = (name in entry and _get(entry, name, bool) for name in words)
     amounts = tuple(_amount(each) for each in _list(entry, "amounts", dict)) if "amounts" in entry else ()
     return Shown(
         _text(entry, "claim"),
@@ -151,6 +152,7 @@ def _claim(entry: dict[str, object], claims: dict[str, object]) -> Shown:
         _texts(entry, "by") if "by" in entry else _texts(claims, _text(entry, "claim")),
         signed,
         left_out=left_out,
+        is_ended=ended,
         is_waived=waived,
         amounts=amounts,
     )

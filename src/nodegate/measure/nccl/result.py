@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING
+from nodegate.measure.program_run import refusal_of
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Known, Unknown, Why
@@ -151,7 +152,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
     read = [_attempt(attempt) for attempt in attempts if attempt]
     rans = [ran for attempt in attempts for ran in attempt]
     if rans and all(ran.cannot for ran in rans) and len({ran.lacks for ran in rans}) == 1:
-        raise CannotMeasure(rans[0].cannot, next_step=rans[0].next_step, lacks=rans[0].lacks)
+        raise refusal_of(rans[0])
     if not read:
         raise CannotMeasure("nothing was run", next_step=_AGAIN)
     return Nccl(tuple(read))
@@ -242,7 +243,7 @@ class _Launched:
         """CUDA or NCCL failed: the first report is the decisive one."""
         fault = test.faults[0]
         rank = "" if isinstance(fault.rank, Unknown) else f" (rank {fault.rank})"
-        if "out of memory" in fault.text:
+        if fault.is_out_of_memory:
             step = "check which process uses GPU memory (idle.processes, nvidia-smi)"
             return self.outcome(what, "incomplete", f"{fault.text}{rank}", step, test)
         return self.outcome(what, "faulty", f"{fault.text}{rank}", _OURS, test)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
-from nodegate.measure.measurement import Measurement, on_each_node, split_by_mig, suspects_alone
+from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node, split_by_mig, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
@@ -83,14 +83,15 @@ def bounded(durations: Durations, first: Row | None) -> Sweep:
     return next(fits, sweeps[1] if first is None else FIRST)
 
 
-def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to measure; empty if there is. GPUs that cannot be read are reported when it is measured."""
+def applies(facts: NodeFacts) -> Inapplicable | None:
+    """Why there is nothing to measure; None if there is. GPUs that cannot be read are reported when it is measured."""
     try:
         count = gpu_count(facts)
     except CannotMeasure:
-        return ""
-    few = f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two" if count < FEWEST_GPUS else ""
-    return few or split_by_mig(facts)
+        return None
+    if count < FEWEST_GPUS:
+        return Inapplicable(f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two")
+    return split_by_mig(facts)
 
 
 def gpu_count(facts: NodeFacts) -> int:

@@ -80,7 +80,8 @@ def say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> No
 def why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
     """Why a device has no number, and what to do."""
     if device in found.missing:
-        return found.missing[device].reason.removeprefix(f"{device}: "), found.missing[device].next_step
+        said = found.missing[device]
+        return said.bare if said.whose == device else said.reason, said.next_step
     for run in found.runs:
         if device in ("", run.device) and run.trouble is not None:
             return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
