@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
+from nodegate.records.evidence import BUSY
 from nodegate.records.finding import NOT_DONE, Finding, Record, reason_of
 from nodegate.records.part import NO_PARTS, NODE
 from nodegate.records.verdict import Verdict, worst
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.suite import Check
 
 _LARGEST = (1 << 63) - 1
+OWN_FAULT = "own fault"  # the code of an error that says nothing of the node: the check broke
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
 _PART_TEXTS = ("name", "pci", "serial", "uuid", "netdev")
 _texts_of, _texts_of_part = operator.attrgetter(*_TEXTS), operator.attrgetter(*_PART_TEXTS)
@@ -46,11 +48,15 @@ def judge(
     """
     verdicts = Verdicts(parts)
     ending: Finding | None = None
+    arguments: dict[str, object] = {}
+    asked = ""
     try:
-        arguments = {name: verdicts if name == "verdicts" else resolve(name) for name in check.asks_for}
+        for asked in check.asks_for:
+            arguments[asked] = verdicts if asked == "verdicts" else resolve(asked)
+        asked = ""
         check.function(**arguments)
     except (CannotMeasure, NotApplicable, NotJudged) as said:
-        ending = refusal(said, node=node)
+        ending = refusal(said, node=node, lacks=asked)
         said.__traceback__ = None  # a refusal that is kept for the next check would keep all that its frames hold
     except KeyboardInterrupt:
         raise
@@ -60,12 +66,20 @@ def judge(
     return record_of(check, node, findings, evidence=evidence)
 
 
-def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str) -> Finding:
-    """The finding for a check that could not, or need not, judge."""
+def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str, lacks: str = "") -> Finding:
+    """The finding for a check that could not, or need not, judge; `lacks` is the argument that it did not get."""
     if isinstance(said, CannotMeasure):
-        reason = said.reason.removeprefix(f"{node}: ")  # the transport's own word
-        code = said.kind if isinstance(said, Unreachable) else "busy" if isinstance(said, Busy) else ""
-        return Finding(NODE, Verdict.ERROR, text=reason, action=said.next_step, code=code, blocked_by=said.blocked_by)
+        reason = said.bare if said.whose == node else said.reason
+        code = said.kind if isinstance(said, Unreachable) else BUSY if isinstance(said, Busy) else ""
+        return Finding(
+            NODE,
+            Verdict.ERROR,
+            text=reason,
+            action=said.next_step,
+            code=code,
+            blocked_by=said.blocked_by,
+            lacks=said.lacks or lacks,
+        )
     if isinstance(said, NotJudged):
         return Finding(NODE, Verdict.NOT_JUDGED, text=str(said))
     return Finding(NODE, Verdict.SKIP, text=str(said), code=NOT_DONE if isinstance(said, NotDone) else "")
@@ -77,7 +91,7 @@ def own_fault(fault: BaseException) -> Finding:
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     text = f"the check itself failed ({type(fault).__name__}: {fault}{place})"
     action = "report this as a fault of nodegate, with the node's evidence file"
-    return Finding(NODE, Verdict.ERROR, text=text, action=action, code="own fault")
+    return Finding(NODE, Verdict.ERROR, text=text, action=action, code=OWN_FAULT)
 
 
 def record_of(check: Check, node: str, findings: Sequence[Finding], *, evidence: Sequence[str] = ()) -> Record:

@@ -107,6 +107,7 @@ class Shown:
         by: the checks that proved or refuted it, or left it open.
         signed: who accepts that it is not proven, why and until when; empty where nobody does.
         left_out: whether it is open only because this run was asked for a part of its profile.
+        is_ended: whether it is open only because the run ended before its time.
         is_waived: whether it is open because a failure was waived.
         amounts: how much was shown of what is proven: how long, how hot.
     """
@@ -117,5 +118,6 @@ class Shown:
     by: tuple[str, ...] = ()
     signed: str = ""
     left_out: bool = False
+    is_ended: bool = False
     is_waived: bool = False
     amounts: tuple[Amount, ...] = ()

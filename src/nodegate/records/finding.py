@@ -99,6 +99,8 @@ class Finding:
         share: the part of what is right that is left, 0 to 1; None where that means nothing.
         why: of an `error`, why the value is unknown.
         blocked_by: of an `error`, the check that kept the measurement from being made.
+        lacks: of an `error`, the code of what was not there to judge by: a fact, a section of the probe, a tool, a
+            third node. Errors of a node that lack the same are one cause.
         also: other healthy parts of which the same is true.
     """
 
@@ -116,6 +118,7 @@ class Finding:
     share: float | None = None
     why: Why | None = None
     blocked_by: str = ""
+    lacks: str = ""
     also: tuple[Part, ...] = ()
 
     @property

@@ -22,6 +22,7 @@ from nodegate.report.model import check_ids, node_counts, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
     from nodegate.records.part import Part
     from nodegate.records.run import NodeReport
     from nodegate.report.fleet_result import Defect
