@@ -36,14 +36,11 @@ def signed_gaps(nodes: Iterable[Node]) -> tuple[Waiver, ...]:
 
 
 def _gaps(node: Node) -> Iterable[Waiver]:
-    given = node.mapping(GAPS)
-    if given is None:
-        raise _wrong(node, f"{VARIABLE} must map claims to who signs for them", _EXAMPLE)
     known = [claim.name for claim in claims()]
-    for claim, entry in given.items():
+    for claim, entry in node.settings.gaps.items():
         if claim not in known:
-            raise _wrong(node, f"{VARIABLE}: unknown claim {str(claim)[:60]!r}", did_you_mean(str(claim), known))
-        yield _gap(node, str(claim), entry)
+            raise _wrong(node, f"{VARIABLE}: unknown claim {claim[:60]!r}", did_you_mean(claim, known))
+        yield _gap(node, claim, entry)
 
 
 def _gap(node: Node, claim: str, entry: object) -> Waiver:
@@ -59,9 +56,9 @@ def _gap(node: Node, claim: str, entry: object) -> Waiver:
     if expires is None:
         message = f"{VARIABLE}: {claim}: expires must be a day, not {entry['expires'][:60]!r}"
         raise _wrong(node, message, "write it as 2026-12-31")
-    file, line = node.place(node.gaps_origin)
+    file, line = node.place(GAPS)
     return Waiver("", "", entry["reason"], entry["owner"], expires, claim=claim, file=file, line=line)
 
 
 def _wrong(node: Node, message: str, advice: str) -> UsageError:
-    return node.wrong(message, advice, origin=node.gaps_origin)
+    return node.wrong(message, advice, variable=GAPS)

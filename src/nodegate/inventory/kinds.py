@@ -1,0 +1,180 @@
+"""How the value of a `nodegate_*` variable is read: one function for each kind of value, which refuses what is not one.
+
+Each takes a `Given` and returns the value with its type; what is not set has the kind's empty value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.files.hints import shown
+from nodegate.text import names, port_number
+
+if TYPE_CHECKING:
+    from nodegate.errors import UsageError
+
+T = TypeVar("T")
+Read = Callable[["Given"], T]
+PATH = re.compile(r"/[^\0-\x1f\x7f]{0,1023}")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One variable as the inventory gives it: its full name, its value (None: it is not set), and how to refuse it."""
+
+    variable: str
+    value: object
+    refused: Callable[[str, str], UsageError]
+
+    def wrong(self, message: str, hint: str = "") -> UsageError:
+        """The error for this value; `message` goes on after the variable's name (": ..." or " must ...")."""
+        return self.refused(f"{self.variable}{message}", hint)
+
+
+def anything(given: Given) -> object:
+    """The value as it is: its reader knows more of it. None if it is not set."""
+    return given.value
+
+
+def text(given: Given) -> str:
+    """One value, as text."""
+    if isinstance(given.value, (list, tuple, dict)):
+        raise given.wrong(" must be a single value, not a list or mapping")
+    return "" if given.value is None else str(given.value)
+
+
+def listed(given: Given) -> tuple[str, ...]:
+    """Names: a list, or one text with commas."""
+    if isinstance(given.value, (bool, dict)):
+        raise given.wrong(" must be a name or a list of names")
+    return names([given.value] if isinstance(given.value, float) else given.value)
+
+
+def ports(given: Given) -> tuple[int, ...]:
+    """TCP ports: one that no program can listen on would always be free."""
+    hint = "give numbers from 1 to 65535, 29500 for example"
+    written = names(given.value)
+    if not written and given.value not in (None, "", [], ()):
+        raise given.wrong(": must be a TCP port or a list of them", hint)
+    found = []
+    for each in written:
+        number = port_number(each)
+        if number is None:
+            raise given.wrong(f": {shown(each)} is not a TCP port", hint)
+        found.append(number)
+    return tuple(found)
+
+
+def first_port(last: int) -> Read[int | None]:
+    """The first of some TCP ports; the highest that can be is `last`."""
+
+    def read(given: Given) -> int | None:
+        if given.value is None:
+            return None
+        port = port_number(str(given.value))
+        if port is None or port > last:
+            hint = f"give a number from 1 to {last}, for as many follow it as there are rails"
+            raise given.wrong(f": {shown(str(given.value))} is not the first of some TCP ports", hint)
+        return port
+
+    return read
+
+
+def whole(most: int) -> Read[int | None]:
+    """A whole number from 0 to `most`."""
+
+    def read(given: Given) -> int | None:
+        if given.value is None:
+            return None
+        written = str(given.value).strip()
+        if isinstance(given.value, bool) or not re.fullmatch(r"[0-9]{1,6}", written) or int(written) > most:
+            raise given.wrong(f" must be a number from 0 to {most}, not {written[:40]!r}")
+        return int(written)
+
+    return read
+
+
+def mapping(what: str, example: str, most: int = 0) -> Read[Mapping[str, object]]:
+    """Names with values, at most `most` if it is given; `what` names both. In an INI inventory it is JSON."""
+
+    def read(given: Given) -> Mapping[str, object]:
+        value = _of_json(given.value) if isinstance(given.value, str) else given.value
+        if value is None and given.value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value) or 0 < most < len(value):
+            raise given.wrong(f" must map {what}", example)
+        return value
+
+    return read
+
+
+def folders(most: int) -> Read[tuple[str, ...]]:
+    """Absolute paths: a list, or one text with colons between them."""
+
+    def read(given: Given) -> tuple[str, ...]:
+        value = [each for each in given.value.split(":") if each] if isinstance(given.value, str) else given.value or ()
+        if not isinstance(value, (list, tuple)) or len(value) > most:
+            raise given.wrong(f" must be a list of at most {most} folders", "[/opt/tools]")
+        for each in value:
+            if not isinstance(each, str) or not PATH.fullmatch(each):
+                raise given.wrong(f": {shown(str(each))} is not an absolute path", "start it with /")
+        return tuple(value)
+
+    return read
+
+
+def path_or(word: str, hint: str) -> Read[str]:
+    """An absolute path, or this word."""
+
+    def read(given: Given) -> str:
+        if given.value in (None, "", word):
+            return str(given.value or "")
+        if not isinstance(given.value, str) or not PATH.fullmatch(given.value):
+            raise given.wrong(f": {shown(str(given.value))} is not an absolute path", hint)
+        return given.value
+
+    return read
+
+
+def arguments(most: int) -> Read[tuple[str, ...]]:
+    """Arguments of a program: a list of words, or one text that is split as a shell does. None of them sees a shell."""
+
+    def read(given: Given) -> tuple[str, ...]:
+        try:
+            words = shlex.split(given.value) if isinstance(given.value, str) else given.value or ()
+        except ValueError as problem:
+            raise given.wrong(f": {str(problem).lower()}", "close the quote") from None
+        if not isinstance(words, (list, tuple)) or len(words) > most:
+            raise given.wrong(f" must be a list of at most {most} words", "[--mca, btl_tcp_links, 2]")
+        return tuple(str(word) for word in words)
+
+    return read
+
+
+def networks(given: Given) -> tuple[str, ...]:
+    """Networks or interfaces: a list, or one text with commas or spaces."""
+    if isinstance(given.value, (list, tuple)):
+        return tuple(map(str, given.value))
+    return tuple(text(given).replace(",", " ").split())
+
+
+def is_nested_at_most(value: object, depth: int) -> bool:
+    """Whether a value is text, a number, true or false, or lists and mappings of those, so many in each other."""
+    if isinstance(value, (list, tuple, dict)):
+        inner = value.values() if isinstance(value, dict) else value
+        return depth > 0 and all(is_nested_at_most(each, depth - 1) for each in inner)
+    return isinstance(value, (str, int, float, bool))
+
+
+@lru_cache(maxsize=64)  # the nodes of a group share a text
+def _of_json(written: str) -> object:
+    try:
+        return json.loads(written)
+    except (ValueError, RecursionError):
+        return None
