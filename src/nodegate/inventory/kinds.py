@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.files.hints import shown
-from nodegate.text import names, port_number
+from nodegate.files.hints import did_you_mean, shown
+from nodegate.text import day, names, port_number
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from nodegate.errors import UsageError
 
 T = TypeVar("T")
@@ -37,6 +39,15 @@ class Given:
         return self.refused(f"{self.variable}{message}", hint)
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Who signs for a claim that cannot be proven on a node; `expires` is the last day on which that holds."""
+
+    reason: str
+    owner: str
+    expires: dt.date
+
+
 def anything(given: Given) -> object:
     """The value as it is: its reader knows more of it. None if it is not set."""
     return given.value
@@ -47,6 +58,18 @@ def text(given: Given) -> str:
     if isinstance(given.value, (list, tuple, dict)):
         raise given.wrong(" must be a single value, not a list or mapping")
     return "" if given.value is None else str(given.value)
+
+
+def one_of(known: Callable[[], Collection[str]]) -> Read[str]:
+    """One of these words, which are asked for when one is given."""
+
+    def read(given: Given) -> str:
+        word = text(given)
+        if word and word not in known():
+            raise given.wrong(f": unknown {shown(word)}", did_you_mean(word, known()))
+        return word
+
+    return read
 
 
 def listed(given: Given) -> tuple[str, ...]:
@@ -112,6 +135,30 @@ def mapping(what: str, example: str, most: int = 0) -> Read[Mapping[str, object]
         return value
 
     return read
+
+
+def gaps(given: Given) -> Mapping[str, Gap]:
+    """Names of claims, each with who signs for it."""
+    example = "for example {rails_gpu_memory: {reason: ticket 4711, owner: lee, expires: 2026-12-31}}"
+    entries = mapping("claims to who signs for them", example)(given)
+    return {claim: _gap(given, claim, entry, example) for claim, entry in entries.items()}
+
+
+def _gap(given: Given, claim: str, entry: object, example: str) -> Gap:
+    words = ("reason", "owner", "expires")
+    if not isinstance(entry, dict):
+        raise given.wrong(f": {claim} is not a mapping with {', '.join(words)}", example)
+    odd = next((str(word) for word in entry if word not in words), None)
+    if odd is not None:
+        raise given.wrong(f": {claim}: unknown word {odd[:60]!r}", did_you_mean(odd, words))
+    for word in words:
+        if not isinstance(entry.get(word), str) or not entry[word].strip():
+            raise given.wrong(f": {claim} has no {word}", "every gap that is signed for needs one")
+    expires = day(entry["expires"])
+    if expires is None:
+        message = f": {claim}: expires must be a day, not {entry['expires'][:60]!r}"
+        raise given.wrong(message, "write it as 2026-12-31")
+    return Gap(entry["reason"], entry["owner"], expires)
 
 
 def folders(most: int) -> Read[tuple[str, ...]]:

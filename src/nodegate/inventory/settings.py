@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nodegate.inventory import kinds
+from nodegate.knowledge.tables import clouds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,13 +47,7 @@ class NodeSettings:
     expect: Mapping[str, object] = _variable(
         kinds.mapping("items to values", 'for example {driver: "550.163.01", gpus: 8}'), depth=2
     )
-    gaps: Mapping[str, object] = _variable(
-        kinds.mapping(
-            "claims to who signs for them",
-            "for example {rails_gpu_memory: {reason: ticket 4711, owner: lee, expires: 2026-12-31}}",
-        ),
-        depth=2,
-    )
+    gaps: Mapping[str, kinds.Gap] = _variable(kinds.gaps, depth=2)
     mounts: tuple[str, ...] = _variable(kinds.listed)
     require: tuple[str, ...] = _variable(kinds.listed)
     ports: tuple[int, ...] = _variable(kinds.ports)
@@ -78,7 +73,7 @@ class NodeSettings:
     mpi_args: tuple[str, ...] = _variable(kinds.arguments(64))
     srun: Mapping[str, object] = _variable(kinds.mapping("names to values", "{partition: gpu, account: acceptance}"))
     srun_args: tuple[str, ...] = _variable(kinds.arguments(64))
-    nccl_cloud: str = _variable(kinds.text)
+    nccl_cloud: str = _variable(kinds.one_of(clouds))
     nccl_env: Mapping[str, object] = _variable(
         kinds.mapping("variables to values", "{NCCL_SOCKET_IFNAME: eth0}", most=64)
     )

@@ -123,10 +123,7 @@ def _environment(node: Node) -> Mapping[str, str]:
 
 def _cloud(node: Node) -> Mapping[str, str]:
     """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
-    name = node.settings.nccl_cloud
-    if name and name not in clouds():
-        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, clouds()))
-    return clouds().get(name, {})
+    return clouds().get(node.settings.nccl_cloud, {})
 
 
 def _srun(node: Node) -> Mapping[str, str]:
