@@ -1,6 +1,6 @@
 """How the value of a `nodegate_*` variable is read: one function for each kind of value, which refuses what is not one.
 
-Each takes a `Given` and returns the value with its type; what is not set has the kind's empty value.
+Each returns the value with its type; what is not set has the kind's empty value.
 """
 
 from __future__ import annotations
@@ -8,21 +8,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nodegate.files.hints import did_you_mean, shown
 from nodegate.text import day, names, port_number
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Callable, Collection, Mapping
 
     from nodegate.errors import UsageError
 
-T = TypeVar("T")
-Read = Callable[["Given"], T]
 PATH = re.compile(r"/[^\0-\x1f\x7f]{0,1023}")
 
 
@@ -60,16 +58,12 @@ def text(given: Given) -> str:
     return "" if given.value is None else str(given.value)
 
 
-def one_of(known: Callable[[], Collection[str]]) -> Read[str]:
+def one_of(given: Given, *, known: Callable[[], Collection[str]]) -> str:
     """One of these words, which are asked for when one is given."""
-
-    def read(given: Given) -> str:
-        word = text(given)
-        if word and word not in known():
-            raise given.wrong(f": unknown {shown(word)}", did_you_mean(word, known()))
-        return word
-
-    return read
+    word = text(given)
+    if word and word not in known():
+        raise given.wrong(f": unknown {shown(word)}", did_you_mean(word, known()))
+    return word
 
 
 def listed(given: Given) -> tuple[str, ...]:
@@ -94,53 +88,41 @@ def ports(given: Given) -> tuple[int, ...]:
     return tuple(found)
 
 
-def first_port(last: int) -> Read[int | None]:
+def first_port(given: Given, *, last: int) -> int | None:
     """The first of some TCP ports; the highest that can be is `last`."""
-
-    def read(given: Given) -> int | None:
-        if given.value is None:
-            return None
-        port = port_number(str(given.value))
-        if port is None or port > last:
-            hint = f"give a number from 1 to {last}, for as many follow it as there are rails"
-            raise given.wrong(f": {shown(str(given.value))} is not the first of some TCP ports", hint)
-        return port
-
-    return read
+    if given.value is None:
+        return None
+    port = port_number(str(given.value))
+    if port is None or port > last:
+        hint = f"give a number from 1 to {last}, for as many follow it as there are rails"
+        raise given.wrong(f": {shown(str(given.value))} is not the first of some TCP ports", hint)
+    return port
 
 
-def whole(most: int) -> Read[int | None]:
+def whole(given: Given, *, most: int) -> int | None:
     """A whole number from 0 to `most`."""
-
-    def read(given: Given) -> int | None:
-        if given.value is None:
-            return None
-        written = str(given.value).strip()
-        if isinstance(given.value, bool) or not re.fullmatch(r"[0-9]{1,6}", written) or int(written) > most:
-            raise given.wrong(f" must be a number from 0 to {most}, not {written[:40]!r}")
-        return int(written)
-
-    return read
+    if given.value is None:
+        return None
+    written = str(given.value).strip()
+    if isinstance(given.value, bool) or not re.fullmatch(r"[0-9]{1,6}", written) or int(written) > most:
+        raise given.wrong(f" must be a number from 0 to {most}, not {written[:40]!r}")
+    return int(written)
 
 
-def mapping(what: str, example: str, most: int = 0) -> Read[Mapping[str, object]]:
+def mapping(given: Given, *, what: str, example: str, most: int = 0) -> Mapping[str, object]:
     """Names with values, at most `most` if it is given; `what` names both. In an INI inventory it is JSON."""
-
-    def read(given: Given) -> Mapping[str, object]:
-        value = _of_json(given.value) if isinstance(given.value, str) else given.value
-        if value is None and given.value is None:
-            return {}
-        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value) or 0 < most < len(value):
-            raise given.wrong(f" must map {what}", example)
-        return value
-
-    return read
+    if given.value is None:
+        return {}
+    value = _of_json(given.value) if isinstance(given.value, str) else given.value
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value) or 0 < most < len(value):
+        raise given.wrong(f" must map {what}", example)
+    return value
 
 
 def gaps(given: Given) -> Mapping[str, Gap]:
     """Names of claims, each with who signs for it."""
     example = "for example {rails_gpu_memory: {reason: ticket 4711, owner: lee, expires: 2026-12-31}}"
-    entries = mapping("claims to who signs for them", example)(given)
+    entries = mapping(given, what="claims to who signs for them", example=example)
     return {claim: _gap(given, claim, entry, example) for claim, entry in entries.items()}
 
 
@@ -161,47 +143,37 @@ def _gap(given: Given, claim: str, entry: object, example: str) -> Gap:
     return Gap(entry["reason"], entry["owner"], expires)
 
 
-def folders(most: int) -> Read[tuple[str, ...]]:
+def folders(given: Given, *, most: int) -> tuple[str, ...]:
     """Absolute paths: a list, or one text with colons between them."""
-
-    def read(given: Given) -> tuple[str, ...]:
-        value = [each for each in given.value.split(":") if each] if isinstance(given.value, str) else given.value or ()
-        if not isinstance(value, (list, tuple)) or len(value) > most:
-            raise given.wrong(f" must be a list of at most {most} folders", "[/opt/tools]")
-        for each in value:
-            if not isinstance(each, str) or not PATH.fullmatch(each):
-                raise given.wrong(f": {shown(str(each))} is not an absolute path", "start it with /")
-        return tuple(value)
-
-    return read
+    value = () if given.value is None else given.value
+    value = [each for each in value.split(":") if each] if isinstance(value, str) else value
+    if not isinstance(value, (list, tuple)) or len(value) > most:
+        raise given.wrong(f" must be a list of at most {most} folders", "[/opt/tools]")
+    for each in value:
+        if not isinstance(each, str) or not PATH.fullmatch(each):
+            raise given.wrong(f": {shown(str(each))} is not an absolute path", "start it with /")
+    return tuple(value)
 
 
-def path_or(word: str, hint: str) -> Read[str]:
+def path_or(given: Given, *, word: str, hint: str) -> str:
     """An absolute path, or this word."""
-
-    def read(given: Given) -> str:
-        if given.value in (None, "", word):
-            return str(given.value or "")
-        if not isinstance(given.value, str) or not PATH.fullmatch(given.value):
-            raise given.wrong(f": {shown(str(given.value))} is not an absolute path", hint)
-        return given.value
-
-    return read
+    if given.value in (None, "", word):
+        return str(given.value or "")
+    if not isinstance(given.value, str) or not PATH.fullmatch(given.value):
+        raise given.wrong(f": {shown(str(given.value))} is not an absolute path", hint)
+    return given.value
 
 
-def arguments(most: int) -> Read[tuple[str, ...]]:
+def arguments(given: Given, *, most: int) -> tuple[str, ...]:
     """Arguments of a program: a list of words, or one text that is split as a shell does. None of them sees a shell."""
-
-    def read(given: Given) -> tuple[str, ...]:
-        try:
-            words = shlex.split(given.value) if isinstance(given.value, str) else given.value or ()
-        except ValueError as problem:
-            raise given.wrong(f": {str(problem).lower()}", "close the quote") from None
-        if not isinstance(words, (list, tuple)) or len(words) > most:
-            raise given.wrong(f" must be a list of at most {most} words", "[--mca, btl_tcp_links, 2]")
-        return tuple(str(word) for word in words)
-
-    return read
+    words = () if given.value is None else given.value
+    try:
+        words = shlex.split(words) if isinstance(words, str) else words
+    except ValueError as problem:
+        raise given.wrong(f": {str(problem).lower()}", "close the quote") from None
+    if not isinstance(words, (list, tuple)) or len(words) > most:
+        raise given.wrong(f" must be a list of at most {most} words", "[--mca, btl_tcp_links, 2]")
+    return tuple(str(word) for word in words)
 
 
 def networks(given: Given) -> tuple[str, ...]:

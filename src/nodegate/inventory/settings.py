@@ -23,9 +23,9 @@ CONNECTION = frozenset({"host_keys", "recordings"})  # nodegate.inventory.connec
 OWN_KERNELS = "none"
 
 
-def _variable(kind: kinds.Read[Any], *, limit: str = "", depth: int = 1) -> Any:
+def _variable(kind: Callable[..., object], *, limit: str = "", depth: int = 1, **options: object) -> Any:
     """One variable. `limit` is the limit key that it sets, `depth` how many lists and mappings may be in each other."""
-    return field(metadata={"kind": kind, "limit": limit, "depth": depth})
+    return field(metadata={"kind": partial(kind, **options), "limit": limit, "depth": depth})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,11 @@ class NodeSettings:
     mig: object = _variable(kinds.anything, limit="gpu.mig")
     nics: object = _variable(kinds.anything, limit="rdma.rails")  # how many, or the devices
     rails: object = _variable(kinds.anything, limit="rdma.rails")
-    limits: Mapping[str, object] = _variable(kinds.mapping("limit keys to values", "for example {rdma.rails: 4}"))
+    limits: Mapping[str, object] = _variable(
+        kinds.mapping, what="limit keys to values", example="for example {rdma.rails: 4}"
+    )
     expect: Mapping[str, object] = _variable(
-        kinds.mapping("items to values", 'for example {driver: "550.163.01", gpus: 8}'), depth=2
+        kinds.mapping, what="items to values", example='for example {driver: "550.163.01", gpus: 8}', depth=2
     )
     gaps: Mapping[str, kinds.Gap] = _variable(kinds.gaps, depth=2)
     mounts: tuple[str, ...] = _variable(kinds.listed)
@@ -53,29 +55,33 @@ class NodeSettings:
     ports: tuple[int, ...] = _variable(kinds.ports)
     # its fabric
     fabric_address: str = _variable(kinds.text)
-    rdma_port: int | None = _variable(kinds.first_port(64_999))
-    rdma_tclass: int | None = _variable(kinds.whole(255))
-    rdma_sl: int | None = _variable(kinds.whole(15))
-    rdma_gid_index: int | None = _variable(kinds.whole(1023))
+    rdma_port: int | None = _variable(kinds.first_port, last=64_999)
+    rdma_tclass: int | None = _variable(kinds.whole, most=255)
+    rdma_sl: int | None = _variable(kinds.whole, most=15)
+    rdma_gid_index: int | None = _variable(kinds.whole, most=1023)
     # its tools
     tools: Mapping[str, object] = _variable(
-        kinds.mapping("tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
+        kinds.mapping, what="tools to paths", example="for example {gpu_burn: /opt/gpu-burn/gpu_burn}"
     )
-    tool_paths: tuple[str, ...] = _variable(kinds.folders(64))
+    tool_paths: tuple[str, ...] = _variable(kinds.folders, most=64)
     image: str = _variable(kinds.text)
     cublas: str = _variable(
-        kinds.path_or(OWN_KERNELS, f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels")
+        kinds.path_or,
+        word=OWN_KERNELS,
+        hint=f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels",
     )
     lock: str = _variable(kinds.text)
     # how NCCL is launched over several nodes
     launcher: str = _variable(kinds.text)
     launch_network: tuple[str, ...] = _variable(kinds.networks)
-    mpi_args: tuple[str, ...] = _variable(kinds.arguments(64))
-    srun: Mapping[str, object] = _variable(kinds.mapping("names to values", "{partition: gpu, account: acceptance}"))
-    srun_args: tuple[str, ...] = _variable(kinds.arguments(64))
-    nccl_cloud: str = _variable(kinds.one_of(clouds))
+    mpi_args: tuple[str, ...] = _variable(kinds.arguments, most=64)
+    srun: Mapping[str, object] = _variable(
+        kinds.mapping, what="names to values", example="{partition: gpu, account: acceptance}"
+    )
+    srun_args: tuple[str, ...] = _variable(kinds.arguments, most=64)
+    nccl_cloud: str = _variable(kinds.one_of, known=clouds)
     nccl_env: Mapping[str, object] = _variable(
-        kinds.mapping("variables to values", "{NCCL_SOCKET_IFNAME: eth0}", most=64)
+        kinds.mapping, what="variables to values", example="{NCCL_SOCKET_IFNAME: eth0}", most=64
     )
 
     @property
