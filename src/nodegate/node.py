@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
-from nodegate.inventory import settings
+from nodegate.node_settings import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.inventory.settings import NodeSettings
+    from nodegate.node_settings.table import NodeSettings
 
 TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
 
@@ -63,7 +63,7 @@ class Node:
         Raises:
             UsageError: a variable has a value that is not of its kind, with the file and line that set it.
         """
-        return settings.read(self.expected, lambda name, message, hint: self.wrong(message, hint, variable=name))
+        return table.read(self.expected, lambda name, message, hint: self.wrong(message, hint, variable=name))
 
     def place(self, variable: str = "") -> tuple[str, int]:
         """The file and the line that set a variable, else of those that name the node; line 0 if it has none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.inventory.settings import KNOWN, PREFIX
+from nodegate.node_settings.table import KNOWN, PREFIX
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from nodegate.files.source import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.names import colliding
-from nodegate.inventory.settings import CONNECTION, PREFIX
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.var_files import VarFiles
 from nodegate.inventory.variables import Merger
 from nodegate.node import Node
+from nodegate.node_settings.table import CONNECTION, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ import re
 from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 
-from nodegate.inventory.settings import KNOWN, PREFIX
+from nodegate.node_settings.table import KNOWN, PREFIX
 
 USED = (
     *sorted(PREFIX + name for name in KNOWN),

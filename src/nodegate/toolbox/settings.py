@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.files.hints import did_you_mean, shown
-from nodegate.inventory.kinds import PATH
+from nodegate.node_settings.kinds import PATH
 from nodegate.toolbox.tool_list import NAMES
 
 if TYPE_CHECKING:

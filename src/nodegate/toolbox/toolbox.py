@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.inventory.settings import OWN_KERNELS
 from nodegate.node_program import node_source
+from nodegate.node_settings.table import OWN_KERNELS
 from nodegate.toolbox.carried import ORIGIN, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found

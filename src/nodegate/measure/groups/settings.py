@@ -123,7 +123,10 @@ def _environment(node: Node) -> Mapping[str, str]:
 
 def _cloud(node: Node) -> Mapping[str, str]:
     """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
-    return clouds().get(node.settings.nccl_cloud, {})
+    name, known = node.settings.nccl_cloud, clouds()
+    if name and name not in known:
+        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, known))
+    return known.get(name, {})
 
 
 def _srun(node: Node) -> Mapping[str, str]:

@@ -9,8 +9,8 @@ import pytest
 
 from nodegate.errors import UsageError
 from nodegate.inventory.known_variables import probably_meant
-from nodegate.inventory.settings import KNOWN, PREFIX, NodeSettings
 from nodegate.node import Node
+from nodegate.node_settings.table import KNOWN, PREFIX, NodeSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "running.md"
 
@@ -73,7 +73,6 @@ def test_values_are_read_with_their_type(name: str, given: object, read: object)
         ("tool_paths", False, "nodegate_tool_paths must be a list of at most 64 folders"),
         ("srun_args", 0, "nodegate_srun_args must be a list of at most 64 words"),
         ("limits", "", "nodegate_limits must map limit keys to values"),
-        ("nccl_cloud", "aws-p55", "nodegate_nccl_cloud: unknown 'aws-p55' - did you mean aws-p5"),
         ("rdma_gid_index", 1024, "nodegate_rdma_gid_index must be a number from 0 to 1023, not '1024'"),
         ("limits", {8: 8}, "nodegate_limits must map limit keys to values - for example {rdma.rails: 4}"),
         ("nccl_env", {f"NCCL_{each}": 1 for each in range(65)}, "nodegate_nccl_env must map variables to values"),

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nodegate.inventory import kinds
-from nodegate.knowledge.tables import clouds
+from nodegate.node_settings import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,7 +78,7 @@ class NodeSettings:
         kinds.mapping, what="names to values", example="{partition: gpu, account: acceptance}"
     )
     srun_args: tuple[str, ...] = _variable(kinds.arguments, most=64)
-    nccl_cloud: str = _variable(kinds.one_of, known=clouds)
+    nccl_cloud: str = _variable(kinds.text)
     nccl_env: Mapping[str, object] = _variable(
         kinds.mapping, what="variables to values", example="{NCCL_SOCKET_IFNAME: eth0}", most=64
     )

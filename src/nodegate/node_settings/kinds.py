@@ -17,7 +17,7 @@ from nodegate.text import day, names, port_number
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from nodegate.errors import UsageError
 
@@ -56,14 +56,6 @@ def text(given: Given) -> str:
     if isinstance(given.value, (list, tuple, dict)):
         raise given.wrong(" must be a single value, not a list or mapping")
     return "" if given.value is None else str(given.value)
-
-
-def one_of(given: Given, *, known: Callable[[], Collection[str]]) -> str:
-    """One of these words, which are asked for when one is given."""
-    word = text(given)
-    if word and word not in known():
-        raise given.wrong(f": unknown {shown(word)}", did_you_mean(word, known()))
-    return word
 
 
 def listed(given: Given) -> tuple[str, ...]:
