@@ -91,7 +91,7 @@ def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken
     assert own == {"gpu1": 479.992, "gpu2": 288.002, "gpu3": 479.992}
     assert "do-not-keep-me" not in json.dumps([to_plain(attempt) for attempt in runs.values()])
     assert any("-J" in ran.argv for ran in runs["gpu1"].runs)
-    assert not [ran.argv[-1] for ran in runs["gpu1"] if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
+    assert not [ran.argv[-1] for ran in runs["gpu1"].runs if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
 
 
 def test_a_version_without_times_by_process_is_not_asked_for_them(tmp_path):
