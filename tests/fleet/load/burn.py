@@ -12,8 +12,8 @@ from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node_side.load.phases import Phase, chosen
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +122,7 @@ def _attempts(machine: Machine) -> Attempts:
             duration_s=seconds + 17.4,
         )
         started = any(gpu["phases"] for gpu in document["gpus"])
-        done.append([own, *(_others(machine, document) if attempt == 0 and started else ())])
+        done.append(Attempt((own, *(_others(machine, document) if attempt == 0 and started else ()))))
     return done
 
 
@@ -301,7 +301,7 @@ def _others(machine: Machine, document: Document) -> list[ProgramRun]:
                 exit_code=0,
                 started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 20 + number * seconds,
                 duration_s=seconds + 6.3,
-                labels={"mode": mode, "origin": "the node"},
+                plan=Plan(mode=mode, origin="the node"),
             )
         )
     return done

@@ -14,9 +14,9 @@ from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INS
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node_side.load.memory import PASSES
 from nodegate.profile import Profile
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,7 +117,7 @@ def _attempts(machine: Machine) -> Attempts:
     for attempt in range(machine.load.attempts(NAME)):
         document = _document(machine, attempt)
         machine.load.apply(NAME, attempt, document)
-        done.append([_ran(machine, document), _by_others(machine, document, attempt)])
+        done.append(Attempt((_ran(machine, document), _by_others(machine, document, attempt))))
     return done
 
 
@@ -281,7 +281,7 @@ def _by_others(machine: Machine, document: Document, attempt: int) -> ProgramRun
         exit_code=0 if "testcases" in told else 1,
         started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 115,
         duration_s=41.7,
-        labels={"origin": "the node"},
+        plan=Plan(origin="the node"),
     )
 
 
