@@ -61,7 +61,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         (
             r"system\.(os_release|cpu_model|cpu_count|cpu_sockets|kernel_release|dmi\.(product_\w+|bios_version|bios_date))"
-            r"|cpus\.(cores|numa_nodes)|nvml\.cuda_driver_version|nvml\.gpus\.inforom_image|infiniband\.\w+\.hca_type"
+            r"|cpus\.(cores|numa_nodes)|nvml\.(cuda_driver_version|confidential|gpus\.(inforom_image|virtualization_mode))"
+            r"|infiniband\.\w+\.hca_type"
             r"|software\.(cuda\..*|ofed|nccl\.path)|disks\..*"
         ),
         "says what the node is: any value may be right; compared over the fleet and with what was ordered",
@@ -128,6 +129,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary)\.\w+|environment\..*\.detail",
         "why a reading is absent: any reason of absence is one",
     ),
+    (r"nvml\.peers", "pairs that are not listed are not judged; copies between GPUs are measured under load"),
     (r"nvml\.gpus\.gsp_mode", "the version of the firmware that runs says that it runs"),
     (r"nvml\.gpus\.(uuid|serial)", "any text that no other part has is a name; consumer cards have no serial number"),
     (r"infiniband\.\w+\.ports\.1\.(netdev|gids.*|gid_types.*)", "only RoCE needs it; the port is InfiniBand"),
