@@ -7,7 +7,7 @@
 
 A fault is looked for by the tests of its room and by tests/checks, up to the first that fails. That test must pass
 without the fault: else it is named in `unsure`, left out, and the tests go on. The file of results grows by one fault
-at a time; faults that it has are not looked for again. The tree is changed while this runs: use none that anybody edits.
+at a time; faults that it has are not looked for again. The tree is changed while this runs: it is nobody's to edit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Result:
     function: str
     was: str
     now: str
-    state: str  # found, survived, found by all tests, survived all tests, not in this tree
+    state: str  # found, survived, found by all tests, survived all tests, not in this tree, not known
     by: str
     unsure: list[str]
     cpu_s: float
@@ -179,10 +179,10 @@ def look_for(fault: Fault, tree: Path, *, whole: bool) -> Result:
         if ended.code == 0:
             return Result(*known, "survived all tests" if whole else "survived", "", unsure, round(cpu_s, 1))
         if ended.first.startswith("(") or not ended.first or run_tests(tree, [ended.first]).code == 0:
-            break
+            state = "found by all tests" if whole else "found"
+            return Result(*known, state, ended.first or "(an error of pytest)", unsure, round(cpu_s, 1))
         unsure.append(ended.first)
-    state = "found by all tests" if whole else "found"
-    return Result(*known, state, ended.first or "(an error of pytest)", unsure, round(cpu_s, 1))
+    return Result(*known, "not known: tests fail without it", "", unsure, round(cpu_s, 1))
 
 
 class _Changed:

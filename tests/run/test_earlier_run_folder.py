@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from support import warm
 
 from nodegate.records.verdict import Verdict
 from nodegate.report.reader import load
@@ -29,7 +29,7 @@ def earlier(tmp_path: Path) -> Path:
 
 def nodegate(where: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "nodegate.cli", *arguments]
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
+    done = warm.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -89,7 +89,7 @@ def test_what_is_learned_is_the_same_from_both(earlier: Path) -> None:
 
 def test_its_evidence_is_judged_again_to_the_same_results_but_for_full_counters(earlier: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--replay", "older", "--run-dir", "again", "--history", "h.sqlite"]
-    done = subprocess.run(command, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=120)
+    done = warm.run(command, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr
     found = {(each.node, each.check): each.verdict for each in read(earlier.parent / "again" / "results.jsonl")}
     before = {(each.node, each.check): each.verdict for each in read(earlier / "results.jsonl")}

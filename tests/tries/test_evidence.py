@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.tries import tried
 
@@ -78,7 +79,7 @@ def resume(run: Path, *arguments: str) -> PytestOutcome:
 
 def report(run: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "nodegate.cli", "report", str(run)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return warm.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def verdicts_of(run: Path) -> dict[str, str]:
