@@ -19,22 +19,17 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.node_side.load import hopper, ptx
+from nodegate.node_side.load import ptx
 from tests.support.cuda import ptxas
 
 SCHEDULERS, WARPS = 4, ptx.THREADS // 32
 SHARED_BYTES = 128  # a cycle and multiprocessor
-WGMMA = "bf16 by wgmma"
 # k of one round of the loop: 64 bytes of a row, or 8 columns.
 DEPTH = {dtype: 64 // size if dtype in ptx.TENSOR else 8 for dtype, size in ptx.BYTES.items()}
-DEPTH[WGMMA] = hopper.DEPTH
-# Bytes of shared memory of an instruction of a warp. HGMMA: a quarter of the 64 rows of A and 256 of B, 16 of k each,
-# that four warps read together. What the tensor memory accelerator writes is no instruction of the loop: FETCHED.
+# Bytes of shared memory of an instruction of a warp.
 _BYTES = (("LDSM.16.M88.4", 512), ("LDS.128", 512), ("LDGSTS.E.BYPASS.128", 512), ("STS.64", 256), ("STS", 128))
-_BYTES += (("HGMMA", (64 + 256) * 32 // 4),)
-FETCHED = {WGMMA: (hopper.ROWS + hopper.COLUMNS) * hopper.DEPTH * 2}
 _INSTRUCTION = re.compile(r"\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)")
-_MULTIPLIES = re.compile(r"HG?MMA|FFMA|DFMA")
+_MULTIPLIES = re.compile(r"HMMA|FFMA|DFMA")
 
 
 @dataclass(frozen=True)
@@ -48,14 +43,12 @@ class Board:
     fma: dict[str, float]
 
 
-# FMA a cycle: data sheet TFLOPS / (2 x multiprocessors x boost clock), for wgmma too. mma.sync on Hopper reaches 63 %
+# FMA a cycle: data sheet TFLOPS / (2 x multiprocessors x boost clock). mma.sync on Hopper reaches 63 %
 # of wgmma (arXiv 2402.13499). B200: mma.sync 381 TFLOPS in FlashAttention 2 (Dao-AILab/flash-attention issue 1589).
 BOARDS = (
     Board("A100 SXM", "sm_80", 108, 1.30, {"bf16": 1024, "fp16": 1024, "tf32": 512, "fp32": 64, "fp64": 32}),
     Board("L40S", "sm_89", 142, 1.90, {"bf16": 512, "fp16": 512, "tf32": 256, "fp32": 128, "fp64": 2}),
-    Board(
-        "H100 SXM", "sm_90", 132, 1.60, {"bf16": 1290, "fp16": 1290, "tf32": 645, "fp32": 128, "fp64": 64, WGMMA: 2048}
-    ),
+    Board("H100 SXM", "sm_90", 132, 1.60, {"bf16": 1290, "fp16": 1290, "tf32": 645, "fp32": 128, "fp64": 64}),
     Board("B200", "sm_100", 148, 1.80, {"bf16": 1024, "fp16": 1024, "tf32": 512, "fp32": 128, "fp64": 64}),
     Board("RTX PRO 6000", "sm_120", 188, 2.20, {"bf16": 512, "fp16": 512, "tf32": 256, "fp32": 128, "fp64": 2}),
 )
@@ -65,8 +58,8 @@ def loop_of(dtype: str, architecture: str, nvdisasm: str) -> Counter[str]:
     """The instructions of a kernel's inner loop, by their names."""
     with tempfile.TemporaryDirectory() as folder:
         source, code = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(hopper.product() if dtype == WGMMA else ptx.product(dtype))
-        subprocess.run([ptxas(), "-arch", architecture + "a" * (dtype == WGMMA), "-o", code, source], check=True)
+        source.write_text(ptx.product(dtype))
+        subprocess.run([ptxas(), "-arch", architecture, "-o", code, source], check=True)
         listed = subprocess.run([nvdisasm, "-c", code], capture_output=True, text=True, check=True).stdout
     lines = listed.splitlines()
     labels = {line.strip()[:-1]: at for at, line in enumerate(lines) if re.fullmatch(r"\s*\.L_x_\d+:\s*", line)}
@@ -81,18 +74,13 @@ def loop_of(dtype: str, architecture: str, nvdisasm: str) -> Counter[str]:
 
 def bounds(dtype: str, found: Counter[str], board: Board) -> dict[str, float]:
     """Cycles of one round of the loop of a block, by what takes them."""
-    rows, columns = tile(dtype)
-    shared = sum(count * _bytes(name) for name, count in found.items()) * WARPS + FETCHED.get(dtype, 0)
+    rows, columns = ptx.tile(dtype)
+    shared = sum(count * _bytes(name) for name, count in found.items()) * WARPS
     return {
         "instructions": found.total() * WARPS / SCHEDULERS,
         "multiplications": rows * columns * DEPTH[dtype] / board.fma[dtype],
         "shared memory": shared / SHARED_BYTES,
     }
-
-
-def tile(dtype: str) -> tuple[int, int]:
-    """(rows, columns) of the result that a block computes at a time."""
-    return (hopper.ROWS, hopper.COLUMNS) if dtype == WGMMA else ptx.tile(dtype)
 
 
 def _bytes(instruction: str) -> int:
@@ -104,7 +92,7 @@ def row(dtype: str, board: Board, nvdisasm: str) -> str:
     found = loop_of(dtype, board.architecture, nvdisasm)
     cycles = bounds(dtype, found, board)
     what = max(cycles, key=lambda each: cycles[each])
-    rows, columns = tile(dtype)
+    rows, columns = ptx.tile(dtype)
     tflops = 2e-3 * rows * columns * DEPTH[dtype] / cycles[what] * board.multiprocessors * board.ghz
     multiplies = sum(count for name, count in found.items() if _MULTIPLIES.match(name))
     each = " | ".join(f"{value:.0f}" for value in cycles.values())
@@ -119,7 +107,7 @@ def main() -> None:
     nvdisasm = parser.parse_args().nvdisasm
     print("| type | board | multiply | instructions | multiplications | shared memory | bound by | TFLOPS at most |")
     print("|---|---|---|---|---|---|---|---|")
-    for dtype in (WGMMA, "bf16", "tf32", "fp32", "fp64"):
+    for dtype in ("bf16", "tf32", "fp32", "fp64"):
         for board in BOARDS:
             if dtype in board.fma:
                 print(row(dtype, board, nvdisasm))

@@ -38,7 +38,15 @@ HEAD = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordin
 RACK = 25
 PYTEST = ("-m", "pytest", "-q", "--tb=no")
 FILES = (
-    *("results.jsonl", "results.tables.jsonl", "report.json", "report.html", "nodes.csv", "findings.csv"),
+    *(
+        "results.jsonl",
+        "results.tables.jsonl",
+        "results.jsonl.gz",
+        "report.json",
+        "report.html",
+        "nodes.csv",
+        "findings.csv",
+    ),
     *("junit.xml", "metrics.prom", "manifest.sha256", "evidence"),
 )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.fleet import SAME_MACHINE_STEP
+from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
 from nodegate.text import some
@@ -53,7 +53,7 @@ def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     would have the wrong one repaired.
     """
     if wrong := fleet.wrong_machine(node.name):
-        verdicts.cannot(wrong, next_step=SAME_MACHINE_STEP)
+        verdicts.cannot(wrong, next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE)
     if twin := fleet.twin(node.name):
         action = "correct the serial number in the machine's firmware, or look which machine was delivered"
         verdicts.found(Verdict.WARN, part=part.host("machine"), text=twin, action=action, code="serial")

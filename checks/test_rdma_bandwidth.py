@@ -258,7 +258,7 @@ def test_inside(
         verdicts.not_done("the rails of this network do not reach each other; each is measured with other nodes")
     if not metrics and not between and findings.only_link_troubles(failed):
         text = "no rail of this node reaches another one; on some networks they do not"
-        verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=saying.OTHER)
+        verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=saying.OTHER, lacks=saying.OTHER_NODE)
         return
     measured_inside = {metric.device for metric in metrics}
     for run in {run.device: run for run in failed}.values():

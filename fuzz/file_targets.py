@@ -19,9 +19,9 @@ from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
 from nodegate.records.manifest import MANIFEST, Manifest
+from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
 from nodegate.report import jsonl, reader
-from nodegate.report.results_file import read
 from nodegate.run.conditions import read_earlier
 
 

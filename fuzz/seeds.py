@@ -358,10 +358,10 @@ def reports() -> Iterator[bytes]:
 def results() -> Iterator[bytes]:
     """results.jsonl, of today after its tables, and with everything in its lines."""
     _support()
+    from nodegate.report.short import Shortener  # noqa: PLC0415
     from support import sample_report as made  # noqa: PLC0415
 
     from nodegate.report import jsonl  # noqa: PLC0415
-    from nodegate.report.short import Shortener  # noqa: PLC0415
 
     records: Iterable[object] = (made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"))
     lines = [jsonl.line(record) for record in records]  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import document_of
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Outcome:
     @property
     def records(self) -> list[Record]:
         """Everything that it said."""
-        return read(self.folder / "results.jsonl")
+        return read(self.folder)
 
     def of(self, node: str) -> dict[str, Record]:
         """Check -> what it said of a node."""

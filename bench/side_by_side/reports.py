@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ class Reports:
         self._folder, self._peers = folder, peers
         scale.record(folder / "nodes", nodes, under_load=False)
         self._run = scale.run(folder / "nodes", scale.ROOT, ["--inventory", "hosts.yaml", "--passive"]).run
-        with (self._run / "results.jsonl").open() as lines:
+        with gzip.open(self._run / "results.jsonl.gz", "rt") as lines:
             self.results = sum('"check":' in line for line in lines)
         (folder / "test_many.py").write_text(TESTS.format(count=self.results))
 

@@ -109,7 +109,7 @@ class Bench:
 
     def start_burn(self, session: Session, seconds: float) -> Running:
         """Start a burn with our own kernels and do not wait for it."""
-        program = burn_program("ptx", seconds, self.lengths.matrix, "", wgmma=False)
+        program = burn_program("ptx", seconds, self.lengths.matrix, "")
         return session.start(_argv(), timeout_s=seconds + _START_LIMIT_S + _SPARE_S, stdin=program)
 
     def _document(self, what: str, program: bytes, limit_s: float, wire: Wire, name: str) -> Mapping[str, object]:
@@ -130,15 +130,14 @@ def local_session() -> LocalSession:
     return LocalSession(Node("localhost", Connection(transport="local", python=sys.executable)))
 
 
-def burn_program(path: str, seconds: float, matrix: int, library: str, *, wgmma: bool = True) -> bytes:
-    """The burn as it goes to a node; without `wgmma` its load is its only process on a GPU."""
+def burn_program(path: str, seconds: float, matrix: int, library: str) -> bytes:
+    """The burn as it goes to a node."""
     options = {
         "seconds": seconds,
         "phases": [list(each) for each in PHASES],
         "matrix": matrix,
         "path": path,
         "library": library,
-        "wgmma": wgmma,
         "start_limit_s": _START_LIMIT_S,
         "answer_limit_s": _ANSWER_LIMIT_S,
     }

@@ -167,8 +167,6 @@ def _burnt(step: Step, document: Mapping[str, object], path: str) -> dict[str, s
     step.claim(f"it ran as asked ({path})", found.path == path)
     for gpu in found.gpus:
         _of_gpu(step, gpu)
-        kernels = ", ".join(f"{phase.dtype} by {phase.kernel}" for phase in gpu.phases if phase.kernel)
-        step.notes += [f"{gpu.device}: {kernels}; wgmma: {gpu.wgmma}"] if gpu.wgmma else []
     if found.library and f"library {found.library}" not in step.notes:
         step.notes += [f"library {found.library}", f"version {found.library_version}"]
     return {f"{gpu.device} {phase.dtype}": phase.checksum for gpu in found.gpus for phase in gpu.phases}

@@ -236,7 +236,7 @@
         make("a", { href: "#cause=" + anchor, textContent: said })));
     const about = [text(node.p), text(node.r) && "rack " + text(node.r)].filter(Boolean).join(", ");
     const numbers = [...RANK].filter((letter) => count(node, letter)).map((letter) => `${count(node, letter)} ${WORD[letter]}`).join(", ");
-    const elsewhere = data.passes || !count(node, "p") ? "" : "The values of passed checks are in results.jsonl.";
+    const elsewhere = data.passes || !count(node, "p") ? "" : "The values of passed checks are in results.jsonl.gz.";
     return make("article", {},
       make("div", { className: "head" }, make("h3", { textContent: node.n }),
         make("span", { className: "badge " + verdict(node), textContent: verdict(node) }),

@@ -29,6 +29,7 @@ COMMANDS = {
     "report": "write the reports of a run again, or a copy without serials and names",
     "show": "the details behind a line of a run's answer",
     TEST: "pytest, if it is not on PATH: the same options, exit codes and files",
+    "tools": "what --tools brings to the nodes: fetch cublas",
     "triage": "job logs and kernel logs: the first error, its node, what to do",
     "watch": "is a training slow or silent? Exit 0 healthy, 1 slow or silent, 2 could not tell",
 }

@@ -26,11 +26,19 @@ class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it ra
         reason: why not, in one line.
         next_step: what a technician or operator should do.
         blocked_by: the check whose failure prevented the measurement; empty for none.
+        lacks: the code of what was not there, as a finding has it; empty where only this one reading lacks it.
+        whose: the node or host that it is about. Its name then begins `reason`; `bare` is the reason without it.
     """
 
-    def __init__(self, reason: str, *, next_step: str, blocked_by: str = "") -> None:
-        self.reason, self.next_step, self.blocked_by = reason, next_step, blocked_by
+    def __init__(self, reason: str, *, next_step: str, blocked_by: str = "", lacks: str = "", whose: str = "") -> None:
+        self.bare, self.whose = reason, whose
+        reason = f"{whose}: {reason}" if whose else reason
+        self.reason, self.next_step, self.blocked_by, self.lacks = reason, next_step, blocked_by, lacks
         super().__init__(f"{reason} - {next_step}")
+
+
+END_OF_THE_RUN = "end of the run"  # the code of what is lacking where a run was ended before its time
+TOOL = "tool "  # how the code of a program that is lacking begins
 
 
 class NotApplicable(Exception):  # noqa: N818
@@ -59,9 +67,9 @@ class Unreachable(CannotMeasure):
     `kind` is one of `UNREACHABLE_KINDS`.
     """
 
-    def __init__(self, kind: str, reason: str, *, next_step: str) -> None:
+    def __init__(self, kind: str, reason: str, *, next_step: str, whose: str = "") -> None:
         self.kind = kind
-        super().__init__(reason, next_step=next_step)
+        super().__init__(reason, next_step=next_step, whose=whose)
 
 
 class Busy(CannotMeasure):

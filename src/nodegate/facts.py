@@ -80,7 +80,9 @@ def _gpus(document: ProbeDocument) -> Gpus:
         try:
             return _gpus_of_nvidia_smi(document)
         except CannotMeasure as smi:
-            raise CannotMeasure(f"{by_nvml.reason}; {smi.reason}", next_step=by_nvml.next_step) from None
+            raise CannotMeasure(
+                f"{by_nvml.reason}; {smi.reason}", next_step=by_nvml.next_step, lacks=by_nvml.lacks
+            ) from None
 
 
 def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:

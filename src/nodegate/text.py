@@ -45,9 +45,9 @@ def number(value: object, unit: str = "", *, exact: bool = False) -> str:
 def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
     """A value with its unit: "245 Gb/s", "16 lanes", "yes", "one of a, b"; nothing for None."""
     if isinstance(value, tuple):
-        return f"{', '.join(number(each, unit, exact=exact) for each in value)} {unit}".strip()
-    if isinstance(value, frozenset):
-        return f"one of {', '.join(sorted(map(str, value)))}"
+        are_texts = all(isinstance(each, str) for each in value)
+        listed = ", ".join(number(each, unit, exact=exact) for each in value)
+        return f"one of {listed}" if are_texts else f"{listed} {unit}".strip()
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{number(value, unit, exact=exact)} {unit}".strip()

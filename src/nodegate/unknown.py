@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NoReturn, TypeVar, Union
 
 T = TypeVar("T")
-_DROPPED = "NVML 26:"  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
+_DROPPED = 26  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
 
 
 class Why(str, Enum):
@@ -33,6 +33,7 @@ class Unknown:
 
     why: Why
     detail: str = ""
+    nvml: int | None = None  # the error of NVML, where it is one
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"an unknown value was used as true or false: {self}")
@@ -40,7 +41,7 @@ class Unknown:
     @property
     def is_absent(self) -> bool:
         """Whether this device, driver or system does not have the value by design, so that nothing is wrong with it."""
-        return self.why in (Why.NOT_SUPPORTED, Why.MISSING) or self.detail.startswith(_DROPPED)
+        return self.why in (Why.NOT_SUPPORTED, Why.MISSING) or self.nvml == _DROPPED
 
     def __str__(self) -> str:
         return f"{self.why.value}: {self.detail}" if self.detail else self.why.value

@@ -155,6 +155,7 @@ class Verdicts:
         code: str = "",
         metric: str = "",
         share: float | None = None,
+        lacks: str = "",
     ) -> None:
         """A finding that the check itself judged; `text` says in words what was seen."""
         self._keep(
@@ -171,6 +172,7 @@ class Verdicts:
                 code=code,
                 metric=metric,
                 share=share,
+                lacks=lacks,
             )
         )
 
@@ -186,19 +188,19 @@ class Verdicts:
         reason: str | Unknown,
         action: str = NEXT_STEP_UNKNOWN,
         blocked_by: str = "",
+        lacks: str = "",
         absent: Verdict = Verdict.ERROR,
     ) -> None:
         """Something that must be known could not be read: `error`, or `absent` where the part does not have it.
 
-        `blocked_by` names the check that says why it could not be read.
+        `blocked_by` names the check that says why it could not be read, `lacks` what was not there (`Finding`).
         """
         if isinstance(reason, Unknown) and reason.is_absent and absent is not Verdict.ERROR:
             self.absent(part=part, quantity=quantity, reason=reason, verdict=absent)
             return
         why = reason.why if isinstance(reason, Unknown) else None
-        self.add(
-            Finding(part, Verdict.ERROR, quantity, text=str(reason), action=action, why=why, blocked_by=blocked_by)
-        )
+        found = Finding(part, Verdict.ERROR, quantity, text=str(reason), action=action, why=why, lacks=lacks)
+        self.add(replace(found, blocked_by=blocked_by) if blocked_by else found)
 
     def absent(self, *, part: Part, quantity: str, reason: Unknown, verdict: Verdict = Verdict.SKIP) -> None:
         """A reading that this part or driver does not have by design."""
@@ -256,13 +258,13 @@ class Verdicts:
         """
         raise NotDone(reason)
 
-    def cannot(self, reason: str, *, next_step: str, blocked_by: str = "") -> NoReturn:
+    def cannot(self, reason: str, *, next_step: str, blocked_by: str = "", lacks: str = "") -> NoReturn:
         """Nothing can be judged here: ends the check with `error`.
 
         Raises:
             CannotMeasure: always.
         """
-        raise CannotMeasure(reason, next_step=next_step, blocked_by=blocked_by)
+        raise CannotMeasure(reason, next_step=next_step, blocked_by=blocked_by, lacks=lacks)
 
     def _judge(  # noqa: PLR0917 - one caller a method, all in this class
         self,
@@ -341,4 +343,4 @@ def _held_to(limit: AnyLimit, direction: str) -> AnyLimit:
 
 
 def _equals(observed: object, expected: object) -> bool:
-    return observed in expected if isinstance(expected, frozenset) else observed == expected
+    return observed in expected if isinstance(expected, tuple) else observed == expected

@@ -16,7 +16,8 @@ from nodegate.causes.lines import line
 from nodegate.claims.verdict import node_verdict
 from nodegate.hook.reason import reason
 from nodegate.profile import Profile
-from nodegate.report.model import NodeReport, Report, Run
+from nodegate.records.run import NodeReport, Run
+from nodegate.report.model import Report
 from nodegate.run import answer
 from nodegate.run.bootcheck import outcome_of
 from nodegate.run.conclusion import conclude

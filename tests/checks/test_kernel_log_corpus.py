@@ -153,7 +153,7 @@ def test_two_devices_are_limited_by_their_uplink() -> None:
     record = judged("kernel_log.pcie_bandwidth", "kernel/stas_limited_by_pcie.txt")
     assert [verdict for verdict, _, _ in said(record)] == ["fail", "fail"]
     assert "PCIe bandwidth 252 Gb/s, expected at least 504 Gb/s" in record.findings[0].message
-    assert [finding.part.address for finding in record.findings] == ["0000:04:00.0", "0000:8b:00.0"]
+    assert [finding.part.pci for finding in record.findings] == ["0000:04:00.0", "0000:8b:00.0"]
     assert "link at 0000:01:00.0" in record.findings[0].note
 
 

@@ -20,7 +20,7 @@ def findings(*lines: tuple[float, str]) -> list[tuple[str, str]]:
     for ago_s, line in lines:
         machine.kernel(line, ago_s=ago_s)
     record = judge_one("kernel_log.xid", machine, profile=Profile.BOOTCHECK)
-    return [(each.part.address, each.code) for each in record.findings if each.verdict is not Verdict.PASS]
+    return [(each.part.pci, each.code) for each in record.findings if each.verdict is not Verdict.PASS]
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
         assert link.width is not None
         verdicts.setdefault((file, link.width), set()).add(record.verdict)
         if record.verdict is Verdict.FAIL:
-            assert record.decisive[0].part.address == device.address
+            assert record.decisive[0].part.pci == device.address
             assert record.decisive[0].brief.startswith(f"link width {link.width} lane")
     assert verdicts == {
         ("azhpc", 16): {Verdict.PASS},

@@ -13,7 +13,7 @@ from support.recorded import run_pytest, write_fleet
 from nodegate.commands import baseline
 from nodegate.errors import UsageError
 from nodegate.files.paths import suite_folder
-from nodegate.report.model import Run
+from nodegate.records.run import Run
 from nodegate.run import measured
 from nodegate.run.measured import MeasuredNode, MeasuredRun
 

@@ -14,7 +14,7 @@ from fleet.machine import Machine
 from support import warm
 from support.recorded import run_pytest, write_fleet
 
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 
 
 def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -112,7 +112,7 @@ def test_every_result_is_written_where_it_is_asked_for(run: Path) -> None:
     assert 'name="link_width[gpu0001]"' not in short
     run_pytest(run.parent, ["--replay", "run", "-q", "--run-dir", "again", "--all-results"])
     lines = [(folder / "results.csv").read_text().count("\n") for folder in (run, run.parent / "again")]
-    assert lines[0] == lines[1] > len(read(run / "results.jsonl"))
+    assert lines[0] == lines[1] > len(read(run))
 
 
 def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:

@@ -10,8 +10,6 @@
  *   cuda.absent = 1                  CUDA does not see this GPU
  *   cuda.flip = 7                    one bit of the 7th product is wrong
  *   cuda.wrong = 1                   the same bit of every product is wrong; cuda.wrong.cublas = 1: of every one by cuBLAS
- *   cuda.wrong.wgmma = 1             the same for every product by the kernel for Hopper; cuda.product_s.wgmma: its time
- *   cuda.marker.wgmma = 2            that kernel writes this to its marker; cuda.sticky.wgmma = 700: all calls after it fail
  *   cuda.error.FUNCTION = 214        a call answers this; cuda.after.FUNCTION = 5: from its fifth time on
  *   cuda.hang.FUNCTION = 1           a call never comes back; cuda.crash.FUNCTION = 1: it dies of SIGSEGV. After as above
  *
@@ -46,11 +44,11 @@ static int started, retained[MOST_GPUS], current = -1; /* the GPU of the current
 static int seen[MOST_GPUS], seen_count;
 static struct { u64 base; size_t size; int gpu, host; } blocks[MOST];
 static struct { char *text; int gpu; } modules[MOST];
-static struct { int module, kind, wgmma; u32 shared; } kernels[MOST];
+static struct { int module, kind; u32 shared; } kernels[MOST];
 static struct { int gpu; double at; } events[MOST];
 static int streams[MOST], module_count, kernel_count, event_count, stream_count;
 static double clock_s;
-static int products, sticky;
+static int products;
 
 /* Handles are small numbers in ranges of their own, so that a foreign one is seen. */
 enum { CONTEXT = 0x1000, STREAM = 0x2000, EVENT = 0x3000, MODULE = 0x4000, KERNEL = 0x5000, CUBLAS = 0x6000 };
@@ -87,7 +85,6 @@ static Result begin(const char *function) {
 
 #define CALL(needs_context)                                     \
     if (!started) return NOT_INITIALIZED;                       \
-    if (sticky) return sticky;                                  \
     { Result planted_ = begin(__func__); if (planted_) return planted_; } \
     if ((needs_context) && current < 0) return INVALID_CONTEXT;
 
@@ -357,8 +354,7 @@ Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *opti
     const char *target = strstr(text, ".target sm_"), *capability = gpu_value(current, "compute_capability");
     int major = 0, minor = 0;
     if (capability) sscanf(capability, "%d.%d", &major, &minor);
-    int alone = target && target[13] == 'a' && atoi(target + 11) != 10 * major + minor; /* sm_90a is for 9.0 and nothing else */
-    if (strncmp(text, ".version ", 9) || !target || alone || module_count == MOST || atoi(target + 11) > 10 * major + minor) {
+    if (strncmp(text, ".version ", 9) || !target || module_count == MOST || atoi(target + 11) > 10 * major + minor) {
         for (u32 i = 0; i < count; i++)
             if (options[i] == 5) snprintf(values[i], 64, "ptxas fatal: no code for this GPU\n");
         return INVALID_PTX;
@@ -370,10 +366,10 @@ Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *opti
 }
 static int kind_of(const char *name, const char *text) {
     static const struct { const char *sign; int kind; } signs[] = {
-        {".f32.bf16.bf16.f32", BF16}, {"k16.f32.bf16.bf16 ", BF16}, {".f32.f16.f16.f32", FP16}, {".f32.tf32.tf32.f32", TF32}, {"fma.rn.f32", FP32}, {"fma.rn.f64", FP64}};
+        {".f32.bf16.bf16.f32", BF16}, {".f32.f16.f16.f32", FP16}, {".f32.tf32.tf32.f32", TF32}, {"fma.rn.f32", FP32}, {"fma.rn.f64", FP64}};
     if (!strcmp(name, "nodegate_fill")) return FILL;
     if (!strcmp(name, "nodegate_compare")) return COMPARE;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 5; i++)
         if (strstr(text, signs[i].sign)) return signs[i].kind;
     return -1;
 }
@@ -386,14 +382,13 @@ Result cuModuleGetFunction(u64 *out, u64 module, const char *name) {
     if (!strstr(text, entry) || kernel_count == MOST) return NOT_FOUND;
     kernels[kernel_count].module = (int)(module - MODULE);
     kernels[kernel_count].kind = kind_of(name, text);
-    kernels[kernel_count].wgmma = strstr(text, "wgmma.mma_async") != NULL;
     *out = (u64)(KERNEL + kernel_count++);
     return SUCCESS;
 }
 Result cuFuncSetAttribute(u64 kernel, int which, int value) {
     CALL(1)
     if (!is(kernel, KERNEL, kernel_count) || which != 8) return INVALID_VALUE;
-    if (value > (kernels[kernel - KERNEL].wgmma ? 232448 : 101376)) return INVALID_VALUE; /* what Hopper, what the smallest GPU has */
+    if (value > 101376) return INVALID_VALUE; /* what the smallest GPU has */
     kernels[kernel - KERNEL].shared = (u32)value;
     return SUCCESS;
 }
@@ -436,7 +431,7 @@ static void put(void *to, size_t at, int kind, double value) {
 static struct { void *result; u64 a, b; u32 n; int kind, fills; } kept;
 static int fills;
 
-static int by_library, by_wgmma;
+static int by_library;
 
 static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
     size_t operand = (size_t)n * n * (size_t)element_bits[kind] / 8, bytes = (size_t)n * n * (size_t)result_bytes[kind];
@@ -456,10 +451,9 @@ static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
     }
     memcpy((void *)c, kept.result, bytes);
     products++;
-    double takes_s = number(current, "cuda.product_s", 0.05);
-    clock_s += by_wgmma ? number(current, "cuda.product_s.wgmma", takes_s) : takes_s;
+    clock_s += number(current, "cuda.product_s", 0.05);
     size_t wrong = (size_t)(3 * n + 5) * (size_t)result_bytes[kind] + 1;
-    if (number(current, "cuda.wrong", 0) || (by_library && number(current, "cuda.wrong.cublas", 0)) || (by_wgmma && number(current, "cuda.wrong.wgmma", 0)) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
+    if (number(current, "cuda.wrong", 0) || (by_library && number(current, "cuda.wrong.cublas", 0)) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
     return SUCCESS;
 }
 
@@ -488,52 +482,14 @@ static Result compare(void **p) {
         }
     return SUCCESS;
 }
-/* A tensor map is opaque to whoever passes it on: here it is a mark and what it was made of. */
-typedef struct { u64 mark, address, sides[2], stride; u32 box[2]; int kind, swizzle; u64 rest[8]; } TensorMap;
-enum { TENSOR_MAP = 0x7E4504 };
-
-Result cuTensorMapEncodeTiled(TensorMap *map, int kind, u32 rank, u64 address, const u64 *sides, const u64 *strides, const u32 *box, const u32 *steps,
-                              int interleave, int swizzle, int promotion, int fill_) {
-    CALL(0)
-    static const u64 most_bytes[] = {1 << 20, 32, 64, 128}; /* of the innermost side of a box, by swizzle */
-    int size = kind == 0 ? 1 : kind == 1 || kind == 6 || kind == 9 ? 2 : kind == 2 || kind == 3 || kind == 7 ? 4 : 0;
-    if ((u64)map % 64 || !size || rank != 2 || address % 16 || interleave || swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3 || fill_) return INVALID_VALUE;
-    for (u32 i = 0; i < rank; i++)
-        if (!sides[i] || sides[i] > 1ull << 32 || !box[i] || box[i] > 256 || steps[i] != 1) return INVALID_VALUE;
-    if (strides[0] % 16 || strides[0] >= 1ull << 40 || strides[0] < sides[0] * (u64)size) return INVALID_VALUE;
-    if ((u64)box[0] * (u64)size % 16 || (u64)box[0] * (u64)size > most_bytes[swizzle]) return INVALID_VALUE;
-    *map = (TensorMap){TENSOR_MAP, address, {sides[0], sides[1]}, strides[0], {box[0], box[1]}, kind, swizzle, {0}};
-    return SUCCESS;
-}
-static int maps_matrix(const TensorMap *map, u32 n, u32 rows) {
-    return map->mark == TENSOR_MAP && map->kind == 9 && map->swizzle == 3 && map->sides[0] == n && map->sides[1] == n && map->stride == 2ull * n &&
-           map->box[0] == 64 && map->box[1] == rows && has_memory(map->address, 2ull * n * n, 0);
-}
-/* nodegate_wgmma(map of A, map of B, C, n, rows of tiles in a group, marker): tiles of 128 x 256, shared out among the blocks. */
-static Result wgmma(u32 x, u32 y, void **p) {
-    const TensorMap *a = p[0], *b = p[1];
-    u32 n = word_at(p, 3), group = word_at(p, 4);
-    u64 marker = long_at(p, 5);
-    int code = (int)number(current, "cuda.marker.wgmma", 0);
-    if (!n || n % 256 || y != 1 || x > 132 || x > n / 128 * (n / 256) || !group || n / 128 % group) return INVALID_VALUE;
-    if (!maps_matrix(a, n, 128) || !maps_matrix(b, n, 256) || !has_memory(marker, 4, 0)) return ILLEGAL_ADDRESS;
-    if (code) *(u32 *)marker |= (u32)code;
-    by_wgmma = 1;
-    Result done = multiply(a->address, b->address, long_at(p, 2), n, BF16);
-    by_wgmma = 0;
-    sticky = (int)number(current, "cuda.sticky.wgmma", 0);
-    return done;
-}
 Result cuLaunchKernel(u64 kernel, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32 shared, u64 stream, void **params, void **extra) {
     CALL(1)
     if (!is(kernel, KERNEL, kernel_count) || !good_stream(stream)) return INVALID_HANDLE;
     int kind = kernels[kernel - KERNEL].kind;
-    int hopper = kernels[kernel - KERNEL].wgmma;
-    if (!x || !y || z != 1 || threads != (hopper ? 288u : 256u) || ty != 1 || tz != 1 || extra || y > 65535) return INVALID_VALUE;
+    if (!x || !y || z != 1 || threads != 256 || ty != 1 || tz != 1 || extra || y > 65535) return INVALID_VALUE;
     if (shared > 49152 && shared > kernels[kernel - KERNEL].shared) return INVALID_VALUE;
     if (kind == FILL) return fill(x, threads, params);
     if (kind == COMPARE) return compare(params);
-    if (hopper) return shared != 197696 ? INVALID_VALUE : wgmma(x, y, params);
     int tensor = kind <= TF32;
     u32 rows = tensor ? 128 : kind == FP32 ? 128 : 64, columns = tensor ? 256 : rows, n = word_at(params, 3);
     if (n % 256 || x * columns != n || y * rows != n || shared != (tensor ? 98304u : 0u)) return INVALID_VALUE;

@@ -16,7 +16,7 @@ from support.hostile.measured import Measured, run
 from lab.processes import in_session, tell, wait_until
 from lab.run import words_of
 from nodegate.records.finding import Record
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 from nodegate.transport.call import END_S
 from nodegate.transport.turns import LIMIT_TIMES
 
@@ -50,7 +50,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         tell(fleet.descendants(), signal.SIGCONT)  # those of the node that froze
         wait_until(lambda: not fleet.descendants())
         records: dict[str, list[Record]] = {}
-        for record in read(cost.folder / "results.jsonl"):
+        for record in read(cost.folder):
             records.setdefault(record.node, []).append(record)
         yield Ran(
             fleet.nodes,

@@ -9,7 +9,6 @@ from support.healthy_platforms import every
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure, NotApplicable, NotDone
 from nodegate.judge.context import Context
-from nodegate.measure.measurement import SPLIT
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
@@ -43,7 +42,7 @@ def split() -> Machine:
 
 @pytest.mark.parametrize("name", OF_WHOLE_GPUS)
 def test_mig_by_policy_is_not_applicable(split: Machine, name: str) -> None:
-    with pytest.raises(NotApplicable, match=SPLIT) as said:
+    with pytest.raises(NotApplicable, match="MIG is on for every GPU") as said:
         context(split, mig="on").resolve(name)
     assert not isinstance(said.value, NotDone)
 

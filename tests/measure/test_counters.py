@@ -78,7 +78,7 @@ def test_gpus_are_paired_by_uuid_and_a_lost_one_is_not_paired():
 def test_a_gpu_that_is_gone_renumbers_the_others_and_they_are_paired_all_the_same():
     found = counters(lambda machine: machine.remove_gpu(3))
     assert [(pair.before.index, pair.after.index) for pair in found.gpus][3:] == [(4, 3), (5, 4), (6, 5), (7, 6)]
-    assert "0000:3d:00.0" in [part.address for part in found.devices["vanished"]]
+    assert "0000:3d:00.0" in [part.pci for part in found.devices["vanished"]]
 
 
 def test_nvlinks_and_pcie_devices_are_paired():

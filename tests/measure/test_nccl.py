@@ -15,7 +15,7 @@ from support.sshd import NODE_PYTHON, Fleet
 from lab.processes import naming
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.durations import OF_PROFILE, Durations
-from nodegate.measure.measurement import Target, document
+from nodegate.measure.measurement import Inapplicable, Target, document
 from nodegate.measure.nccl import run as nccl
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
@@ -335,17 +335,17 @@ def test_a_node_with_one_gpu_has_no_collective():
     machine = Machine.hgx_h100()
     for _ in range(7):
         machine.remove_gpu(0)
-    assert nccl.NCCL.applies(facts_of(machine)) == "1 GPU: a collective needs two"
+    assert nccl.NCCL.applies(facts_of(machine)) == Inapplicable("1 GPU: a collective needs two")
     machine.remove_gpu(0)
-    assert nccl.NCCL.applies(facts_of(machine)) == "no GPUs: a collective needs two"
-    assert nccl.NCCL.applies(facts_of(Machine.hgx_h100())) == ""
+    assert nccl.NCCL.applies(facts_of(machine)) == Inapplicable("no GPUs: a collective needs two")
+    assert nccl.NCCL.applies(facts_of(Machine.hgx_h100())) is None
 
 
 def test_gpus_that_cannot_be_counted_are_an_error_and_no_skip(tmp_path):
     machine = Machine.hgx_h100()
     machine.section_fails("nvml", "timeout", "10 s")
     machine.section_fails("nvidia_smi", "timeout", "10 s")
-    assert nccl.NCCL.applies(facts_of(machine)) == ""
+    assert nccl.NCCL.applies(facts_of(machine)) is None
     with pytest.raises(CannotMeasure, match="nvml could not be read"):
         replayed(run_here(fake.install(tmp_path / "tools"), machine=machine))
 

@@ -34,7 +34,7 @@ from nodegate.measure.groups.result import NAMES, parse, read
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.groups.tour import disjoint
-from nodegate.measure.measurement import Target
+from nodegate.measure.measurement import Inapplicable, Target
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
@@ -693,5 +693,5 @@ def test_a_node_without_gpus_has_no_collective():
     machine = Machine.hgx_h100()
     for _ in range(8):
         machine.remove_gpu(0)
-    assert NCCL_GROUPS.applies(facts_of(machine)) == "no GPUs"
-    assert NCCL_GROUPS.applies(facts(1)) == ""
+    assert NCCL_GROUPS.applies(facts_of(machine)) == Inapplicable("no GPUs")
+    assert NCCL_GROUPS.applies(facts(1)) is None

@@ -332,15 +332,14 @@ def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None
     assert phase["reference_errors"] == 0
 
 
-@pytest.mark.parametrize(("wgmma", "processes"), [(False, 4), (True, 2)])  # a load and samples for each GPU; a proof
-def test_nothing_is_left_when_the_program_is_killed(*, wgmma: bool, processes: int, tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
     variables = dict(os.environ, **cuda.environment(scenario))
     running = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
     assert running.stdin
-    running.stdin.write(cuda.program(seconds=60.0, path="ptx", wgmma=wgmma))
+    running.stdin.write(cuda.program(seconds=60.0, path="ptx"))
     running.stdin.close()
-    assert wait_until(lambda: len(children_of(running.pid)) == processes, limit_s=60)
+    assert wait_until(lambda: len(children_of(running.pid)) == 4, limit_s=60)  # a load and samples for each GPU
     children = children_of(running.pid)
     running.send_signal(signal.SIGKILL)
     running.wait()

@@ -20,13 +20,13 @@ import pytest
 from fleet.machine import Machine
 from support.recorded import write_fleet
 
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 
 ROOT = Path(__file__).parents[2]
 CHOICE = ["--nodes", "hgx0[6-7]", "-k", "link_width"]  # one of the two has a bad NIC slot
 FILES = {
     "run.json",
-    "results.jsonl",
+    "results.jsonl.gz",
     "report.json",
     "report.html",
     "junit.xml",
@@ -143,7 +143,7 @@ def judged(installed: Installation, run_dir: Path, *command: str, **environment:
     )
     assert "Traceback" not in done.stdout + done.stderr
     items = sorted(set(re.findall(r"test_\w+\.py::test_\w+\[\w+\]", done.stdout)))
-    records = read(run_dir / "results.jsonl") if run_dir.exists() else []
+    records = read(run_dir) if run_dir.exists() else []
     verdicts = {(record.check, record.node): record.verdict.value for record in records}
     return Judged(done.returncode, items, verdicts, {each.name for each in run_dir.glob("*")} & FILES)
 

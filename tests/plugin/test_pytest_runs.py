@@ -57,7 +57,7 @@ def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> No
     folder = whole.folder
     for name in (
         "run.json",
-        "results.jsonl",
+        "results.jsonl.gz",
         "report.json",
         "report.html",
         "junit.xml",

@@ -11,9 +11,10 @@ from nodegate.policy.policy import ClassRule, DefectClass, Item, Policy
 from nodegate.records.claim import Shown, State
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.fleet_result import FleetResult, FleetVerdict, fleet_result
-from nodegate.report.model import NodeReport, Report
+from nodegate.report.model import Report
 
 A, B, C = DefectClass.A, DefectClass.B, DefectClass.C
 ACCEPTED, RESERVATIONS = FleetVerdict.ACCEPTED, FleetVerdict.RESERVATIONS

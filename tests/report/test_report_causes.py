@@ -11,10 +11,11 @@ from support.sample_report import errored, fleet, gpu, passed, skipped, unjudged
 
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.records.run import CheckInfo, NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report import wording as words
 from nodegate.report.cause_rows import MOST_DETAILS, MOST_PARTS, CauseRow, cause_rows
-from nodegate.report.model import CheckInfo, NodeReport, Report
+from nodegate.report.model import Report
 from nodegate.report.not_judged import NO_LIMIT, NO_RESULT, not_applicable, not_judged, unjudged_checks
 from nodegate.report.stats import measurements
 from nodegate.report.waived import waived

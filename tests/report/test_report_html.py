@@ -17,8 +17,9 @@ from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.records import part
 from nodegate.records.claim import Amount, Shown, State
 from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.run import CheckInfo, Drift, NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
+from nodegate.report.model import Report
 from nodegate.report.render import render
 
 BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
@@ -243,7 +244,7 @@ def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(t
     assert "passed, with what was measured" in small
     assert "busbw at 8 GiB" in small[small.index('id="articles"') : small.index('id="measurements"')]
     large = browser.dump_dom(written(fleet(128), tmp_path / "large"), fragment="node=gpu001")
-    assert "The values of passed checks are in results.jsonl." in large
+    assert "The values of passed checks are in results.jsonl.gz." in large
 
 
 def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from support.sample_report import fleet, gpu
 from nodegate.records import part
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
+from nodegate.records.run import Drift, NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.model import Drift, NodeReport, Report
+from nodegate.report.model import Report
 from nodegate.report.redact import GONE, redact
 from nodegate.report.render import render
 
@@ -63,7 +65,8 @@ def test_what_was_measured_stays(text: str) -> None:
 def test_no_serial_is_left_in_any_file(tmp_path: Path) -> None:
     original = fleet(8)
     render(redact(original), tmp_path)
-    everything = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())
+    raw = [path.read_bytes() for path in tmp_path.iterdir()]
+    everything = b"".join(gzip.decompress(each) if each.startswith(b"\x1f\x8b") else each for each in raw).decode()
     for node in original.nodes:
         assert not [serial for serial in node.serials.values() if serial in everything]
     assert "mia" not in everything

@@ -13,8 +13,9 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
 from nodegate.records.part import Part
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
-from nodegate.report.model import NodeReport, Report
+from nodegate.report.model import Report
 from nodegate.run import answer
 
 

@@ -16,8 +16,9 @@ from nodegate.knowledge.words import Cause as LogCause
 from nodegate.knowledge.words import Text
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Limit, Record
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
-from nodegate.report.model import NodeReport, Report
+from nodegate.report.model import Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage

@@ -15,8 +15,8 @@ from nodegate.causes.explain import causes_of
 from nodegate.errors import NotApplicable
 from nodegate.facts import FACTS, Fact
 from nodegate.judge.context import facts_of
+from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
-from nodegate.report.results_file import read
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
 CHECKOUT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def replayed(older):
 
 
 def test_evidence_of_an_older_release_is_judged_again(replayed):
-    records = read(replayed / "results.jsonl")
+    records = read(replayed)
     found = {
         node: [(cause.condition, cause.part.short) for cause in causes_of(own, conditions()) if cause.verdict == "fail"]
         for node in ("hgx03", "hgx07")
@@ -63,16 +63,14 @@ def test_the_report_says_that_the_older_run_has_no_manifest(replayed):
 
 def test_the_burn_of_an_older_release_is_read_under_its_name_of_then(older, replayed):
     assert (older / "evidence/hgx07/gpu_burn.json").exists()
-    (burn,) = [
-        each for each in read(replayed / "results.jsonl") if (each.node, each.check) == ("hgx07", "burn.results")
-    ]
+    (burn,) = [each for each in read(replayed) if (each.node, each.check) == ("hgx07", "burn.results")]
     assert burn.verdict == "pass"
     assert [path for path in burn.evidence if "burn" in path] == ["evidence/hgx07/burn.json"]
     assert (replayed / "evidence/hgx07/burn.json").exists()
 
 
 def test_what_was_blocked_then_still_follows_from_what_blocked_it(replayed):
-    records = [record for record in read(replayed / "results.jsonl") if record.node == "hgx03"]
+    records = [record for record in read(replayed) if record.node == "hgx03"]
     (lost,) = [cause for cause in causes_of(records, conditions()) if cause.condition == "gpu_lost"]
     assert {"burn.results", "copies.data", "nccl.all_reduce"} <= {each.check for each in lost.follows}
 

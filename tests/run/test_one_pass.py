@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,7 +60,7 @@ def judged(documents: Mapping[tuple[str, str], object]) -> tuple[_Folder, list[R
             run.ask(check, node)
     for node in nodes:
         run.judge_node(node)
-    return folder, [replace(run.record(check, node), duration_s=0.0) for check in checks for node in nodes]
+    return folder, [run.record(check, node) for check in checks for node in nodes]
 
 
 def test_what_is_kept_judges_as_what_was_read(

@@ -21,10 +21,10 @@ from nodegate.files.gz import Damaged, compress, expand, packed_path
 from nodegate.node import Connection, Node
 from nodegate.records.evidence import MAX_FACTS_BYTES, MAX_MEASURED_BYTES, Evidence
 from nodegate.records.manifest import MANIFEST
+from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
 from nodegate.report import render
 from nodegate.report.reader import load
-from nodegate.report.results_file import read
 from nodegate.run import pack_evidence as packing
 from nodegate.run.kept import drop_what_failed
 from nodegate.run.node_facts import recorded
@@ -89,7 +89,7 @@ def facts(run: Path, node: str) -> Path:
 
 
 def verdicts(run: Path) -> dict[tuple[str, str], str]:
-    return {(each.node, each.check): each.verdict.value for each in read(run / "results.jsonl")}
+    return {(each.node, each.check): each.verdict.value for each in read(run)}
 
 
 # ---- what is compressed ----------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_the_page_leads_to_a_plain_file_beside_compressed_ones(run: Path) -> Non
     facts(run, "gpu3").write_bytes(gzip.decompress(plain.read_bytes()))
     facts(run, "gpu3").with_name("burn.json").write_text("{}")
     facts(run, HEALTHY).with_name("burn.json").write_text("{}")
-    assert render._packed(load(run / "report.json"), run) == {f"evidence/{HEALTHY}/facts.json"}
+    assert render._packed(load(run), run) == {f"evidence/{HEALTHY}/facts.json"}
 
 
 # ---- what reads it ---------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_full_disk_leaves_the_plain_files(ended: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(packing, "write_whole", full)
     monkeypatch.setattr(packing, "FEWEST_NODES", 0)
-    packing.pack_evidence(folder, load(run / "report.json").nodes)
+    packing.pack_evidence(folder, load(run).nodes)
     assert facts(run, HEALTHY).read_bytes() == text
     assert folder.manifest.odd_files() == ()
     assert f"evidence/{HEALTHY}/facts.json\n" in (run / MANIFEST).read_text()

@@ -30,9 +30,9 @@ def measured_of(machine: Machine, name: str) -> object:
     if name not in _RECORDED:
         raise NotJudged(f"no made-up machine gives {name}")
     wanted = measurement(name)
-    reason = wanted.applies(facts_of(machine))
-    if reason:
-        raise NotJudged(f"{name} is not measured: {reason}")
+    why_not = wanted.applies(facts_of(machine))
+    if why_not is not None:
+        raise NotJudged(f"{name} is not measured: {why_not.reason}")
     return wanted.parse(_RECORDED[name]([machine, *_neighbours(machine)])[machine.name])
 
 

@@ -10,7 +10,7 @@ from nodegate.records.verdict import Verdict, worst
 
 GPU3 = part.gpu(3, address="0000:3d:00.0", serial="1650003000003")
 GPU4 = part.gpu(4, address="0000:9a:00.0", serial="1650003000004")
-NIC2 = part.Part(part.Kind.NIC, "mlx5_2", address="0000:3a:00.0", above=("0000:39:00.0",))
+NIC2 = part.Part(part.Kind.NIC, "mlx5_2", pci="0000:3a:00.0", above=("0000:39:00.0",))
 
 
 def finding(verdict: str, where: part.Part = part.NODE, text: str = "", **more: Any) -> Finding:

@@ -48,7 +48,7 @@ def _cell(policy: PolicyFile, name: str) -> str:
     item = policy.policy.item(name)
     statistic = f", {item.statistic.value}" if item.statistic.value != "best" else ""
     clause = f": {item.clause}" if name in policy.policy.items else ""
-    return f"{item.sort.value}{statistic}{clause}"
+    return f"{item.defect_class.value}{statistic}{clause}"
 
 
 def _of(policy: PolicyFile) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _of(policy: PolicyFile) -> Iterator[str]:
         days = f", put right within {rule.days} days" if rule.days else ""
         yield filled(f"* class {sort.value}: {rule.may_fail_percent:g} % of the nodes may fail{days} ({rule.clause})")
     for item in found.not_measured:
-        yield filled(f"* not measured, class {item.sort.value}: {item.title} ({item.clause})")
+        yield filled(f"* not measured, class {item.defect_class.value}: {item.title} ({item.clause})")
     if policy.limits.limits:
         yield "\n| platform | limit | | clause |\n|---|---|---|---|"
     Baselines.read(policy=policy.limits)  # that they hold together

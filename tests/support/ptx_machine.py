@@ -17,7 +17,7 @@ WARP = 32
 SHARED_AT = 1024
 _TYPES: dict[str, Any] = {"b32": np.uint32, "u32": np.uint32, "s32": np.int32, "b64": np.uint64, "u64": np.uint64}
 _TYPES |= {"f32": np.float32, "f64": np.float64, "pred": np.bool_}
-_INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.:]+)\s*(.*)", re.DOTALL)
+_INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.]+)\s*(.*)", re.DOTALL)
 
 
 class Machine:
@@ -39,18 +39,8 @@ class Machine:
 class Block:
     """256 threads in step; where they part, those that are furthest behind go on."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        body: str,
-        block: Any,
-        blocks: Any,
-        params: dict[str, int],
-        *,
-        shared: int,
-        threads: int = 256,
-    ):
-        self.machine, self.params, self.threads = machine, params, threads
+    def __init__(self, machine: Machine, body: str, block: Any, blocks: Any, params: dict[str, int], *, shared: int):
+        self.machine, self.params, self.threads = machine, params, 256
         self.registers: dict[str, Any] = {}
         self.symbols = {"tiles": SHARED_AT, "stages": SHARED_AT}
         self.special = {"%ctaid.x": block[0], "%ctaid.y": block[1], "%nctaid.x": blocks[0], "%ntid.x": self.threads}
@@ -82,21 +72,18 @@ class Block:
         while (now := int(at.min())) < done:
             mask = at == now
             at[mask] += 1
-            self._execute(self.program[now], at, mask)
-
-    def _execute(self, text: str, at: Any, mask: Any) -> None:
-        """One instruction by the threads of `mask`, which `at` has sent on to the next."""
-        if text.endswith(":"):
-            return
-        negated, guard, op, rest = _INSTRUCTION.fullmatch(text).groups()
-        if guard:
-            mask = mask & (self.registers[guard] ^ bool(negated))
-        if op == "bra":
-            at[mask] = self.labels[rest]
-        elif op == "ret":
-            at[mask] = len(self.program)
-        elif mask.any():
-            self.step(op, _operands(rest), mask)
+            text = self.program[now]
+            if text.endswith(":"):
+                continue
+            negated, guard, op, rest = _INSTRUCTION.fullmatch(text).groups()
+            if guard:
+                mask = mask & (self.registers[guard] ^ bool(negated))
+            if op == "bra":
+                at[mask] = self.labels[rest]
+            elif op == "ret":
+                at[mask] = done
+            elif mask.any():
+                self.step(op, _operands(rest), mask)
 
     def step(self, op: str, operands: list[str], mask: Any) -> None:
         name, *modes = op.split(".")
@@ -139,15 +126,6 @@ class Block:
     def _add(self, *args: Any) -> None:
         self._binary(*args, lambda a, b: a + b)
 
-    def _sub(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a - b)
-
-    def _div(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a // np.maximum(b, 1))
-
-    def _rem(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a % np.maximum(b, 1))
-
     def _min(self, *args: Any) -> None:
         self._binary(*args, np.minimum)
 
@@ -184,7 +162,7 @@ class Block:
 
     def _setp(self, modes: Any, operands: Any, mask: Any) -> None:
         left, right = (self.value(each, _TYPES[modes[1]]) for each in operands[1:])
-        found = {"ge": left >= right, "lt": left < right, "eq": left == right, "ne": left != right}[modes[0]]
+        found = {"ge": left >= right, "lt": left < right, "eq": left == right}[modes[0]]
         self.registers[operands[0]][mask] = found[mask]
 
     def _cvt(self, modes: Any, operands: Any, mask: Any) -> None:

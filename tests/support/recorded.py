@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fleet.load.recordings import recordings
 from support import warm
 
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ class PytestOutcome:
     @property
     def records(self) -> list[Record]:
         """The lines of its results.jsonl."""
-        return read(self.folder / "results.jsonl")
+        return read(self.folder)
 
     def verdicts(self, check: str) -> dict[str, str]:
         """Node -> verdict of one check."""

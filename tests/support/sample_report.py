@@ -10,8 +10,9 @@ from nodegate.files.source import Source
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
 from nodegate.records.part import NODE, Part
+from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.report.model import Report
 
 CHECKS = {
     "gpu": "count ecc_errors remapped_rows retired_pages xid clocks_idle power_limit temperature persistence mig gsp",
@@ -80,12 +81,12 @@ def measured(node: str, check: str, chance: random.Random, bad: bool = False, de
         found.append(finding(check, gpu(index, node), limit / 2 if slow else value, verdict))
     verdict = Verdict.FAIL if bad else Verdict.PASS
     evidence = (f"evidence/{node}/{check.partition('.')[0]}.json",)
-    return Record(node, check, verdict, tuple(found), ("F05",), evidence, 0.01)
+    return Record(node, check, verdict, tuple(found), ("F05",), evidence)
 
 
 def passed(node: str, check: str) -> Record:
     said = Finding(NODE, Verdict.PASS, text="as expected")
-    return Record(node, check, Verdict.PASS, (said,), ("F33",), (f"evidence/{node}/facts.json",), 0.001)
+    return Record(node, check, Verdict.PASS, (said,), ("F33",), (f"evidence/{node}/facts.json",))
 
 
 def skipped(node: str, check: str, why: str = "not asked for: no second node in this run") -> Record:

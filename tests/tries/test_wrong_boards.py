@@ -52,7 +52,7 @@ def test_another_model_among_eight(indices: set[int]) -> None:
     machine = h100()
     other_boards(machine, indices)
     records = whole(machine, only=lambda check: check.id == "boards.model")
-    named = {finding.part.address for finding in records["boards.model"].findings if finding.verdict is Verdict.FAIL}
+    named = {finding.part.pci for finding in records["boards.model"].findings if finding.verdict is Verdict.FAIL}
     assert {machine.gpu_address(index) for index in indices} <= named
     assert "boards.model" in odd(machine)
 

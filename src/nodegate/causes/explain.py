@@ -13,12 +13,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from nodegate.causes.conditions import Condition
-from nodegate.errors import UNREACHABLE_KINDS
+from nodegate.errors import TOOL, UNREACHABLE_KINDS
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.records.finding import NOT_FOR_LACK_OF_A_LIMIT, kinds
 from nodegate.records.part import NODE, Kind
 from nodegate.records.verdict import Verdict
+from nodegate.unknown import Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}
 _TRACE = 0.3  # of what a condition costs, so much is lost at least where it is the reason
-# What to do about any error: it does not say that two of them have one reason.
-_ANY_REASON = ("see the evidence", "measure ", "burn ", "run again", "report this")
+_OF_THE_LOGIN = frozenset((Why.DENIED, Why.BUSY))  # reasons that no part has for itself
 _NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
 
 
@@ -114,16 +114,30 @@ def _condition(each: CheckFinding, table: Conditions) -> Condition:
 
 
 def _reason(each: CheckFinding) -> tuple[str, ...]:
-    """What findings share when they are one: errors the reason or its kind, and the step; of a batch its name.
+    """What findings share when they are one: of a batch its name, of errors what kept the check from judging.
 
-    Two racks or firmwares that are slow are two causes.
+    Two racks or firmwares that are slow are two causes. Errors that do not say what was lacking are one where they are
+    about one part and subject; of the node as a whole those of each check stand for themselves.
     """
     finding = each.finding
     if finding.code.startswith(OF_BATCH):
         return (finding.code,)
     if finding.verdict is not Verdict.ERROR:
         return ()
-    return (finding.code or (finding.text if finding.action.startswith(_ANY_REASON) else ""), finding.action)
+    if known := finding.code or finding.lacks or finding.blocked_by:
+        return (known,)
+    if finding.why in _OF_THE_LOGIN:
+        return (finding.why.value,)
+    whose = _owner(finding.part)
+    of = each.check if whose.kind is NODE.kind else whose.key
+    return (finding.why.value if finding.why else each.check.partition(".")[0], of)
+
+
+def alike_but_for_its_part(each: CheckFinding) -> tuple[object, ...]:
+    """What two findings share that say the same of two parts, or of two nodes; their values may differ."""
+    finding = each.finding
+    limit = finding.limit.words() if finding.limit and not finding.metric else ""
+    return (each.key, finding.quantity, limit, finding.verdict, finding.why, finding.lacks, finding.blocked_by)
 
 
 def _owner(part: Part) -> Part:
@@ -189,8 +203,8 @@ def _folded(groups: Sequence[_Group]) -> list[list[_Group]]:
     alike: defaultdict[tuple[object, ...], list[_Group]] = defaultdict(list)
     for group in groups:
         decisive = group.decisive.finding
-        said = (decisive.brief, decisive.action) if group.decisive.finding.part.kind is not NODE.kind else id(group)
-        alike[group.condition.name, decisive.verdict, said].append(group)
+        told = alike_but_for_its_part(group.decisive) if decisive.part.kind is not NODE.kind else id(group)
+        alike[group.condition.name, decisive.verdict, told].append(group)
     return list(alike.values())
 
 
@@ -218,8 +232,9 @@ def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], s
 
 
 def _sort(group: _Group) -> Class:
-    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.code in UNREACHABLE_KINDS:
+    finding = group.decisive.finding
+    if finding.verdict is Verdict.ERROR and finding.code in UNREACHABLE_KINDS:
         return Class.ACCESS
-    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.part.kind is Kind.COLLECTIVE:
+    if finding.verdict is Verdict.ERROR and (finding.lacks.startswith(TOOL) or finding.part.kind is Kind.COLLECTIVE):
         return Class.TOOL  # what measures could not do its work: nothing is known of NVLink
     return group.condition.sort_of(group.decisive)

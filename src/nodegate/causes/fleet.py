@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.causes.explain import worst_first
+from nodegate.causes.explain import alike_but_for_its_part, worst_first
 from nodegate.numbers.batches import by_chance
 from nodegate.records.cause import NOT_JUDGED, Cause, Class
 from nodegate.records.part import Kind
@@ -45,12 +45,9 @@ def _key(cause: Cause) -> tuple[object, ...]:
     """What two nodes' causes share when there is one thing to say: all but node, values and the GPU's number."""
     if cause.condition == NOT_JUDGED:
         return (cause.condition,)
-    finding = cause.decisive.finding
     named = cause.part.short if cause.part.kind is not Kind.GPU else ""
-    said = "" if finding.observed is not None or finding.code else finding.brief
-    limit = finding.limit.words() if finding.limit and not finding.metric else ""
-    what = (cause.condition, cause.severity, cause.decisive.key, cause.part.kind, named, finding.quantity)
-    return (*what, limit, said, finding.verdict, finding.action, cause.waiver)
+    what = (cause.condition, cause.severity, cause.part.kind, named, cause.waiver)
+    return (*what, *alike_but_for_its_part(cause.decisive))
 
 
 def _parted(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -> list[list[Cause]]:

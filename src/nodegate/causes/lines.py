@@ -71,8 +71,8 @@ def short_with_serial(part: Part) -> str:
     serial = (part.of or part).serial
     if serial:
         return f"{part.short} S/N {serial}"
-    by_address = part.kind is Kind.GPU and part.address not in part.short
-    return f"{part.short} ({part.address})" if by_address else part.short
+    by_address = part.kind is Kind.GPU and part.pci not in part.short
+    return f"{part.short} ({part.pci})" if by_address else part.short
 
 
 def _together(names: list[str]) -> str:

@@ -73,7 +73,7 @@ def _shown(
         return Shown(claim.name, State.NOT_PROVEN, found[0].why, tuple(dict.fromkeys(each.check for each in found)))
     ended = tuple(check for check in missing if check in asked)
     if ended:
-        return Shown(claim.name, State.NOT_PROVEN, ENDED, ended)
+        return Shown(claim.name, State.NOT_PROVEN, ENDED, ended, is_ended=True)
     if missing:
         return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
     if failed:  # last: who answers for a failure has not signed for what nothing proves

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import compare, read_faults
 from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
-from nodegate.report.results_file import read
+from nodegate.records.results import read
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def run(asked: argparse.Namespace) -> int:
         print(f"demo: pytest ended with exit code {done.returncode}")
         return 2
     kept = run_dir or Path("reports/latest")
-    differences = compare(read(kept / "results.jsonl"), read_faults(folder / "demo" / "faults.yaml"))
+    differences = compare(read(kept), read_faults(folder / "demo" / "faults.yaml"))
     for line in differences.lines():
         print(line)
     print(kept / "report.html")

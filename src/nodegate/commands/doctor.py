@@ -170,7 +170,7 @@ def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFac
 
 
 def _reason(said: CannotMeasure, name: str) -> str:
-    return said.reason.removeprefix(f"{name}: ")
+    return said.bare if said.whose == name else said.reason
 
 
 def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:

@@ -56,7 +56,7 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
     from nodegate.records.verdict import NodeVerdict  # noqa: PLC0415
     from nodegate.report.reader import load  # noqa: PLC0415
 
-    evidence, report = RunFolder.existing(folder), load(folder / "report.json")
+    evidence, report = RunFolder.existing(folder), load(folder)
     good = {node.node: node.platform for node in report.nodes if node.verdict is NodeVerdict.ACCEPTED}
     platform = platform or _only(set(good.values()))
     if good and platform not in good.values():

@@ -27,14 +27,13 @@ def run(asked: argparse.Namespace) -> int:
         UsageError: the run cannot be read, or knows nothing of that name.
     """
     from nodegate.causes.details import details  # noqa: PLC0415
-    from nodegate.report.results_file import RESULTS, cut_line, read  # noqa: PLC0415
+    from nodegate.records.results import is_cut, read  # noqa: PLC0415
     from nodegate.text import visible  # noqa: PLC0415
 
-    file = asked.run / RESULTS
-    results = read(file)
-    if cut := cut_line(file):
-        said = "is cut off: its check and all after it are missing here - continue the run (pytest --resume)"
-        print(f"nodegate: {file}:{cut}: {said}", file=sys.stderr)
+    results = read(asked.run)
+    if is_cut(asked.run):
+        said = "its results are cut off: some nodes are missing here - continue the run (pytest --resume)"
+        print(f"nodegate: {asked.run}: {said}", file=sys.stderr)
     for text in details(results, asked.wanted, everything=asked.all):
         print(visible(text))
     return 0

@@ -25,18 +25,25 @@ def replacing(path: Path) -> Iterator[IO[str]]:
         temporary.replace(path)
 
 
+@contextmanager
+def replacing_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """A file of bytes that replaces `path` if the block ends without an exception; it is on disk then."""
+    with _temporary(path) as temporary:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
 def write_whole(path: Path, raw: bytes) -> None:
     """Write a file, whole or not at all; it is on disk when this returns.
 
     Raises:
         OSError: it cannot be written.
     """
-    with _temporary(path) as temporary:
-        with temporary.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+    with replacing_bytes(path) as file:
+        file.write(raw)
 
 
 @contextmanager

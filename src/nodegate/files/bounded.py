@@ -7,7 +7,7 @@ import os
 import select
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,27 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
     """The first `most_bytes` + 1 bytes of a file: the extra one shows that it is larger.
 
     Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    with open_regular(path) as file:
+        return file.read(most_bytes + 1)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A file to read from.
+
+    Raises:
         OSError: it cannot be read, or is not a regular file. A pipe in its place could block forever.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(handle, "rb") as file:  # noqa: PTH123 - what is open already has no path
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
-        return file.read(most_bytes + 1)
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_given(path: Path, most_bytes: int) -> bytes:

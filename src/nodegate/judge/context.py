@@ -9,10 +9,10 @@ from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
-from nodegate.measure.measurement import SPLIT
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.packed import pack, unpack
 from nodegate.probe.document import document_of
+from nodegate.records.evidence import FACTS as FACTS_OF_NODE
 from nodegate.records.part import NO_PARTS, Parts
 from nodegate.subjects.order import order_of
 
@@ -106,6 +106,7 @@ class Context:
         try:
             self.facts = self._unpacked(evidence) if isinstance(evidence, Kept) else facts_of(evidence)
         except CannotMeasure as said:
+            said.lacks = said.lacks or FACTS_OF_NODE
             self.missing = said
 
     def kept(self, facts: Container[str], read_again: Callable[[], NodeFacts]) -> Kept | None:
@@ -131,6 +132,7 @@ class Context:
         self.missing = CannotMeasure(
             f"nodegate itself failed on what this node sent ({type(fault).__name__}: {fault})",
             next_step="report this as a fault of nodegate, with the node's evidence file",
+            lacks=FACTS_OF_NODE,
         )
 
     def resolve(self, name: str) -> object:
@@ -161,11 +163,11 @@ class Context:
         if name in self._packed:
             return cast("Measured", unpack(self._packed[name]))
         wanted = measurement(name)
-        reason = wanted.applies(self.known_facts)
-        if reason == SPLIT and not self._is_split_by_policy:
-            raise NotDone(f"{name} is not measured: {reason}; if it is meant to be, say so (nodegate_mig: on)")
-        if reason:
-            raise NotApplicable(f"{name} is not measured: {reason}")
+        why_not = wanted.applies(self.known_facts)
+        if why_not is not None and why_not.is_split and not self._is_split_by_policy:
+            raise NotDone(f"{name} is not measured: {why_not.reason}; if it is meant to be, say so (nodegate_mig: on)")
+        if why_not is not None:
+            raise NotApplicable(f"{name} is not measured: {why_not.reason}")
         evidence = self._evidence_of(name)
         return wanted.of_document(evidence.document or {})
 

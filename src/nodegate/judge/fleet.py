@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from nodegate.judge.identity import Identity
     from nodegate.records.part import Part
 
-__all__ = ["SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
+__all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
 
 MAX_SHOWN = 4
+OWN_MACHINE = "machine of its own"  # the code of what a name lacks that leads to another one's machine
 SAME_MACHINE_STEP = "correct ansible_host or the host name, or take one of them out of the inventory"
 
 

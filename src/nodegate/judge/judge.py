@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import time
 import traceback
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
-from nodegate.records.finding import NOT_DONE, Finding, Record
+from nodegate.records.evidence import BUSY
+from nodegate.records.finding import NOT_DONE, Finding, Record, reason_of
 from nodegate.records.part import NO_PARTS, NODE
 from nodegate.records.verdict import Verdict, worst
 from nodegate.text import MOST_CHARACTERS, visible
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from nodegate.records.part import Part, Parts
     from nodegate.suite import Check
 
+_LARGEST = (1 << 63) - 1
+OWN_FAULT = "own fault"  # the code of an error that says nothing of the node: the check broke
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
-_PART_TEXTS = ("name", "address", "serial", "uuid", "netdev")
+_PART_TEXTS = ("name", "pci", "serial", "uuid", "netdev")
 _texts_of, _texts_of_part = operator.attrgetter(*_TEXTS), operator.attrgetter(*_PART_TEXTS)
 _apart_from_its_parts = operator.attrgetter(
     *(field.name for field in fields(Finding) if field.name not in {"part", "also"})
@@ -44,29 +46,40 @@ def judge(
     proves nothing about the node. `parts` are the node's parts, by which a finding's part gets all of its names;
     `evidence` are the paths of what the facts were read from.
     """
-    started = time.monotonic()
     verdicts = Verdicts(parts)
     ending: Finding | None = None
+    arguments: dict[str, object] = {}
+    asked = ""
     try:
-        arguments = {name: verdicts if name == "verdicts" else resolve(name) for name in check.asks_for}
+        for asked in check.asks_for:
+            arguments[asked] = verdicts if asked == "verdicts" else resolve(asked)
+        asked = ""
         check.function(**arguments)
     except (CannotMeasure, NotApplicable, NotJudged) as said:
-        ending = refusal(said, node=node)
+        ending = refusal(said, node=node, lacks=asked)
         said.__traceback__ = None  # a refusal that is kept for the next check would keep all that its frames hold
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # noqa: BLE001 - not only Exception: sys.exit() and pytest.skip() prove no more
         ending = own_fault(fault)
     findings = [*verdicts.findings, *([ending] if ending else [])]
-    return record_of(check, node, findings, duration_s=time.monotonic() - started, evidence=evidence)
+    return record_of(check, node, findings, evidence=evidence)
 
 
-def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str) -> Finding:
-    """The finding for a check that could not, or need not, judge."""
+def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str, lacks: str = "") -> Finding:
+    """The finding for a check that could not, or need not, judge; `lacks` is the argument that it did not get."""
     if isinstance(said, CannotMeasure):
-        reason = said.reason.removeprefix(f"{node}: ")  # the transport's own word
-        code = said.kind if isinstance(said, Unreachable) else "busy" if isinstance(said, Busy) else ""
-        return Finding(NODE, Verdict.ERROR, text=reason, action=said.next_step, code=code, blocked_by=said.blocked_by)
+        reason = said.bare if said.whose == node else said.reason
+        code = said.kind if isinstance(said, Unreachable) else BUSY if isinstance(said, Busy) else ""
+        return Finding(
+            NODE,
+            Verdict.ERROR,
+            text=reason,
+            action=said.next_step,
+            code=code,
+            blocked_by=said.blocked_by,
+            lacks=said.lacks or lacks,
+        )
     if isinstance(said, NotJudged):
         return Finding(NODE, Verdict.NOT_JUDGED, text=str(said))
     return Finding(NODE, Verdict.SKIP, text=str(said), code=NOT_DONE if isinstance(said, NotDone) else "")
@@ -78,29 +91,30 @@ def own_fault(fault: BaseException) -> Finding:
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     text = f"the check itself failed ({type(fault).__name__}: {fault}{place})"
     action = "report this as a fault of nodegate, with the node's evidence file"
-    return Finding(NODE, Verdict.ERROR, text=text, action=action, code="own fault")
+    return Finding(NODE, Verdict.ERROR, text=text, action=action, code=OWN_FAULT)
 
 
-def record_of(
-    check: Check, node: str, findings: Sequence[Finding], *, duration_s: float = 0.0, evidence: Sequence[str] = ()
-) -> Record:
+def record_of(check: Check, node: str, findings: Sequence[Finding], *, evidence: Sequence[str] = ()) -> Record:
     """The record of a check from its findings; a check without one is `error`: nothing was judged."""
     nothing = Finding(NODE, Verdict.ERROR, text="the check found nothing to judge", action="look at the evidence file")
     printable = [_printable(finding) for finding in findings or (nothing,)]
+    verdict = worst(finding.verdict for finding in printable)
     return Record(
         node=node,
         check=check.id,
-        verdict=worst(finding.verdict for finding in printable),
+        verdict=verdict,
+        why=reason_of(verdict, printable),
         findings=_folded(printable),
         failure_modes=check.failure_modes,
         evidence=tuple(evidence),
-        duration_s=duration_s,
     )
 
 
 def _printable(finding: Finding) -> Finding:
     """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
     part, also = _printable_part(finding.part), finding.also and tuple(map(_printable_part, finding.also))
+    if isinstance(finding.observed, (int, float)) and not abs(finding.observed) <= _LARGEST:
+        finding = replace(finding, observed=str(finding.observed))  # nan, inf and more than 64 bits: no number of JSON
     observed = finding.observed if isinstance(finding.observed, str) else ""
     is_clean = part is finding.part and all(map(operator.is_, also, finding.also))
     if is_clean and _is_clean("".join((*_texts_of(finding), observed))):  # one look: there are many

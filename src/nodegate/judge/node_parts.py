@@ -36,8 +36,8 @@ def _gpus(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
         found.setdefault(device.address, part.gpu(address=device.address))
     uuids, serials = _uuids(_or_none(lambda: facts.driver)), _serials(facts)
     for gpu in found.values():
-        whole = replace(gpu, uuid=gpu.uuid or uuids.get(gpu.address, ""), above=_above(pci, gpu.address))
-        yield replace(whole, serial=whole.serial or serials.get(whole.address, ""))
+        whole = replace(gpu, uuid=gpu.uuid or uuids.get(gpu.pci, ""), above=_above(pci, gpu.pci))
+        yield replace(whole, serial=whole.serial or serials.get(whole.pci, ""))
 
 
 def _by_address(gpus: Gpus | None, pci: Pci | None) -> Iterator[tuple[str, Part]]:

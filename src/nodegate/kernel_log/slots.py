@@ -24,7 +24,7 @@ def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
     }
 
     def harmless(incident: Incident) -> str:
-        is_other = incident.rule.name == _LOST_DEVICE and incident.part.address not in ("", *needed)
+        is_other = incident.rule.name == _LOST_DEVICE and incident.part.pci not in ("", *needed)
         return _OTHER if is_other else ""
 
     return harmless

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 T = TypeVar("T")
-SPLIT = "MIG is on for every GPU: there is no whole GPU"  # by design where the site says so, else left open
 Stage = Literal["gpu", "node", "links", "fabric"]
 STAGES: tuple[Stage, ...] = ("gpu", "node", "links", "fabric")  # in this order, with a barrier between them
 
@@ -63,6 +62,15 @@ class Measured(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Inapplicable:
+    """Why a measurement does not apply to a node. `is_split`: by design where the site says so, else left open."""
+
+    reason: str
+    is_split: bool = False
+
+
+_SPLIT = Inapplicable("MIG is on for every GPU: there is no whole GPU", is_split=True)
 Runs = dict[str, tuple[ProgramRun, ...]]  # by node; every node that took part has an entry
 
 
@@ -70,7 +78,7 @@ Runs = dict[str, tuple[ProgramRun, ...]]  # by node; every node that took part h
 class Measurement:
     """One measurement under load. Its name is the argument by which checks ask for it, and its evidence file's.
 
-    `applies` says why it does not apply to a node ("no RDMA adapters"), empty if it does: a `skip`, not an `error`.
+    `applies` says why it does not apply to a node ("no RDMA adapters"), None if it does: a `skip`, not an `error`.
     `rests_on` are the ids of checks that must not have failed on a node, which otherwise would spoil this measurement
     for it and its neighbours. `measure` runs it over all targets at once. `again` measures suspects once more, with
     the other targets as partners if needed; what it returns of others is kept too. `parse` reads the attempts of one
@@ -84,7 +92,7 @@ class Measurement:
 
     name: str
     stage: Stage
-    applies: Callable[[NodeFacts], str]
+    applies: Callable[[NodeFacts], Inapplicable | None]
     rests_on: tuple[str, ...]
     measure: Callable[[Sequence[Target], Pool], Runs]
     again: Callable[[Sequence[Target], Pool, Suspects], Runs]
@@ -132,22 +140,22 @@ def broke_off(document: Mapping[str, object]) -> bool:
     return len(failed) == len(runs) or any(ran.get("what") for ran in failed)
 
 
-def no_gpus(facts: NodeFacts) -> str:
-    """`applies` of a measurement of GPUs: also empty if NVML does not answer: the measurement then reports why."""
+def no_gpus(facts: NodeFacts) -> Inapplicable | None:
+    """`applies` of a measurement of GPUs: also None if NVML does not answer: the measurement then reports why."""
     try:
         devices = facts.gpus.devices
     except CannotMeasure:
-        return ""
-    return split_by_mig(facts) if devices else "no NVIDIA GPU"
+        return None
+    return split_by_mig(facts) if devices else Inapplicable("no NVIDIA GPU")
 
 
-def split_by_mig(facts: NodeFacts) -> str:
-    """SPLIT where every GPU is split into instances, else empty."""
+def split_by_mig(facts: NodeFacts) -> Inapplicable | None:
+    """That every GPU is split into instances; None where that is not so."""
     try:
         devices = facts.gpus.devices
     except CannotMeasure:
-        return ""
-    return SPLIT if devices and all(gpu.mig_enabled is True for gpu in devices) else ""
+        return None
+    return _SPLIT if devices and all(gpu.mig_enabled is True for gpu in devices) else None
 
 
 def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Sequence[Target], Pool], Runs]:

@@ -39,6 +39,13 @@ class ProgramRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     cannot: str = ""
     next_step: str = ""
+    lacks: str = ""
+    whose: str = ""
+
+    @property
+    def why_not(self) -> str:
+        """Why it did not run, with the node that it is about; empty if it did."""
+        return f"{self.whose}: {self.cannot}" if self.whose else self.cannot
 
     def to_json(self) -> dict[str, object]:
         """Its form in evidence; empty values are left out, but never an exit code of 0."""
@@ -55,6 +62,8 @@ class ProgramRun:
             "labels": dict(self.labels),
             "cannot": self.cannot,
             "next_step": self.next_step,
+            "lacks": self.lacks,
+            "whose": self.whose,
         }
         return {"what": self.what, **{name: value for name, value in whole.items() if value not in ("", [], {}, None)}}
 
@@ -100,7 +109,15 @@ def kept(
 
 def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = None) -> ProgramRun:
     """A part of a measurement that failed: kept too, so that its absence is never taken for a pass."""
-    return ProgramRun(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
+    return ProgramRun(
+        what, labels=labels or {}, cannot=why.bare, next_step=why.next_step, lacks=why.lacks, whose=why.whose
+    )
+
+
+def refusal_of(ran: ProgramRun) -> CannotMeasure:
+    """Why it did not run, as it was raised."""
+    step = ran.next_step or "measure this node again"
+    return CannotMeasure(ran.cannot, next_step=step, lacks=ran.lacks, whose=ran.whose)
 
 
 def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:
@@ -110,7 +127,7 @@ def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:
         CannotMeasure: it did not run, did not end or failed; `what` is its name in a message ("the burn").
     """
     if ran.cannot:
-        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
+        raise refusal_of(ran)
     if ran.timed_out or ran.stuck:
         raise unended(ran, what)
     if ran.exit_code != 0 and not document:
@@ -165,6 +182,8 @@ def from_json(value: object) -> ProgramRun:
         labels={str(name): str(each) for name, each in labels.items()} if isinstance(labels, dict) else {},
         cannot=text("cannot"),
         next_step=text("next_step"),
+        lacks=text("lacks"),
+        whose=text("whose"),
     )
 
 

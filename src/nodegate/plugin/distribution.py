@@ -9,7 +9,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from nodegate import suite
 from nodegate.plugin.run import WORKER_CHECKS, WORKER_FOLDER
-from nodegate.report.model import CheckInfo
+from nodegate.records.run import CheckInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from _pytest.mark.structures import NodeKeywords  # pytest does not export it
 
 from nodegate.errors import NotDone
 from nodegate.judge.judge import record_of, refusal
+from nodegate.records.store import to_bytes
 from nodegate.records.verdict import Verdict
-from nodegate.report.jsonl import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableMapping
@@ -84,9 +84,9 @@ class CheckItem(pytest.Item):
             self.send(report, self.record)
 
     def send(self, report: pytest.TestReport, record: Record) -> None:
-        """Put a record into a report: as data if another process reads it."""
+        """Put a record into a report: as bytes if another process reads it."""
         is_sent = hasattr(self.config, "workerinput")
-        report.nodegate = to_json(record) if is_sent else record  # type: ignore[attr-defined]
+        report.nodegate = to_bytes(record) if is_sent else record  # type: ignore[attr-defined]
 
     @staticmethod
     def _said(record: Record) -> str:

@@ -22,12 +22,12 @@ from nodegate.plugin.one_step import OneStep
 from nodegate.plugin.streams import own_stderr, stdin, width
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
+from nodegate.records.run import CheckInfo, Run
 from nodegate.records.run_folder import RunFolder
+from nodegate.records.store import from_bytes
 from nodegate.records.verdict import NodeVerdict
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
-from nodegate.report.jsonl import from_json
-from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import answer, conditions, earlier_folder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
@@ -40,6 +40,7 @@ from nodegate.text import counted
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from nodegate.report.model import Report
     from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
@@ -165,7 +166,9 @@ class PytestRun:
         kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
         folder.write_json(conditions.RUN_FILE, kept)
         conclusion = self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None
-        results = Results(folder, run, conclusion, self.judging.asked)
+        results = Results(
+            folder, run, conclusion, self.judging.asked, resumed=self.prepared.settings.resume is not None
+        )
         results.everything = self.prepared.settings.all_results
         return results
 
@@ -251,7 +254,7 @@ class PytestRun:
         if record is None or self.results is None:
             return
         del report.nodegate  # pytest keeps its reports to the end
-        self._keep(record if isinstance(record, Record) else from_json(record))
+        self._keep(record if isinstance(record, Record) else from_bytes(Record, record))
 
     def _keep(self, record: Record) -> None:
         """Write a record down; a run that cannot ends."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.claims.table import claims
 from nodegate.metric import Statistic
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+MOST_DAYS = 1_000_000
 DEFAULT = "default"
 OTHER = "other"  # every check that speaks for no claim
 PLATFORM = "platform"  # that a node is of a platform that the policy is for
@@ -35,7 +33,7 @@ class DefectClass(str, Enum):
 _MEANINGS = {DefectClass.A: "blocks", DefectClass.B: "to be put right by a date", DefectClass.C: "a remark"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ClassRule:
     """What a policy says of one class of defect.
 
@@ -49,14 +47,23 @@ class ClassRule:
     may_fail_percent: float = 0.0
     days: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse what no calendar or share has.
 
-@dataclass(frozen=True)
+        Raises:
+            ValueError: there is such a number.
+        """
+        if not (0 <= self.days <= MOST_DAYS and self.may_fail_percent >= 0):
+            raise ValueError(f"{self.days} days, {self.may_fail_percent} %")
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """What a policy says of one claim.
 
     Args:
         claim: its name, or that of what nodegate does not measure.
-        sort: the class of its defects.
+        defect_class: the class of its defects.
         clause: where it is agreed.
         statistic: which of several attempts at a number is held to its limit.
         may_fail_percent: the share of the nodes on which it may not hold; None: as its class says.
@@ -64,7 +71,7 @@ class Item:
     """
 
     claim: str
-    sort: DefectClass
+    defect_class: DefectClass
     clause: str
     statistic: Statistic = Statistic.BEST
     may_fail_percent: float | None = None
@@ -76,7 +83,7 @@ class Item:
         return not self.title
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What must hold for an acceptance. A claim that it does not name is of class A.
 

@@ -11,7 +11,7 @@ from nodegate.unknown import Known, Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OTHER_VERSION = "NVML 18:"  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
+_OTHER_VERSION = 18  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
 
 @dataclass(frozen=True)
@@ -31,4 +31,4 @@ def parse(sections: Mapping[str, object]) -> NvmlLibrary:
     else:
         reason = read.why_not(section)
         version = data if reason is None else reason
-    return NvmlLibrary(version, isinstance(version, Unknown) and version.detail.startswith(_OTHER_VERSION))
+    return NvmlLibrary(version, isinstance(version, Unknown) and version.nvml == _OTHER_VERSION)

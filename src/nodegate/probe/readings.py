@@ -28,6 +28,7 @@ _MAX_INTEGER = 1 << 64
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL_POINT = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
 _HEXADECIMAL = re.compile(r"\s*(0x)?[0-9a-fA-F]{1,8}\s*")
+_NVML = re.compile(r"NVML ([0-9]{1,3}): ")
 _NOT_HERE = re.compile(r"\[?(n/a|not supported|not available)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
 
@@ -41,8 +42,16 @@ def why_not(value: object) -> Unknown | None:
     why = value["why"]
     for known in Why:
         if known.value == why:
-            return Unknown(known, detail)
+            return Unknown(known, detail, _nvml_error(value, detail))
     return Unknown(Why.FAILED, f"{shown(why)}: {detail}".rstrip(": "))
+
+
+def _nvml_error(reading: Mapping[str, object], detail: str) -> int | None:
+    """The number of NVML's error; a recording by hand may have it in its text alone."""
+    if type(number := reading.get("nvml")) is int:
+        return number
+    found = _NVML.match(detail)
+    return int(found[1]) if found else None
 
 
 def wrong(expected: str, value: object) -> Unknown:

@@ -49,7 +49,7 @@ def section_data(sections: Mapping[str, object], name: str) -> object:
     section = read.mapping(sections, name)
     data = section if isinstance(section, Unknown) else read.taken(section, "data")
     if isinstance(data, Unknown):
-        raise CannotMeasure(f"{name} could not be read: {data}", next_step=next_step(name, data.why))
+        raise CannotMeasure(f"{name} could not be read: {data}", next_step=next_step(name, data.why), lacks=name)
     return data
 
 
@@ -66,5 +66,5 @@ def object_in(section: str, data: object) -> Mapping[str, object]:
     """
     found = read.record(data)
     if isinstance(found, Unknown):
-        raise CannotMeasure(f"{section} cannot be read: {found}", next_step=EVIDENCE)
+        raise CannotMeasure(f"{section} cannot be read: {found}", next_step=EVIDENCE, lacks=section)
     return found

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from nodegate.records.part import Kind
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import Finding
-    from nodegate.records.part import Part
-    from nodegate.records.verdict import Verdict
+from nodegate.records.finding import Finding
+from nodegate.records.part import Kind, Part
+from nodegate.records.verdict import Verdict
 
 
 class Severity(str, Enum):
@@ -61,7 +57,7 @@ _CLASS_OF_KIND = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CheckFinding:
     """A finding and the check that left it."""
 
@@ -74,7 +70,7 @@ class CheckFinding:
         return f"{self.check}/{self.finding.code}" if self.finding.code else self.check
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cause:
     """One reason why a node, or several, are not as they should be.
 

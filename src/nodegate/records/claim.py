@@ -20,7 +20,7 @@ class State(str, Enum):
     NOT_PROVEN = "not-proven"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What must be true of a node for its use.
 
@@ -60,7 +60,7 @@ class Claim:
         return (*self.proof, *self.numbers)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Amount:
     """What the parts of a node (`noun`: "GPU") showed of one quantity: from `low` to `high`, over so many of them."""
 
@@ -96,7 +96,7 @@ def in_words(amounts: Iterable[Amount]) -> str:
     return f"{counted(most.parts, most.noun)}: {', '.join(each.words for each in found)}" if most else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Shown:
     """What a run has shown of one claim on one node.
 
@@ -107,6 +107,7 @@ class Shown:
         by: the checks that proved or refuted it, or left it open.
         signed: who accepts that it is not proven, why and until when; empty where nobody does.
         left_out: whether it is open only because this run was asked for a part of its profile.
+        is_ended: whether it is open only because the run ended before its time.
         is_waived: whether it is open because a failure was waived.
         amounts: how much was shown of what is proven: how long, how hot.
     """
@@ -117,5 +118,6 @@ class Shown:
     by: tuple[str, ...] = ()
     signed: str = ""
     left_out: bool = False
+    is_ended: bool = False
     is_waived: bool = False
     amounts: tuple[Amount, ...] = ()

@@ -27,7 +27,7 @@ MOST_SAID = 1000  # characters of a reason
 _COPIED_STEP = "it was copied there: restore the node's own, or measure this node again (--resume)"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The result of one measurement of one node: a document, or the reason why there is none.
 
@@ -108,7 +108,7 @@ def from_fields(value: Mapping[str, object], node: str, measurement: str) -> Evi
         received, waited = _number(value.get("received_epoch_s")), _number(value.get("round_trip_s"))
         taken = from_json(value.get("taken_host_keys"))
         return Evidence(node, measurement, started, lasted, received, waited, document=document, taken_keys=taken)
-    return Evidence(node, measurement, started, lasted, error=_error(said if isinstance(said, dict) else {}))
+    return Evidence(node, measurement, started, lasted, error=_error(said if isinstance(said, dict) else {}, node))
 
 
 def _read(raw: bytes, most: int) -> dict[str, object] | str:
@@ -144,21 +144,36 @@ def unreadable(node: str, measurement: str, why: str, next_step: str = "measure 
 
 def _said(error: CannotMeasure) -> dict[str, str]:
     kind = error.kind if isinstance(error, Unreachable) else BUSY if isinstance(error, Busy) else ""
-    said = {"kind": kind, "reason": error.reason, "next_step": error.next_step}
-    return {**said, "blocked_by": error.blocked_by} if error.blocked_by else said
+    said = {"kind": kind, "reason": error.bare, "next_step": error.next_step}
+    codes = {"blocked_by": error.blocked_by, "lacks": error.lacks, "whose": error.whose}
+    return {**said, **{name: code for name, code in codes.items() if code}}
 
 
-def _error(said: Mapping[str, object]) -> CannotMeasure:
+def _error(said: Mapping[str, object], node: str) -> CannotMeasure:
     reason = str(said.get("reason", "the evidence has neither a document nor an error"))[:MOST_SAID]
     step = str(said.get("next_step", "measure this node again"))[:MOST_SAID]
-    kind = str(said.get("kind", ""))[:MOST_SAID]
+    names = ("kind", "blocked_by", "lacks", "whose")
+    kind, blocked_by, lacks, whose = (str(said.get(name, ""))[:MOST_SAID] for name in names)
+    if not whose:
+        whose, reason = _whose_before_0_3(reason, node)
     if kind == BUSY:
-        return Busy(reason, next_step=step)
+        return Busy(reason, next_step=step, whose=whose)
     if kind:
-        return Unreachable(kind, reason, next_step=step)
-    blocked = _BLOCKED.match(reason)  # releases before 0.2 had it in the reason alone
-    blocked_by = str(said.get("blocked_by", "") or (blocked["check"] if blocked else ""))[:MOST_SAID]
-    return CannotMeasure(reason, next_step=step, blocked_by=blocked_by)
+        return Unreachable(kind, reason, next_step=step, whose=whose)
+    blocked_by = blocked_by or _blocked_before_0_2(reason)
+    return CannotMeasure(reason, next_step=step, blocked_by=blocked_by, lacks=lacks, whose=whose)
+
+
+def _whose_before_0_3(reason: str, node: str) -> tuple[str, str]:
+    """The node that an error is about and the reason, which releases before 0.3 wrote as one text."""
+    rest = reason.removeprefix(f"{node}: ")
+    return (node, rest) if rest != reason else ("", reason)
+
+
+def _blocked_before_0_2(reason: str) -> str:
+    """The check that kept a measurement from being made, which releases before 0.2 had in the reason alone."""
+    found = _BLOCKED.match(reason)
+    return found["check"] if found else ""
 
 
 def _number(value: object) -> float:

@@ -8,14 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.packed import quickly_packed
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
+from nodegate.unknown import Why
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from nodegate.records.part import Part
-    from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"
@@ -23,7 +22,7 @@ NOT_FOR_LACK_OF_A_LIMIT = frozenset((COUNTER_FULL, NOT_READ))  # codes of what i
 NOT_DONE = "not done"  # the code of a skip that says nothing about the node: it was left out of this run
 _MOST_NAMES = 8  # of parts of which the same is true; the record has them all
 Value = bool | int | float | str | None
-LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
+LimitValue = bool | int | float | str | tuple[int | float | str, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
@@ -31,7 +30,7 @@ _PLURAL = re.compile(r"(?<=ch)es$|s$")
 _SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a symbol ("W")
 
 
-class LimitKind(Enum):
+class LimitKind(str, Enum):
     """What a limit rests on. A node that keeps within a relative one may be as bad as all that it is compared with."""
 
     RULE = "rule"  # what is right by its meaning: no error, a service that is active
@@ -58,9 +57,9 @@ class LimitKind(Enum):
 @quickly_packed
 @dataclass(frozen=True, slots=True)
 class Limit(Generic[T_co]):
-    """What is right: a number with its unit, a text, a switch, a set of texts any of which is right, or a table.
+    """What is right: a number with its unit, a text, a switch, texts of which any is right, or a table.
 
-    A table is a list of numbers, one for each generation of something; what is judged by it takes one of them.
+    A table is several numbers, one for each generation of something; what is judged by it takes one of them.
 
     `source` says where it comes from: the device's own word, baseline file and key, the other nodes. `direction` is
     `AT_LEAST`, `AT_MOST` or `EQUAL`; the judging method sets it. `kind` says what it rests on.
@@ -100,6 +99,8 @@ class Finding:
         share: the part of what is right that is left, 0 to 1; None where that means nothing.
         why: of an `error`, why the value is unknown.
         blocked_by: of an `error`, the check that kept the measurement from being made.
+        lacks: of an `error`, the code of what was not there to judge by: a fact, a section of the probe, a tool, a
+            third node. Errors of a node that lack the same are one cause.
         also: other healthy parts of which the same is true.
     """
 
@@ -117,12 +118,18 @@ class Finding:
     share: float | None = None
     why: Why | None = None
     blocked_by: str = ""
+    lacks: str = ""
     also: tuple[Part, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """Every part that it is about."""
         return (self.part, *self.also)
+
+    @property
+    def parts_in_words(self) -> str:
+        """Every part that it is about, by its long form."""
+        return ", ".join(part.label for part in self.parts)
 
     @property
     def is_proof(self) -> bool:
@@ -188,19 +195,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one check says of one node: one line of results.jsonl, the authoritative record.
+    """What one check says of one node: one line of results.jsonl.gz, the authoritative record.
 
-    `check` is the check's own id, the same in every install mode. `waiver` is the reason, owner and expiry of the
-    waiver that covers a fail; `remark` says why one does not.
+    `check` is the check's own id, the same in every install mode. `why` is a code: why there is no verdict on the
+    hardware (`reason_of`); empty where there is one. `waiver` is the reason, owner and expiry of the waiver that covers
+    a fail; `remark` says why one does not.
     """
 
     node: str
     check: str
     verdict: Verdict
-    findings: Sequence[Finding] = ()
+    findings: tuple[Finding, ...] = ()
     failure_modes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
-    duration_s: float = 0.0
+    why: str = ""
     waiver: str = ""
     remark: str = ""
 
@@ -225,19 +233,31 @@ def kinds(findings: Sequence[Finding]) -> frozenset[Verdict]:
     return known if isinstance(known, frozenset) else frozenset(finding.verdict for finding in findings)
 
 
+def reason_of(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """Why a check has no verdict on the hardware: "not_done", "by_design", "no_limit", "unknown"; else empty."""
+    codes = {finding.code for finding in findings if finding.verdict is verdict}
+    if verdict is Verdict.SKIP:
+        return "not_done" if NOT_DONE in codes else "by_design"
+    if verdict is Verdict.NOT_JUDGED:
+        return min(codes & NOT_FOR_LACK_OF_A_LIMIT, default="no_limit")
+    return "unknown" if verdict is Verdict.ERROR else ""
+
+
 def limit_value(value: object) -> LimitValue:
     """A value of a file as a limit holds it: a list of numbers is a table, another list stands for any of its items."""
     if isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
+    if not isinstance(value, (list, tuple)):
+        return str(value)
+    if value and all(type(each) in (int, float) for each in value):
         return tuple(value)
-    return frozenset(str(each) for each in value) if isinstance(value, (list, tuple)) else str(value)
+    return tuple(sorted({str(each) for each in value}))
 
 
 def share_left(observed: Value, limit: Limit[LimitValue]) -> float | None:
     """The part of a rate, width or clock that is left of what its limit asks for; None for other quantities."""
     if limit.direction == AT_MOST or limit.unit not in _RATES:
         return None
-    if isinstance(observed, (bool, str, type(None))) or isinstance(limit.value, (bool, str, frozenset, tuple)):
+    if isinstance(observed, (bool, str, type(None))) or isinstance(limit.value, (bool, str, tuple)):
         return None
     return observed / limit.value if 0 <= observed < limit.value else None

@@ -32,7 +32,7 @@ _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<file>evidence/[^/\n]+/[^/\n]+
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OddFile:
     """A file of evidence that is not what the manifest says; `file` is its name below the run folder, printable."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nodegate.packed import quickly_packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 
 class Kind(str, Enum):
@@ -65,7 +65,7 @@ class Part:
         kind: what sort of thing it is.
         name: the name in use: "mlx5_2", "nvidia-fabricmanager", "/dev/shm"; empty where the index or address is it.
         index: of a GPU by NVML, of a port or an NVLink; None where there is none.
-        address: PCI address ("0000:3d:00.0").
+        pci: PCI address ("0000:3d:00.0").
         serial: serial number of a part that can be replaced.
         uuid: of a GPU.
         netdev: network interface of a NIC.
@@ -76,16 +76,25 @@ class Part:
     kind: Kind
     name: str = ""
     index: int | None = None
-    address: str = ""
+    pci: str = ""
     serial: str = ""
     uuid: str = ""
     netdev: str = ""
     of: Part | None = None
     above: tuple[str, ...] = field(default=(), repr=False)
 
+    def __post_init__(self) -> None:
+        """Refuse what no machine has.
+
+        Raises:
+            ValueError: it is a part of a part of a part.
+        """
+        if self.of is not None and self.of.of is not None:
+            raise ValueError(f"{self.name or self.kind.value}: a part of a part of a part")
+
     def __hash__(self) -> int:
         """Of what nearly always differs: parts are looked up a thousand times a node."""
-        return hash((self.name, self.index, self.address, self.of))
+        return hash((self.name, self.index, self.pci, self.of))
 
     @property
     def short(self) -> str:
@@ -93,7 +102,7 @@ class Part:
         own = self.name
         if not own:
             prefix = _PREFIX.get(self.kind) or self.kind.value
-            number = self.address if self.index is None else str(self.index)
+            number = self.pci if self.index is None else str(self.index)
             own = f"{prefix} {number}" if number else prefix
         return f"{self.of.short} {own}" if self.of is not None else own
 
@@ -101,7 +110,7 @@ class Part:
     def label(self) -> str:
         """The long form, once a line: "GPU 3 (0000:3d:00.0, S/N 1650003000003)"."""
         whole = self.of or self
-        details = [whole.address] if whole.address and whole.address not in self.short else []
+        details = [whole.pci] if whole.pci and whole.pci not in self.short else []
         details += [whole.netdev] if whole.netdev and whole.netdev != whole.name else []
         details += [f"S/N {whole.serial}"] if whole.serial else []
         return f"{self.short} ({', '.join(details)})" if details else self.short
@@ -109,12 +118,12 @@ class Part:
     @property
     def key(self) -> str:
         """Stable over runs, and moves with the board: serial number or UUID, else the address, else the name."""
-        own = self.serial or self.uuid or self.address or self.short
+        own = self.serial or self.uuid or self.pci or self.short
         return own if self.of is None else f"{self.of.key}/{self.name or self.index}"
 
     def is_called(self, name: str) -> bool:
         """Whether people may mean this part by a name: any form of it, of one of its devices, or its address."""
-        names = (self.short, self.label, self.name, self.address, self.serial, self.uuid, self.netdev)
+        names = (self.short, self.label, self.name, self.pci, self.serial, self.uuid, self.netdev)
         return name in names or (self.of is not None and self.of.is_called(name))
 
     def rests_on(self, other: Part) -> bool:
@@ -125,10 +134,9 @@ class Part:
         mine, its = self.of or self, other.of or other
         if mine.key == its.key:
             return self.of is None or other.of is None or self.key == other.key
-        return other.kind is Kind.BRIDGE and other.address in mine.above
+        return other.kind is Kind.BRIDGE and other.pci in mine.above
 
 
-_TEXTS = ("name", "address", "serial", "uuid", "netdev")
 NODE = Part(Kind.NODE, "node")
 MEMORY = Part(Kind.MEMORY, "memory")
 
@@ -136,13 +144,13 @@ MEMORY = Part(Kind.MEMORY, "memory")
 @lru_cache(maxsize=_MOST_KNOWN)
 def gpu(index: int | None = None, *, address: str = "", serial: str = "", uuid: str = "") -> Part:
     """A GPU, by what is known of it."""
-    return Part(Kind.GPU, index=index, address=pci_address(address), serial=serial, uuid=uuid)
+    return Part(Kind.GPU, index=index, pci=pci_address(address), serial=serial, uuid=uuid)
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def nic(name: str = "", *, address: str = "", netdev: str = "") -> Part:
     """A NIC, by its RDMA device ("mlx5_2"), PCI address or network interface."""
-    return Part(Kind.NIC, name, address=pci_address(address), netdev=netdev)
+    return Part(Kind.NIC, name, pci=pci_address(address), netdev=netdev)
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
@@ -174,7 +182,7 @@ def from_kernel(kind: str, device: str) -> Part:
         return Part(Kind.DISK, f"disk {_whole_disk(device)}")
     if kind == "memory" and not device:
         return MEMORY
-    return Part(_KERNEL_KINDS.get(kind, Kind.HOST), f"{kind} {address or device}".strip(), address=address)
+    return Part(_KERNEL_KINDS.get(kind, Kind.HOST), f"{kind} {address or device}".strip(), pci=address)
 
 
 def _whole_disk(device: str) -> str:
@@ -195,13 +203,13 @@ def nvlink(of: Part, number: int) -> Part:
 
 def nvswitch(name: str = "", *, address: str = "") -> Part:
     """An NVSwitch."""
-    return Part(Kind.NVSWITCH, name, address=pci_address(address))
+    return Part(Kind.NVSWITCH, name, pci=pci_address(address))
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def bridge(address: str) -> Part:
     """A PCIe bridge or switch port."""
-    return Part(Kind.BRIDGE, address=pci_address(address))
+    return Part(Kind.BRIDGE, pci=pci_address(address))
 
 
 def host(name: str = "host") -> Part:
@@ -281,10 +289,10 @@ class Parts:
             known = self._by_name.get((part.kind, name))
             if known is not None:
                 return known if known.name or not part.name else replace(known, name=part.name)
-        if part.kind not in (Kind.BRIDGE, Kind.HOST) or not part.address:
+        if part.kind not in (Kind.BRIDGE, Kind.HOST) or not part.pci:
             return part
         # a kernel line may call a GPU or NIC a PCIe device: one address is one device
-        return next((known for known in self._parts if known.address == part.address), part)
+        return next((known for known in self._parts if known.pci == part.pci), part)
 
     def find(self, name: str) -> Part | None:
         """The part that people mean by a name; None where there is none of that name."""
@@ -296,46 +304,10 @@ NO_PARTS = Parts()
 
 def _names(part: Part) -> Iterator[str]:
     """Every name of a part that tells it apart, the surest first."""
-    for word, value in (("S/N", part.serial), ("UUID", part.uuid), ("PCI", part.address), ("name", part.name)):
+    for word, value in (("S/N", part.serial), ("UUID", part.uuid), ("PCI", part.pci), ("name", part.name)):
         if value:
             yield f"{word} {value}"
     if part.index is not None:
         yield f"index {part.index}"
     if part.netdev:
         yield f"netdev {part.netdev}"
-
-
-def to_json(part: Part) -> dict[str, object]:
-    """The part as JSON holds it: only what is known of it."""
-    value: dict[str, object] = {"kind": part.kind.value}
-    value.update({name: text for name in _TEXTS if (text := getattr(part, name))})
-    if part.index is not None:
-        value["index"] = part.index
-    if part.above:
-        value["above"] = list(part.above)
-    if part.of is not None:
-        value["of"] = to_json(part.of)
-    return value
-
-
-def from_json(value: Mapping[str, object], *, deep: int = 0) -> Part:
-    """The part that `to_json` wrote.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    texts = {name: value.get(name, "") for name in _TEXTS}
-    index, above, of = value.get("index"), value.get("above", []), value.get("of")
-    right = (
-        value.keys() <= {"kind", "index", "above", "of", *_TEXTS}
-        and deep <= 1
-        and all(isinstance(text, str) for text in texts.values())
-        and (index is None or (isinstance(index, int) and not isinstance(index, bool)))
-        and isinstance(above, list)
-        and all(isinstance(each, str) for each in above)
-        and (of is None or isinstance(of, dict))
-    )
-    if not right:
-        raise ValueError("it is not a part of a node")
-    whole = None if of is None else from_json(of, deep=deep + 1)  # type: ignore[arg-type]
-    return Part(Kind(value.get("kind")), index=index, above=tuple(above), of=whole, **texts)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ class RunFolder:
         try:
             chosen = _new(Path("reports") / f"{stamp}-{profile}") if path is None else path
             chosen.mkdir(parents=True, exist_ok=True)
-            if any((chosen / name).exists() for name in ("run.json", "results.jsonl", EVIDENCE)):
+            if any((chosen / name).exists() for name in ("run.json", "results.jsonl", "results.jsonl.gz", EVIDENCE)):
                 raise UsageError(
                     "this folder already contains a run",
                     file=str(chosen),
@@ -229,7 +229,7 @@ class RunFolder:
     def discard(self) -> None:
         """Delete the folder again, with the files that every run writes first; other files stay."""
         with contextlib.suppress(OSError):
-            for name in ("run.json", "results.jsonl", "results.tables.jsonl", MANIFEST):
+            for name in ("run.json", "results.jsonl.gz", MANIFEST):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / EVIDENCE).rmdir()
             self.path.rmdir()

@@ -21,7 +21,7 @@ _SAID = {
 _STEP = "compare them with the nodes' own (ssh-keygen -lf); the fingerprints are in evidence/NODE/facts.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TakenKey:
     """A key that was accepted and not known before: of which server, its fingerprint, and how it was taken.
 

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.claims.prove import ENDED
 from nodegate.claims.table import claims
 from nodegate.records.claim import State, in_words
 from nodegate.records.verdict import NodeVerdict
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.records.claim import Shown
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 _DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)
 _MOST_NAMES = 6
@@ -111,7 +111,7 @@ def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
 
 
 def _action(open_ones: Sequence[Shown]) -> str:
-    if all(shown.why == ENDED for shown in open_ones):
+    if all(shown.is_ended for shown in open_ones):
         return "run it to its end: --resume with this run's folder"
     if all(shown.left_out for shown in open_ones):
         return "run the whole profile: without -k, -m, --passive"

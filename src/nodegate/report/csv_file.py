@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from nodegate.records.finding import Finding
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),
-    *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence", "duration_s"),
+    *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence"),
     "cause",
 )
 BOM = "\ufeff"  # by it Excel knows that a file is UTF-8
@@ -58,10 +59,10 @@ def _rows(
     head = (node.node, node.rack, node.platform, node.verdict.value)
     if not node.records:
         reason = node.unreachable if node.verdict is NodeVerdict.UNREACHABLE else "no check left a result"
-        yield (*head, "", node.verdict.value, *[""] * 7, reason, *[""] * 6)
+        yield (*head, "", node.verdict.value, *[""] * 7, reason, *[""] * 5)
     for record in node.records:
         start = (*head, record.check, record.verdict.value)
-        end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence), round(record.duration_s, 3))
+        end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence))
         for finding in () if kinds(record.findings).isdisjoint(wanted) else record.findings:
             if finding.verdict in wanted:
                 yield (*start, *_finding(finding), *end, causes.get((record.check, id(finding)), ""))
@@ -70,8 +71,13 @@ def _rows(
 
 
 def _finding(finding: Finding) -> tuple[object, ...]:
-    parts = ", ".join(part.label for part in finding.parts)
-    what = (parts, finding.verdict.value, finding.metric or finding.quantity, finding.observed, finding.unit)
+    what = (
+        finding.parts_in_words,
+        finding.verdict.value,
+        finding.metric or finding.quantity,
+        finding.observed,
+        finding.unit,
+    )
     limit = (finding.limit.value, finding.limit.source) if finding.limit else ("", "")
     return (*what, *limit, finding.message, finding.action)
 

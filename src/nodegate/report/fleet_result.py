@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from nodegate.policy.policy import ClassRule, Item, Policy
     from nodegate.records.finding import Record
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 _STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and somebody has signed for it
 _OTHER = "every check that speaks for no claim"
@@ -71,8 +72,8 @@ class FleetResult:
     def of_class(self, sort: DefectClass) -> tuple[str, ...]:
         """The nodes whose worst defect is of this class."""
         measured = [each for each in self.defects if each.item.is_measured]
-        worse = {name for each in measured if each.item.sort.value < sort.value for name in each.nodes}
-        ours = {name for each in measured if each.item.sort is sort for name in each.nodes}
+        worse = {name for each in measured if each.item.defect_class.value < sort.value for name in each.nodes}
+        ours = {name for each in measured if each.item.defect_class is sort for name in each.nodes}
         return in_order(ours - worse)
 
 
@@ -91,7 +92,7 @@ def fleet_result(report: Report) -> FleetResult | None:
     policy, total = report.policy, len(report.nodes)
     if policy is None:
         return None
-    found = sorted(_defects(report, policy), key=lambda each: each.item.sort.value)
+    found = sorted(_defects(report, policy), key=lambda each: each.item.defect_class.value)
     day = report.run.finished_epoch_s
     defects = tuple(replace(each, until=_until(policy, each.item, day)) for each in found)
     rules = list(_rules(defects, policy))
@@ -104,7 +105,7 @@ def fleet_result(report: Report) -> FleetResult | None:
     undecided = next((said for rule in rules if (said := _over(rule, total, proven_only=False))), "")
     if undecided:
         return FleetResult(FleetVerdict.UNDECIDED, undecided, defects)
-    held = [(each, each.nodes) for each in defects if each.item.sort is not DefectClass.C]
+    held = [(each, each.nodes) for each in defects if each.item.defect_class is not DefectClass.C]
     if held:
         return FleetResult(FleetVerdict.RESERVATIONS, _said(held, total), defects)
     nodes = counted(total, "node")
@@ -175,7 +176,7 @@ def _rules(defects: Sequence[Defect], policy: Policy) -> Iterator[_Rule]:
     how many nodes.
     """
     for sort in (DefectClass.A, DefectClass.B):
-        ours = [each for each in defects if each.item.sort is sort]
+        ours = [each for each in defects if each.item.defect_class is sort]
         for each in ours:
             if each.item.may_fail_percent is not None:
                 yield _Rule((each,), sort, each.item.may_fail_percent, each.item.clause)
@@ -208,7 +209,7 @@ def _said(places: Sequence[tuple[Defect, Sequence[str]]], total: int) -> str:
     where = f"{_state(first, names)} on {len(names)} of {counted(total, 'node')}"
     until = f", until {first.until}" if first.until else ""
     more = f"; {counted(len(places) - 1, 'more claim')}" if len(places) > 1 else ""
-    whose = f"class {first.item.sort.value} ({_clause(first.item.clause)})"
+    whose = f"class {first.item.defect_class.value} ({_clause(first.item.clause)})"
     return f"{whose}: {first.item.claim} {where}{until}{more}"
 
 
@@ -225,7 +226,7 @@ def _state(defect: Defect, names: Sequence[str]) -> str:
 
 def _until(policy: Policy, item: Item, epoch_s: float) -> str:
     """The day by which a defect is put right; empty where nothing says it, or for a time that no calendar holds."""
-    days = policy.classes[item.sort].days
+    days = policy.classes[item.defect_class].days
     try:
         day = datetime.fromtimestamp(epoch_s, tz=timezone.utc) + timedelta(days=days)
     except (OverflowError, OSError, ValueError):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.records.manifest import Manifest
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 CHECK = "node.evidence"
 _STEP = "put the evidence back as it was, or measure this node again: pytest --resume"

@@ -14,6 +14,7 @@ from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.records.cause import Class, Severity
+from nodegate.records.run import CheckInfo
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report import wording
 from nodegate.report.cause_rows import cause_rows
@@ -21,7 +22,7 @@ from nodegate.report.claim_rows import claim_rows
 from nodegate.report.fleet_result import fleet_result
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
-from nodegate.report.model import CheckInfo, check_ids, in_order, node_counts
+from nodegate.report.model import check_ids, in_order, node_counts
 from nodegate.report.not_judged import not_applicable, not_judged
 from nodegate.report.page_data import letter, page_data
 from nodegate.report.stats import measurements
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.records.run import NodeReport
     from nodegate.report.cause_rows import CauseRow
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.report.model import Report
     from nodegate.report.stats import Measurement
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own

@@ -1,98 +1,200 @@
-"""report.json for other programs: run, causes, nodes and statistics, schema `nodegate.report/3`."""
+"""report.json for other programs: run, policy, claims, nodes, causes and statistics, schema `nodegate.report/4`."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypedDict
 
-from nodegate.records.claim import State
-from nodegate.records.verdict import Verdict
-from nodegate.report import jsonl, policy_json
+from nodegate.claims.table import claims
+from nodegate.policy.policy import DefectClass, Policy
+from nodegate.records.cause import CheckFinding
+from nodegate.records.claim import Shown
+from nodegate.records.results import RESULTS
+from nodegate.records.run import Drift, Run
+from nodegate.records.store import to_bytes
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.cause_rows import cause_rows
+from nodegate.report.fleet_result import fleet_result
 from nodegate.report.model import check_ids, node_counts, worst_first
-from nodegate.report.results_file import RESULTS, TABLES, fingerprint
-from nodegate.report.stats import measurements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
-    from nodegate.files.source import Source
-    from nodegate.records.claim import Shown
     from nodegate.records.part import Part
-    from nodegate.report.model import NodeReport, Report, Run
+    from nodegate.records.run import NodeReport
+    from nodegate.report.fleet_result import Defect
+    from nodegate.report.model import Report
     from nodegate.report.stats import Measurement
 
-SCHEMA = "nodegate.report/3"
+SCHEMA = "nodegate.report/4"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """What a cause is about: the whole part as `part`, with the serial number of the board that is replaced."""
+
+    kind: str
+    name: str
+    index: int | None
+    pci: str
+    serial: str
+    label: str
+    node: str
+
+
+# With a key that is a word of Python: rows that are written for others and never read back.
+CauseRow = TypedDict(
+    "CauseRow",
+    {
+        "id": str, "node": str, "nodes": list[str], "place": str, "part": PartRow, "parts": list[PartRow],
+        "class": str, "severity": str, "verdict": str, "condition": str, "message": str, "action": str, "waiver": str,
+        "decisive": CheckFinding, "follows": int, "findings": list[dict[str, str]],
+    },
+)  # fmt: skip
+DefectRow = TypedDict(
+    "DefectRow",
+    {
+        "claim": str, "title": str, "class": str, "clause": str, "measured": bool,
+        "refuted": tuple[str, ...], "open": tuple[str, ...], "signed": tuple[str, ...], "until": str,
+    },
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
-    """Where the results are: the fingerprints of results.jsonl and its tables, and how many lines it has."""
+    """Where the results are: a file of the same folder, and how many lines it has."""
 
-    results_sha256: str
-    tables_sha256: str
+    results: str
     lines: int
 
-    @classmethod
-    def of(cls, folder: Path) -> Details:
-        """Those of a run folder.
 
-        Raises:
-            OSError: its results cannot be read.
-        """
-        sha256, lines = fingerprint(folder / RESULTS)
-        tables = folder / TABLES
-        return cls(sha256, fingerprint(tables)[0] if tables.exists() else "", lines)
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """What the nodes come to under the policy, and the claims that do not hold on every node."""
 
-    def to_json(self) -> dict[str, object]:
-        """As report.json has it."""
-        return {
-            "results": RESULTS,
-            "tables": TABLES,
-            "tables_sha256": self.tables_sha256,
-            "lines": self.lines,
-        }
+    result: str
+    why: str
+    policy: str
+    is_part: bool
+    nodes: Mapping[DefectClass, tuple[str, ...]]
+    defects: tuple[DefectRow, ...]
 
 
-def write(report: Report, file: IO[str], details: Details, fleet: Sequence[Measurement] | None = None) -> None:
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node: what it is, what was shown of each claim, and the checks that have no good verdict on it."""
+
+    node: str
+    verdict: NodeVerdict
+    platform: str
+    rack: str
+    serials: Mapping[str, str]
+    identity: tuple[tuple[str, str], ...]
+    gpus: int
+    unreachable: str
+    checks: Mapping[Verdict, int]
+    failed: tuple[str, ...]
+    errors: tuple[str, ...]
+    waived: tuple[str, ...]
+    not_judged: tuple[str, ...]
+    claims: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRow:
+    """One measured number over the nodes of a platform; `mad` is the median absolute deviation."""
+
+    platform: str
+    check: str
+    metric: str
+    unit: str
+    count: int
+    nodes: int
+    lowest: float
+    lowest_at: str
+    median: float
+    mad: float
+    highest: float
+    highest_at: str
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check of the run: its first sentence, and the failure modes that it finds."""
+
+    check: str
+    title: str
+    failure_modes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """report.json: the run as a whole.
+
+    `results_sha256` is over the sorted lines of the results (`LC_ALL=C sort`). `started` and `finished` are UTC,
+    `counts` are nodes by verdict, `claims` are titles by name.
+    """
+
+    schema: str
+    results_sha256: str
+    details: Details
+    started: str
+    finished: str
+    run: Run
+    counts: Mapping[NodeVerdict, int]
+    claims: Mapping[str, str]
+    policy: Policy | None
+    fleet_result: FleetRow | None
+    nodes: tuple[NodeRow, ...]
+    causes: tuple[CauseRow, ...]
+    fleet: tuple[MeasurementRow, ...]
+    drift: tuple[Drift, ...]
+    checks: tuple[CheckRow, ...]
+
+
+def write(report: Report, file: IO[bytes], results: tuple[str, int], fleet: Sequence[Measurement]) -> None:
     """Write the report as JSON, a line per node, so that `grep` and `diff` work on it.
 
-    `fleet` are the report's measurements, where they are at hand.
+    `results` are the fingerprint and the lines of its results, `fleet` its measurements.
     """
-    found = measurements(report.nodes) if fleet is None else fleet
-    claims: dict[str, tuple[str, ...]] = {}
-    for shown in (shown for node in report.nodes for shown in node.claims):
-        claims.setdefault(shown.claim, shown.by)
-    parts: list[tuple[str, Iterable[str]]] = [
-        ("nodes", (_dumps(_node(node, claims)) for node in worst_first(report.nodes))),
-        ("causes", map(_dumps, _causes(report))),
-        ("fleet", (_dumps(_measurement(entry)) for entry in found)),
-        ("drift", map(_dumps, _drift(report))),
-        ("checks", map(_dumps, _checks(report))),
-    ]
-    counts = {verdict.value: count for verdict, count in node_counts(report).items()}
-    head: dict[str, object] = {
-        "schema": SCHEMA,
-        "results_sha256": details.results_sha256,
-        "details": details.to_json(),
-        "run": _run(report.run),
-        "counts": counts,
-    }
-    head["claims"] = {name: list(by) for name, by in claims.items()}
-    head |= policy_json.to_json(report)
-    file.write("{" + _dumps(head)[1:-1])
-    for key, entries in parts:
-        file.write(f',\n"{key}":[')
-        separator = "\n"
-        for entry in entries:
-            file.write(separator + entry)
-            separator = ",\n"
-        file.write("]")
-    file.write("}\n")
+    whole = report_file(report, results, fleet)
+    separator = b"{"
+    for each in fields(ReportFile):
+        value = getattr(whole, each.name)
+        file.write(separator + to_bytes(each.name) + b":")
+        separator = b",\n"
+        if not isinstance(value, tuple):
+            file.write(to_bytes(value))
+            continue
+        file.write(b"[" + b",".join(b"\n" + to_bytes(row) for row in value) + b"]")
+    file.write(b"}\n")
+
+
+def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measurement]) -> ReportFile:
+    """The report in the form of the file."""
+    sha256, lines = results
+    shown = {each.claim for node in report.nodes for each in node.claims}
+    return ReportFile(
+        SCHEMA,
+        sha256,
+        Details(RESULTS, lines),
+        utc(report.run.started_epoch_s),
+        utc(report.run.finished_epoch_s),
+        report.run,
+        node_counts(report),
+        {claim.name: claim.title for claim in claims() if claim.name in shown},
+        report.policy,
+        _fleet_row(report),
+        tuple(map(_node, worst_first(report.nodes))),
+        tuple(_causes(report)),
+        tuple(map(_measurement, fleet)),
+        report.drift,
+        tuple(_checks(report)),
+    )
 
 
 def utc(epoch_s: float) -> str:
@@ -103,80 +205,62 @@ def utc(epoch_s: float) -> str:
         return ""
 
 
-def _run(run: Run) -> dict[str, object]:
+def _fleet_row(report: Report) -> FleetRow | None:
+    policy, result = report.policy, fleet_result(report)
+    if policy is None or result is None:
+        return None
+    nodes = {each: result.of_class(each) for each in DefectClass}
+    defects = tuple(map(_defect, result.defects))
+    return FleetRow(result.verdict.value, result.why, policy.name, result.is_part, nodes, defects)
+
+
+def _defect(defect: Defect) -> DefectRow:
     return {
-        "id": run.id,
-        "profile": run.profile,
-        "started": utc(run.started_epoch_s),
-        "finished": utc(run.finished_epoch_s),
-        "started_epoch_s": run.started_epoch_s,
-        "finished_epoch_s": run.finished_epoch_s,
-        "suite_version": run.suite_version,
-        "command": run.command,
-        "host": run.host,
-        "user": run.user,
-        "inventory": _sources(run.inventory),
-        "baselines": _sources(run.baselines),
-        "interrupted": run.interrupted,
-        "selection": run.selection,
-        "answer": run.answer,
-        "manifest_sha256": run.manifest_sha256,
-        "evidence": run.evidence,
-        "notes": list(run.notes),
-        "versions": dict(run.versions),
+        "claim": defect.item.claim,
+        "title": defect.title,
+        "class": defect.item.defect_class.value,
+        "clause": defect.item.clause,
+        "measured": defect.item.is_measured,
+        "refuted": defect.refuted,
+        "open": defect.open,
+        "signed": defect.signed,
+        "until": defect.until,
     }
 
 
-def _sources(sources: tuple[Source, ...]) -> list[dict[str, str]]:
-    return [{"path": source.path, "sha256": source.sha256} for source in sources]
+def _node(node: NodeReport) -> NodeRow:
+    def having(verdict: Verdict) -> tuple[str, ...]:
+        return tuple(record.check for record in node.records if record.verdict is verdict and not record.waiver)
+
+    return NodeRow(
+        node.node,
+        node.verdict,
+        node.platform,
+        node.rack,
+        node.serials,
+        node.identity,
+        node.gpus,
+        node.unreachable,
+        Counter(record.verdict for record in node.records),
+        having(Verdict.FAIL),
+        having(Verdict.ERROR),
+        tuple(record.check for record in node.records if record.waiver),
+        having(Verdict.NOT_JUDGED),
+        node.claims,
+    )
 
 
-def _node(node: NodeReport, claims: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
-    def having(verdict: Verdict) -> list[str]:
-        return [record.check for record in node.records if record.verdict is verdict and not record.waiver]
-
-    return {
-        "node": node.node,
-        "verdict": node.verdict.value,
-        "platform": node.platform,
-        "rack": node.rack,
-        "serials": dict(node.serials),
-        "identity": [list(row) for row in node.identity],
-        "gpus": node.gpus,
-        "unreachable": node.unreachable,
-        "checks": Counter(record.verdict.value for record in node.records),
-        "failed": having(Verdict.FAIL),
-        "errors": having(Verdict.ERROR),
-        "waived": [record.check for record in node.records if record.waiver],
-        "not_judged": having(Verdict.NOT_JUDGED),
-        "claims": [_claim(shown, claims[shown.claim]) for shown in node.claims],
-    }
-
-
-def _claim(shown: Shown, usual: tuple[str, ...]) -> dict[str, object]:
-    """A claim of a node; `by` stands in it only where it is not what the run says of the claim."""
-    entry: dict[str, object] = {"claim": shown.claim, "state": shown.state.value}
-    entry |= {"why": shown.why} if shown.why else {}
-    entry |= {"by": list(shown.by)} if shown.by != usual else {}
-    if shown.state is State.NOT_PROVEN:
-        entry |= {"signed": shown.signed, "left_out": shown.left_out, "waived": shown.is_waived}
-    if shown.amounts:
-        entry["amounts"] = [asdict(each) for each in shown.amounts]
-    return entry
-
-
-def _causes(report: Report) -> Iterator[dict[str, object]]:
+def _causes(report: Report) -> Iterator[CauseRow]:
     """The causes of the run, worst first; an id that two of them have is numbered, as in report.html."""
     for cause, row in zip(report.causes, cause_rows(report), strict=True):
+        members = cause.members or (cause,)
         yield {
             "id": row.anchor,
-            **({"node": cause.nodes[0]} if len(cause.nodes) == 1 else {}),
+            "node": cause.nodes[0] if len(cause.nodes) == 1 else "",
             "nodes": list(cause.nodes),
             "place": cause.place,
-            "part": _part(cause.part),
-            "parts": [
-                {"node": each.nodes[0], **_part(part)} for each in cause.members or (cause,) for part in each.parts
-            ],
+            "part": _part(cause.part, cause.nodes[0] if len(cause.nodes) == 1 else ""),
+            "parts": [_part(part, each.nodes[0]) for each in members for part in each.parts],
             "class": cause.sort.value,
             "severity": cause.severity.value,
             "verdict": cause.verdict.value,
@@ -184,68 +268,27 @@ def _causes(report: Report) -> Iterator[dict[str, object]]:
             "message": row.what,
             "action": cause.action,
             "waiver": cause.waiver,
-            "decisive": {"check": cause.decisive.check, **jsonl.finding_to_json(cause.decisive.finding)},
+            "decisive": cause.decisive,
             "follows": len(cause.follows),
             "findings": [
-                {"node": each.nodes[0], "check": found.check, "device": jsonl.device(found.finding)}
-                for each in cause.members or (cause,)
+                {"node": each.nodes[0], "check": found.check, "parts": found.finding.parts_in_words}
+                for each in members
                 for found in each.findings
             ],
         }
 
 
-def _part(part: Part) -> dict[str, object]:
-    """What a cause is about: the whole part as `part`, with the serial number of the board that is replaced."""
-    whole = part.of or part
-    return {
-        "kind": part.kind.value,
-        "name": part.name or part.short,
-        "index": part.index,
-        "address": whole.address,
-        "serial": whole.serial,
-        "label": part.label,
-    }
+def _part(part: Part, node: str) -> PartRow:
+    whole, name = part.of or part, part.name or part.short
+    return PartRow(part.kind.value, name, part.index, whole.pci, whole.serial, part.label, node)
 
 
-def _measurement(entry: Measurement) -> dict[str, object]:
-    return {
-        "platform": entry.platform,
-        "check": entry.check,
-        "metric": entry.metric,
-        "unit": entry.unit,
-        "count": len(entry.values),
-        "nodes": entry.nodes,
-        "lowest": entry.lowest,
-        "lowest_at": entry.lowest_at,
-        "median": entry.median,
-        "mad": entry.mad,
-        "highest": entry.highest,
-        "highest_at": entry.highest_at,
-        "limit": entry.limit,
-    }
+def _measurement(entry: Measurement) -> MeasurementRow:
+    own = {each.name: getattr(entry, each.name) for each in fields(MeasurementRow) if each.name != "count"}
+    return MeasurementRow(count=len(entry.values), **own)
 
 
-def _drift(report: Report) -> Iterator[dict[str, object]]:
-    for row in report.drift:
-        yield {
-            "platform": row.platform,
-            "characteristic": row.characteristic,
-            "majority": row.majority,
-            "count": row.count,
-            "total": row.total,
-            "others": {value: list(nodes) for value, nodes in row.others.items()},
-        }
-
-
-def _checks(report: Report) -> Iterator[dict[str, object]]:
+def _checks(report: Report) -> Iterator[CheckRow]:
     for check in check_ids(report):
         info = report.checks.get(check)
-        yield {
-            "check": check,
-            "title": info.title if info else "",
-            "failure_modes": list(info.failure_modes) if info else [],
-        }
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        yield CheckRow(check, info.title if info else "", info.failure_modes if info else ())

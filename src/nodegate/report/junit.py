@@ -15,7 +15,8 @@ from nodegate.report.json_file import utc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 MOST_TEXT_CHARACTERS = 20_000
 _NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")
@@ -36,7 +37,7 @@ def write(report: Report, file: IO[str], *, everything: bool = False) -> None:
     file.write(f' time="{seconds:.3f}">\n')
     when, where = utc(report.run.started_epoch_s)[:-1], _quoted(report.run.host)
     for node, cases in zip(report.nodes, suites, strict=True):
-        lasted = max(0.0, sum(record.duration_s for record in node.records))
+        lasted = report.judging_s.get(node.node, 0.0)
         file.write(f"<testsuite name={_quoted(node.node)} {_counts(cases)}")
         file.write(f' time="{lasted:.3f}" timestamp="{when}" hostname={where}>\n')
         file.writelines(case for _, case in cases)
@@ -87,10 +88,7 @@ def _case(record: Record) -> tuple[str, str]:
     module, _, name = record.check.rpartition(".")
     kind = "skipped" if record.waiver else _ELEMENT.get(record.verdict, "")
     message = _message(record)
-    head = (
-        f"<testcase classname={_quoted(module or 'nodegate')} name={_quoted(f'{name}[{record.node}]')}"
-        f' time="{record.duration_s:.3f}"'
-    )
+    head = f"<testcase classname={_quoted(module or 'nodegate')} name={_quoted(f'{name}[{record.node}]')}"
     text = _findings(record)
     if kind:
         return kind, f"{head}><{kind} message={_quoted(message)}>{escape(text)}</{kind}></testcase>\n"

@@ -10,7 +10,6 @@ from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.inventory.hostlist import natural
-from nodegate.records.claim import Shown, State
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
@@ -20,110 +19,24 @@ _REACH_IT = "check its power, network and sshd: nodegate doctor says which step 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.files.source import Source
     from nodegate.policy.policy import Policy
     from nodegate.records.cause import Cause
-
-
-@dataclass(frozen=True)
-class Run:
-    """The conditions of a run: who, when, with what. Times are seconds since the epoch by the controller's clock.
-
-    `selection` says in words which part of the checks or nodes was asked for; empty means all of the profile.
-    `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
-    `manifest_sha256` is the fingerprint of the manifest of all evidence (manifest.sha256), empty if there is none;
-    `evidence` says where the evidence is from, if it is not this run's own. `notes` are true of the run as a whole.
-    """
-
-    id: str
-    profile: str
-    started_epoch_s: float
-    finished_epoch_s: float
-    suite_version: str
-    command: str = ""
-    host: str = ""
-    user: str = ""
-    inventory: tuple[Source, ...] = ()
-    baselines: tuple[Source, ...] = ()
-    interrupted: bool = False
-    selection: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    answer: str = ""
-    manifest_sha256: str = ""
-    evidence: str = ""
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class NodeReport:
-    """One node: its verdict, what it is, and what each check said of it.
-
-    `serials` maps a part ("chassis", "GPU 0") to its serial number. `identity` is rows of (label, value): model,
-    driver, VBIOS, BIOS, kernel, firmware. `unreachable` is the reason where the verdict is `unreachable`. `gpus` counts
-    those that PCIe or NVML lists, lost ones included. `claims` is what was shown of each claim of the profile.
-    """
-
-    node: str
-    verdict: NodeVerdict
-    platform: str = ""
-    rack: str = ""
-    serials: Mapping[str, str] = field(default_factory=dict)
-    identity: tuple[tuple[str, str], ...] = ()
-    records: tuple[Record, ...] = ()
-    unreachable: str = ""
-    gpus: int = 0
-    claims: tuple[Shown, ...] = ()
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether something was judged, and nothing failed or could not be measured; not all may be proven."""
-        verdicts = {Verdict.PASS if record.waiver else record.verdict for record in self.records}
-        return Verdict.PASS in verdicts and not verdicts & {Verdict.FAIL, Verdict.ERROR}
-
-    @property
-    def is_partly_judged(self) -> bool:
-        """Whether it is not accepted only because the run was asked for a part of its profile."""
-        left = all(each.left_out or each.signed for each in self.unproven)
-        return left and self.is_sound and self.verdict is NodeVerdict.INCOMPLETE
-
-    @property
-    def unproven(self) -> tuple[Shown, ...]:
-        """The claims that are not proven, signed for or not."""
-        return tuple(each for each in self.claims if each.state is State.NOT_PROVEN)
-
-
-@dataclass(frozen=True)
-class Drift:
-    """A characteristic that most nodes of a platform share, and the nodes that differ.
-
-    `count` nodes of `total` hold the `majority` value; `others` maps each other value to its nodes.
-    """
-
-    platform: str
-    characteristic: str
-    majority: str
-    count: int
-    total: int
-    others: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class CheckInfo:
-    """What a check says of itself: the first sentence of its docstring, and the failure modes that it speaks to."""
-
-    title: str
-    failure_modes: tuple[str, ...] = ()
+    from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from."""
+    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from.
+
+    `judging_s` are the seconds that the judging of a node took, by its name.
+    """
 
     run: Run
     nodes: tuple[NodeReport, ...] = ()
     drift: tuple[Drift, ...] = ()
     checks: Mapping[str, CheckInfo] = field(default_factory=dict)
     policy: Policy | None = None
+    judging_s: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from nodegate.records.cause import Cause
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 _COUNTED = (Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP)
 COLUMNS = (

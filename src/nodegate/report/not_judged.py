@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 NO_RESULT = "no result: the run ended before this check, or it was not asked for"
 NO_LIMIT = "no baseline has a limit for what was measured, and too few nodes measured the same to compare with"
-_Pairs = dict[tuple[str, str], dict[str, None]]  # (reason, check) -> nodes
+_Reason = tuple[str, bool]  # in words, and whether it is that no limit is known
+_Pairs = dict[tuple[_Reason, str], dict[str, None]]  # (reason, check) -> nodes
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One reason why checks say nothing of some nodes. `keys` are the limits that would let them judge."""
+    """One reason why checks say nothing of some nodes; where it `lacks_limit`, `keys` are those that would help."""
 
     reason: str
     checks: tuple[str, ...]
     nodes: tuple[str, ...]
     keys: tuple[str, ...] = ()
+    lacks_limit: bool = False
 
 
 def not_judged(report: Report) -> list[Gap]:
@@ -49,10 +51,10 @@ def not_judged(report: Report) -> list[Gap]:
             keys[record.check].update(metrics)
         if node.verdict is not NodeVerdict.UNREACHABLE:
             for check in set(checks).difference(record.check for record in node.records):
-                pairs.setdefault((NO_RESULT, check), {})[node.node] = None
+                pairs.setdefault(((NO_RESULT, False), check), {})[node.node] = None
     return [
         replace(gap, keys=tuple(sorted(set().union(*(keys[check] for check in gap.checks)))))
-        if gap.reason == NO_LIMIT
+        if gap.lacks_limit
         else gap
         for gap in _folded(pairs)
     ]
@@ -80,20 +82,23 @@ def unjudged_checks(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(dict.fromkeys(check for check, _ in found)), in_order(node for _, node in found)
 
 
-def _reasons(record: Record, verdict: Verdict) -> Iterable[str]:
+def _reasons(record: Record, verdict: Verdict) -> Iterable[_Reason]:
     """The reasons without part and value, which differ where the reason does not."""
     return dict.fromkeys(_reason(finding) for finding in record.findings if finding.verdict is verdict)
 
 
-def _reason(finding: Finding) -> str:
+def _reason(finding: Finding) -> _Reason:
     if finding.verdict is Verdict.NOT_JUDGED and finding.metric:
-        return NO_LIMIT
-    return finding.note or finding.text or finding.seen
+        return NO_LIMIT, True
+    return finding.note or finding.text or finding.seen, False
 
 
 def _folded(pairs: _Pairs) -> list[Gap]:
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    alike: dict[tuple[_Reason, tuple[str, ...]], list[str]] = {}
     for (reason, check), nodes in pairs.items():
         alike.setdefault((reason, in_order(nodes)), []).append(check)
-    gaps = [Gap(reason, tuple(sorted(checks)), nodes) for (reason, nodes), checks in alike.items()]
+    gaps = [
+        Gap(said, tuple(sorted(checks)), nodes, lacks_limit=no_limit)
+        for ((said, no_limit), nodes), checks in alike.items()
+    ]
     return sorted(gaps, key=lambda gap: (-len(gap.nodes) * len(gap.checks), gap.reason))

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from nodegate.records.claim import Shown
     from nodegate.records.finding import Finding, Record
+    from nodegate.records.run import NodeReport
     from nodegate.report.cause_rows import CauseRow
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.report.model import Report
 
-MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.jsonl has the values
+MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.jsonl.gz has the values
 MOST_FINDINGS = 40_000
 MOST_CHARACTERS = 6_000_000
 MOST_PER_RESULT = 200
@@ -86,7 +87,7 @@ class _Page:
         if shown not in self.texts:
             self.characters += len(shown)
             if self.characters > MOST_CHARACTERS:
-                shown = "(too much text for this page: see results.jsonl)"
+                shown = "(too much text for this page: see results.jsonl.gz)"
         return self.texts.setdefault(shown, len(self.texts))
 
     def node(self, node: NodeReport) -> dict[str, object]:
@@ -130,7 +131,7 @@ class _Page:
         self.left -= len(shown)
         message = record.message
         if len(shown) < len(found):
-            message += f" ({len(found) - len(shown)} findings more in results.jsonl)"
+            message += f" ({len(found) - len(shown)} findings more in results.jsonl.gz)"
         evidence = [self.text(f"{path}{ENDING}" if path in self.packed else path) for path in record.evidence[:8]]
         waiver = [self.text(record.waiver)] if record.waiver else []
         findings = [self.finding(finding, record) for finding in shown]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from nodegate.policy.policy import Policy
     from nodegate.records.finding import AnyLimit, Finding, Record
     from nodegate.records.part import Part
-    from nodegate.report.model import Drift, NodeReport, Report, Run
+    from nodegate.records.run import Drift, NodeReport, Run
+    from nodegate.report.model import Report
 
 GONE = "[redacted]"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from nodegate.files.atomic import replacing
+from nodegate.files.atomic import replacing, replacing_bytes
 from nodegate.files.gz import ENDING
+from nodegate.records.results import RESULTS, fingerprint, write_all
 from nodegate.records.run_folder import EVIDENCE
-from nodegate.report import csv_file, json_file, jsonl, junit, nodes_csv, prometheus
-from nodegate.report.results_file import RESULTS, write_all
+from nodegate.report import csv_file, json_file, junit, nodes_csv, prometheus
 from nodegate.report.stats import measurements
 
 if TYPE_CHECKING:
@@ -25,11 +25,10 @@ RESULTS_CSV = "results.csv"
 def render(report: Report, folder: Path, *, has_results: bool = False, everything: bool = False) -> None:
     """Write the files of a run folder, each whole or not at all.
 
-    `has_results`: the folder has them in its results.jsonl already. With `everything`, and where it was asked for
-    before, results.csv has every finding, results.full.jsonl every result in full, and junit.xml every check.
+    `has_results`: the folder has them in its results.jsonl.gz already. With `everything`, and where it was asked for
+    before, results.csv has every finding and junit.xml every check.
 
-    The page comes last: it shows the sha256 of report.json and of the tables, so that a signed copy can be held
-    against the files.
+    The page comes last: it shows the sha256 of the other files, so that a signed copy can be held against them.
 
     Raises:
         OSError: the folder cannot be written.
@@ -38,21 +37,21 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
     fleet = measurements(report.nodes)
     everything = everything or (folder / RESULTS_CSV).exists()
     if not has_results:
-        write_all((record for node in report.nodes for record in node.records), folder)
-    details = json_file.Details.of(folder)
-    if details.lines != sum(len(node.records) for node in report.nodes):
+        write_all((node.records for node in report.nodes), folder)
+    sha256, lines = results = fingerprint(folder)
+    if lines != sum(len(node.records) for node in report.nodes):
         raise OSError(errno.EIO, "it was cut while the run went on", str(folder / RESULTS))
-    with replacing(folder / "report.json") as file:
-        json_file.write(report, file, details, fleet)
+    with replacing_bytes(folder / "report.json") as raw:
+        json_file.write(report, raw, results, fleet)
     tables = {"nodes.csv": nodes_csv.write, "findings.csv": csv_file.write_findings}
     if everything:
-        tables |= {RESULTS_CSV: csv_file.write, "results.full.jsonl": _write_in_full}
+        tables[RESULTS_CSV] = csv_file.write
     for name, write in {**tables, "metrics.prom": prometheus.write}.items():
         with replacing(folder / name) as file:
             write(report, file)
     with replacing(folder / "junit.xml") as file:
         junit.write(report, file, everything=everything)
-    hashes = {"all results": details.results_sha256, "their tables": details.tables_sha256}
+    hashes = {"all results": sha256}
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", *tables))
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
@@ -67,10 +66,6 @@ def _packed(report: Report, folder: Path) -> frozenset[str]:
     files = (file for node in report.nodes for file in (folder / EVIDENCE / node.node).glob(f"*.json{ENDING}"))
     plain = (file.with_suffix("") for file in files)
     return frozenset(file.relative_to(folder).as_posix() for file in plain if not file.exists())
-
-
-def _write_in_full(report: Report, file: IO[str]) -> None:
-    file.writelines(jsonl.line(record) for node in report.nodes for record in node.records)
 
 
 def _sha256(path: Path) -> str:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.records.manifest import Manifest
+from nodegate.records.results import RESULTS
 from nodegate.report.held_against import held_against
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
-from nodegate.report.results_file import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,15 +25,15 @@ def rerender(run: Path, *, redacted: bool = False, to: Path | None = None, every
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
             of its original.
     """
-    loaded = load(run / "report.json")
+    loaded = load(run)
     report = held_against(loaded, Manifest(run), run)
     home = run.resolve()
     folder = to or (home.with_name(f"{home.name}-redacted") if redacted else run)
     if redacted and folder.resolve() == home:
         raise UsageError("the redacted report would replace the original", file=str(folder), hint="name another folder")
-    # results.jsonl of an earlier release is written once more in today's form; report.json had the results too
+    # the results of an earlier release are written once more in the form of today
     is_as_it_was = all(now is then for now, then in zip(report.nodes, loaded.nodes, strict=True))
-    has_results = folder.resolve() == home and is_as_it_was and (run / TABLES).exists()
+    has_results = folder.resolve() == home and is_as_it_was and (run / RESULTS).exists()
     try:
         render(redact(report) if redacted else report, folder, has_results=has_results, everything=everything)
     except OSError as broken:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.records.finding import Finding
-    from nodegate.report.model import NodeReport
+    from nodegate.records.run import NodeReport
 
 
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit

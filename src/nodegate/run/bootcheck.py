@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from nodegate import suite
@@ -58,15 +58,13 @@ class Outcome:
 
     def to_json(self) -> str:
         """The answer as one JSON object, records included."""
-        from nodegate.report.jsonl import to_json  # noqa: PLC0415
-
         word = {Exit.FIT: "fit", Exit.UNFIT: "unfit", Exit.UNKNOWN: "unknown", Exit.BUSY: "busy"}[self.exit]
         value = {
-            "schema": "nodegate.run.bootcheck/1",
+            "schema": "nodegate.run.bootcheck/2",
             "answer": word,
             "exit_code": int(self.exit),
             "line": self.line,
-            "results": [to_json(record) for record in self.records],
+            "results": [asdict(record) for record in self.records],
         }
         return json.dumps(value, ensure_ascii=False)
 

@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, UsageError
+from nodegate.errors import END_OF_THE_RUN, CannotMeasure, UsageError
 from nodegate.judge.context import facts_of
-from nodegate.judge.fleet import SAME_MACHINE_STEP
+from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.records.evidence import FACTS, Evidence
@@ -275,7 +275,7 @@ class Campaign:
             with self._guard:
                 self._sessions.add(session)
             if self._cancelled.is_set():  # after it is listed: from now on cancel() closes it
-                raise CannotMeasure("the run was ended", next_step="continue with --resume")
+                raise CannotMeasure("the run was ended", next_step="continue with --resume", lacks=END_OF_THE_RUN)
             who = node_facts.who(self._folder.path.name)
             ours = not self._plan.take_lock or node_facts.lock(session, who)
             evidence = kept or node_facts.facts(session, limit_s=self._plan.facts_s)
@@ -333,7 +333,9 @@ class Campaign:
 
     def _leave_out_other_names(self) -> None:
         """Nothing is measured under a second name of a machine: the lock is under the first."""
-        said = CannotMeasure("another name of the inventory is the same machine", next_step=SAME_MACHINE_STEP)
+        said = CannotMeasure(
+            "another name of the inventory is the same machine", next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE
+        )
         for node in self._other_names:
             for measurement in self._plan.measurements:
                 said = self._gate.refusal(node, measurement) or said

@@ -22,8 +22,8 @@ from nodegate.subjects.order import ORDER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nodegate.records.run import Run
     from nodegate.records.run_folder import RunFolder
-    from nodegate.report.model import Run
     from nodegate.run.settings import Settings
 
 SCHEMA = "nodegate.run/1"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.judge.fleet import SAME_MACHINE_STEP
+from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
+from nodegate.records.evidence import FACTS
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Failures with which load would do harm, even if they are waived: to someone's job, to a node whose driver asks for
 # a reset first, or by one more process that cannot be ended.
 HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
+USE = "use of the node"  # the code of what a node lacks whose processes are not all seen
 SEE_ALL_STEP = (
     "let nodegate see all processes (ansible_become: true); if it does, drain and restart the node; run again"
 )
@@ -45,13 +47,14 @@ class Gate:
         """
         summary = self._judging.summary(node)
         if summary is None:
-            return CannotMeasure("the node's facts could not be read", next_step="check the node's other findings")
+            step = "check the node's other findings"
+            return CannotMeasure("the node's facts could not be read", next_step=step, lacks=FACTS)
         if summary.busy:
             return Busy(
                 f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
             )
         if said := self._judging.wrong_machine(node):
-            return CannotMeasure(said, next_step=SAME_MACHINE_STEP)
+            return CannotMeasure(said, next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE)
         for name in measurement.rests_on:
             record = self._judging.record(suite.check(name), node)
             if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):
@@ -61,7 +64,7 @@ class Gate:
                 return CannotMeasure(reason, next_step="fix that first, then run again", blocked_by=name)
         if summary.use_unknown:  # last: what is known to be wrong says more
             reason = f"whether the node is in use is unknown: {summary.use_unknown}"
-            return CannotMeasure(reason, next_step=SEE_ALL_STEP)
+            return CannotMeasure(reason, next_step=SEE_ALL_STEP, lacks=USE)
         return None
 
     def suspects(

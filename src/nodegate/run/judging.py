@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from nodegate.claims.prove import claims_of_node
-from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
+from nodegate.errors import END_OF_THE_RUN, Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
 from nodegate.facts import FACTS as FACT_NAMES
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
@@ -327,7 +327,9 @@ class Judging:
     def _evidence(self, name: str, measurement: str = FACTS) -> Evidence:
         evidence = self._read(name, measurement)
         if evidence is None:
-            error = CannotMeasure("this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP)
+            error = CannotMeasure(
+                "this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP, lacks=END_OF_THE_RUN
+            )
             return Evidence(name, measurement, 0.0, 0.0, error=error)
         return evidence
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.metric import Metric
-    from nodegate.report.model import Run
+    from nodegate.records.run import Run
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
         UsageError: the folder has no run, or one without a report.
     """
     earlier = read_earlier(RunFolder.existing(folder))
-    report = load(folder / "report.json")
+    report = load(folder)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     nodes = {node.name: node for node in earlier.nodes}
     judging = Judging(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))

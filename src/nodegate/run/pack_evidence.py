@@ -15,8 +15,8 @@ from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.records.run import NodeReport
     from nodegate.records.run_folder import RunFolder
-    from nodegate.report.model import NodeReport
 
 FEWEST_NODES = 100  # of a run: the evidence of fewer takes at most a hundred megabytes, and stays plain
 _QUIET = frozenset((Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED))

@@ -85,7 +85,8 @@ class PackedRecords:
         batch = pack([tuple(self._records[place].findings) for place in self._waiting])
         for at, place in enumerate(self._waiting):
             record = self._records[place]
-            self._records[place] = replace(record, findings=PackedFindings(batch, at, record.findings))
+            packed = PackedFindings(batch, at, record.findings)
+            self._records[place] = replace(record, findings=packed)  # type: ignore[arg-type]
         self._waiting, self._many = [], 0
 
     def __iter__(self) -> Iterator[Record]:

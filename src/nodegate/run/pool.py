@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import END_OF_THE_RUN, CannotMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class ThreadPool:
         for thread in threads:
             while thread.is_alive() and not self.cancelled:
                 thread.join(WAIT_SLICE_S)
-        ended = CannotMeasure("the run was ended", next_step="go on with --resume")
+        ended = CannotMeasure("the run was ended", next_step="go on with --resume", lacks=END_OF_THE_RUN)
         return {name: done.get(name, ended) for name in jobs}
 
     def _work(self, waiting: Jobs[T], done: dict[str, T | CannotMeasure]) -> None:

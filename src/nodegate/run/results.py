@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,13 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
+from nodegate.records.results import RESULTS, ResultsFile, write_all
+from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, by_check
+from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
-from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.records.claim import Shown
-    from nodegate.records.finding import Record
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.judging import Judging
 
@@ -36,7 +37,7 @@ ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
 
 
 class Results:
-    """Keeps each record on disk at once (results.jsonl), and in memory for the report."""
+    """Keeps the records of each node on disk when it has all of them, and in memory for the report."""
 
     def __init__(
         self,
@@ -44,13 +45,17 @@ class Results:
         run: Run,
         conclude: Callable[[Report], str] | None = None,
         asked: Mapping[str, Sequence[str]] | None = None,
+        *,
+        resumed: bool = False,
     ) -> None:
         """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node.
+
+        A `resumed` run judges all again; what was judged before stays readable until then.
 
         Raises:
             UsageError: nothing can be written.
         """
-        self._asked, self._counts = asked or {}, Counter[str]()
+        self._asked, self._waiting, self._resumed = asked or {}, defaultdict[str, list[Record]](list), resumed
         self.folder, self.run, self._conclude = folder, run, conclude
         self.records = PackedRecords()
         self.report: Report | None = None
@@ -58,7 +63,7 @@ class Results:
         self.notes: list[str] = []  # what the user should know in addition to the verdicts
         self._path = folder.path / RESULTS
         try:
-            self._file = ResultsFile(folder.path)  # a resumed run judges all again: only the evidence is reused
+            self._file = ResultsFile(folder.path, resumed=resumed)
         except OSError as broken:
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(self._path)) from broken
 
@@ -68,10 +73,11 @@ class Results:
         Raises:
             OSError: it cannot be written.
         """
-        self.records.append(self._file.write(record))
-        self._counts[record.node] += 1
-        if self._counts[record.node] == len(self._asked.get(record.node, ())):
-            self._file.node_done(record.node)
+        self.records.append(record)
+        waiting = self._waiting[record.node]
+        waiting.append(record)
+        if len(waiting) >= len(self._asked.get(record.node, ())):
+            self._file.write(self._waiting.pop(record.node))
 
     def keep_unreported(self, records: Iterable[Record]) -> None:
         """Add the records that are not there yet: a run that ends early forgets no failure that was found.
@@ -95,6 +101,8 @@ class Results:
         Raises:
             OSError: they cannot be written.
         """
+        for records in self._waiting.values():
+            self._file.write(records)
         self._file.close()
         if not self._path.exists():
             raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(self.folder.path))
@@ -106,6 +114,8 @@ class Results:
             notes=tuple(_notes(judging)),
         )
         report = build(self.run, judging, self.records, checks)
+        if self._resumed:
+            write_all((node.records for node in report.nodes), self.folder.path)
         if not self.run.interrupted:
             pack_evidence(self.folder, report.nodes)
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)

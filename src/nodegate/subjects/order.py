@@ -46,7 +46,7 @@ class Demand:
     @property
     def limit(self) -> AnyLimit:
         """What is right, for a finding."""
-        value: LimitValue = frozenset(self.written)
+        value: LimitValue = tuple(sorted(set(self.written)))
         if len(self.written) == 1:
             number = self.item.sort is Sort.NUMBER and not self.ranges
             value = float(self.written[0]) if number else self.written[0]

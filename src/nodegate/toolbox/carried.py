@@ -228,7 +228,7 @@ def _held(holder: Running, node: Node) -> str:
         return rest
     said = printable(rest.encode() or holder.stop().stderr, 300)
     step = "free some space there, or mount one of these folders without noexec"
-    raise CannotMeasure(f"{node.name}: no folder for the tools of {ORIGIN}: {said}", next_step=step)
+    raise CannotMeasure(f"no folder for the tools of {ORIGIN}: {said}", next_step=step, whose=node.name)
 
 
 def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
@@ -238,8 +238,9 @@ def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
         output = session.run([*program, str(at), *(["last"] if last else [])], timeout_s=limit_s, stdin=piece)
         if output.stdout.strip() != b"ok":
             said = printable(output.stdout + output.stderr) or f"not within {limit_s:g} s"
-            reason = f"{node.name}: the tools of {ORIGIN} could not be brought: {said}"
-            raise CannotMeasure(reason, next_step=f"check free space and permissions of {folder}")
+            reason = f"the tools of {ORIGIN} could not be brought: {said}"
+            step = f"check free space and permissions of {folder}"
+            raise CannotMeasure(reason, next_step=step, whose=node.name)
 
 
 def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mapping[str, tuple[Found, ...]]:

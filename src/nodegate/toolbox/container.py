@@ -71,7 +71,7 @@ def look_inside(image: Image, session: Session, node: Node, names: Sequence[str]
         step = _STEPS.get(image.runtime, _OTHER_STEP).format(image=image.reference)
         if output.exit_code == _NOT_STARTED and "not found" not in said:
             step = f"install {image.runtime}, or set another runtime in nodegate_image"
-        raise CannotMeasure(f"{node.name}: {image} did not start: {said}", next_step=step)
+        raise CannotMeasure(f"{image} did not start: {said}", next_step=step, whose=node.name)
     return _parse(lines, image, python)
 
 

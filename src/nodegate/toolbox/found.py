@@ -57,7 +57,7 @@ def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[
         return str(document["path"])[:65536], found
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         shown = said or printable(answer, 100) or type(error).__name__
-        raise CannotMeasure(f"{node}: the search for tools failed: {shown}", next_step=_NEXT_STEP) from None
+        raise CannotMeasure(f"the search for tools failed: {shown}", next_step=_NEXT_STEP, whose=node) from None
 
 
 def _found(one: Mapping[str, object]) -> Found:

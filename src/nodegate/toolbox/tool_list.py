@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.errors import TOOL
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -115,6 +117,13 @@ def how_to_get(names: Iterable[str]) -> str:
         if wanted.intersection(package.names):
             return package.get
     return f"install it, {OTHERWISE}"
+
+
+def lacks(names: Iterable[str]) -> str:
+    """The code of what a node lacks that has none of these tools: the same for all tools that come together."""
+    wanted = frozenset(names)
+    whole = next((package.names for package in PACKAGES if wanted.intersection(package.names)), sorted(wanted))
+    return f"{TOOL}{whole[0]}"
 
 
 def how_to_start(missing: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from nodegate.toolbox.carried import ORIGIN, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found
 from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
-from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start
+from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ class _Once(Generic[T]):
     def get(self) -> T:
         """The value. Raises CannotMeasure with the message of the first time, and Unreachable."""
         if self.refused is not None:
-            raise CannotMeasure(self.refused.reason, next_step=self.refused.next_step)
+            said = self.refused
+            raise CannotMeasure(said.bare, next_step=said.next_step, lacks=said.lacks, whose=said.whose)
         if self.value is None:
             try:
                 self.value = self._make()
@@ -233,22 +234,27 @@ class NodeToolbox:
             as_root=as_root,
         )
         if output.timed_out:
-            reason = f"{self._node.name}: its tools were not found within {LOOK_S:g} s"
-            raise CannotMeasure(reason, next_step="look for a network file system on its PATH that does not answer")
+            reason = f"its tools were not found within {LOOK_S:g} s"
+            step = "look for a network file system on its PATH that does not answer"
+            raise CannotMeasure(reason, next_step=step, whose=self._node.name)
         return parse_found(output.stdout, node=self._node.name, said=printable(output.stderr))
 
     def _refusal(self, names: Sequence[str], refused: Sequence[tuple[str, Found]]) -> CannotMeasure:
         if refused:
             name, found = refused[0]
-            reason = f"{self._node.name}: {name} at {found.path} ({found.origin}) {found.why_not}"
+            reason = f"{name} at {found.path} ({found.origin}) {found.why_not}"
             step = how_to_start(found.missing) if found.missing else how_to_get([name])
             return CannotMeasure(
-                reason, next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step
+                reason,
+                next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step,
+                lacks=lacks(names),
+                whose=self._node.name,
             )
         if self._inside is not None and self._inside.refused is not None:
-            return CannotMeasure(self._inside.refused.reason, next_step=self._inside.refused.next_step)
-        reason = f"{self._node.name}: no {' or '.join(names)} was found{_nor_in(self._settings.image)}"
-        return Lacking(reason, next_step=how_to_get(names))
+            within = self._inside.refused
+            return CannotMeasure(within.bare, next_step=within.next_step, lacks=lacks(names), whose=within.whose)
+        reason = f"no {' or '.join(names)} was found{_nor_in(self._settings.image)}"
+        return Lacking(reason, next_step=how_to_get(names), lacks=lacks(names), whose=self._node.name)
 
 
 def _nor_in(image: Image | None) -> str:

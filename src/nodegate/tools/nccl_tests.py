@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEVICES = 16384
+_OUT_OF_MEMORY = "out of memory"  # cudaGetErrorString of cudaErrorMemoryAllocation
 _BY_HAND = "run the nccl-tests program on the node by hand"
 _DEVICE = re.compile(
     r"Rank +(\d{1,6}) +(?:Group +(\d{1,6}) +)?Pid +(\d{1,9}) on +(\S{1,255}) device +(\d{1,4})"
@@ -82,6 +83,11 @@ class Fault:
     text: str
     host: str
     rank: Known[int]
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        """Whether CUDA had no memory left for it."""
+        return _OUT_OF_MEMORY in self.text
 
 
 @dataclass(frozen=True)

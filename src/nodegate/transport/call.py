@@ -251,7 +251,7 @@ class Call:
         return self._unreachable("no-sudo", reason, step)
 
     def _unreachable(self, kind: str, reason: str, next_step: str) -> Unreachable:
-        return Unreachable(kind, f"{self.node}: {reason}", next_step=next_step)
+        return Unreachable(kind, reason, next_step=next_step, whose=self.node)
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,9 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
 
 def _command_ended(config: HostConfig, said: bytes) -> Unreachable:
     """The ProxyCommand ended before the banner of the server behind it."""
-    reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
-    if SAID_BUSY.search(reason):
+    printed = printable(said)
+    reason = f"the ProxyCommand to {config.label} ended: {printed or 'it printed nothing'}"
+    if SAID_BUSY.search(printed):
         return TurnedAway("jump-host", reason, next_step="raise MaxStartups in the sshd_config of the bastion")
     return Unreachable("jump-host", reason, next_step="run that command by hand")
 

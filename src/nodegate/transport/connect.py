@@ -21,9 +21,9 @@ def connect(node: Node, options: Options) -> Session:
     try:
         return _open(node, options)
     except Unreachable as error:
-        if error.reason.startswith(f"{node.name}: "):
+        if error.whose == node.name:
             raise
-        raise Unreachable(error.kind, f"{node.name}: {error.reason}", next_step=error.next_step) from None
+        raise Unreachable(error.kind, error.reason, next_step=error.next_step, whose=node.name) from None
 
 
 def _open(node: Node, options: Options) -> Session:

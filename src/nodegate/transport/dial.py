@@ -47,7 +47,7 @@ def direct(config: HostConfig, timeout_s: float) -> Way:
     except (OSError, UnicodeError) as error:
         said = getattr(error, "strerror", None) or str(error)
         step = "correct the name or ansible_host in the inventory, or add it to DNS or /etc/hosts"
-        raise Unreachable("unresolved", f"{config.host_name}: {said}", next_step=step) from None
+        raise Unreachable("unresolved", said, next_step=step, whose=config.host_name) from None
     failure: OSError = TimeoutError()
     for family_, kind, protocol, _, address in addresses:
         sock = socket.socket(family_, kind, protocol)

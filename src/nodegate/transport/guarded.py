@@ -93,8 +93,9 @@ class GuardedSession(ABC):
         if word == "busy":
             return Busy(printable(rest.encode(), 200) or "another run")
         raise CannotMeasure(
-            f"{self.node.name}: the lock file could not be opened: {rest}",
+            f"the lock file could not be opened: {rest}",
             next_step="make /run/lock writable for the login",
+            whose=self.node.name,
         )
 
     def close(self) -> None:
@@ -114,9 +115,10 @@ class GuardedSession(ABC):
 
     def _start(self, request: Request) -> Call:
         if self._closed:
-            raise Unreachable("dropped", f"{self.node.name}: the session is closed", next_step="open a new one")
+            raise Unreachable("dropped", "the session is closed", next_step="open a new one", whose=self.node.name)
         if self._silent:
-            raise Unreachable(self._silent.kind, self._silent.reason, next_step=self._silent.next_step)
+            silent = self._silent
+            raise Unreachable(silent.kind, silent.bare, next_step=silent.next_step, whose=silent.whose)
         channel = self._channel(as_root=request.as_root)
         connection = self.node.connection
         call = Call(
@@ -138,8 +140,8 @@ class GuardedSession(ABC):
 
     def _stands_still(self, what: str) -> Unreachable:
         """A node that did not answer once is not contacted again: the whole fleet would wait for it each time."""
-        reason = f"{self.node.name}: {what}"
-        self._silent = Unreachable("timeout", reason, next_step="check its console: it may hang")
+        step = "check its console: it may hang"
+        self._silent = Unreachable("timeout", what, next_step=step, whose=self.node.name)
         return self._silent
 
     def _finish(self, call: Call) -> None:

@@ -120,7 +120,7 @@ class HostKeys:
         return Vouched(f"{taken.fingerprint} (new, written to {file})", taken)
 
     def _no(self, what: Literal["unknown", "changed"], reason: str, next_step: str) -> Unreachable:
-        return Unreachable(f"host-key-{what}", f"{self.config.known_as}: {reason}", next_step=next_step)
+        return Unreachable(f"host-key-{what}", reason, next_step=next_step, whose=self.config.known_as)
 
 
 def _certificate(key: paramiko.PKey) -> SSHCertificate | None:

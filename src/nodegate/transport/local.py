@@ -21,6 +21,6 @@ class LocalSession(GuardedSession):
         try:
             return PipeChannel(argv)
         except OSError as error:
-            reason = f"{self.node.name}: {argv[0]} did not start: {error.strerror}"
+            reason = f"{argv[0]} did not start: {error.strerror}"
             step = "install python3 (3.6 or newer), or name it with ansible_python_interpreter in the inventory"
-            raise Unreachable("no-python", reason, next_step=step) from None
+            raise Unreachable("no-python", reason, next_step=step, whose=self.node.name) from None

@@ -81,16 +81,13 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     config = host_config(node, options)
     words = _words(node, options, config, program)
 
-    def once() -> _Master:
-        try:
-            return _Master.open(node, words)
-        except Unreachable as error:
-            if SAID_BUSY.search(error.reason):
-                raise TurnedAway(error.kind, error.reason, next_step=BUSY_STEP) from None
-            raise
-
     limit_s = LIMIT_TIMES * node.connection.connect_timeout_s
-    master = options.turns.take(way_to(config, by_ssh=True), once, retries=node.connection.retries, within_s=limit_s)
+    master = options.turns.take(
+        way_to(config, by_ssh=True),
+        lambda: _Master.open(node, words),
+        retries=node.connection.retries,
+        within_s=limit_s,
+    )
     return OpenSshSession(node, master, options.answer_s)
 
 
@@ -152,13 +149,14 @@ class _Master:
                 data = self.channel.receive(0.5)
             except ValueError as error:
                 step = "look at what its sshd and its login print: `ssh -v`"
-                raise Unreachable("dropped", f"{node.name}: {error}", next_step=step) from None
+                raise Unreachable("dropped", str(error), next_step=step, whose=node.name) from None
             if data == b"" or len(seen) > 1 << 20:
                 self.channel.exit_status(2.0)
                 raise why(node.name, printable(self.channel.stderr(), 600))
             if time.monotonic() > end:
                 step = "try the same with `ssh -v`"
-                raise Unreachable("timeout", f"{node.name}: login not finished within {limit_s:.0f} s", next_step=step)
+                reason = f"login not finished within {limit_s:.0f} s"
+                raise Unreachable("timeout", reason, next_step=step, whose=node.name)
             seen += data or b""
 
     def taken_keys(self) -> tuple[TakenKey, ...]:
@@ -174,9 +172,12 @@ class _Master:
 
 
 def why(name: str, said: str) -> Unreachable:
-    """What ssh's messages on standard error mean."""
+    """What ssh's messages on standard error mean; `TurnedAway` where the server may take the next one."""
     kind = next((kind for pattern, kind in SAID if re.search(pattern, said)), "dropped")
-    return Unreachable(kind, f"{name}: ssh: {said or 'ended without a message'}", next_step=STEPS[kind])
+    reason = f"ssh: {said or 'ended without a message'}"
+    if SAID_BUSY.search(said):
+        return TurnedAway(kind, reason, next_step=BUSY_STEP, whose=name)
+    return Unreachable(kind, reason, next_step=STEPS[kind], whose=name)
 
 
 class OpenSshSession(GuardedSession):

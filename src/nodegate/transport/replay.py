@@ -98,7 +98,7 @@ class ReplaySession:
         """Nothing to end."""
 
     def _cannot(self, reason: str, next_step: str) -> CannotMeasure:
-        return CannotMeasure(f"{self.node.name}: {reason}", next_step=next_step)
+        return CannotMeasure(reason, next_step=next_step, whose=self.node.name)
 
 
 def _is_there(path: Path) -> bool:

@@ -90,14 +90,14 @@ class SshSession(GuardedSession):
                     refused_alone = 0 if self._open else refused_alone + 1
                     self._changed.wait(REFUSED_PAUSE_S)
             if refused_alone > 3:
-                reason = f"{self.node.name}: its sshd does not run programs"
+                reason = "its sshd does not run programs"
                 step = "raise MaxSessions in its sshd_config (the run's lock needs one, each program another)"
-                raise Unreachable("configuration", reason, next_step=step)
+                raise Unreachable("configuration", reason, next_step=step, whose=self.node.name)
 
     def _broken(self, error: Exception) -> Unreachable:
         said = str(self._client.transport.get_exception() or error) or type(error).__name__
         step = "check whether the node rebooted, hung or lost its network"
-        return Unreachable("dropped", f"{self.node.name}: the connection is broken: {said}", next_step=step)
+        return Unreachable("dropped", f"the connection is broken: {said}", next_step=step, whose=self.node.name)
 
     def _disconnect(self) -> None:
         self._client.close()

@@ -78,7 +78,7 @@ def ssh_words(host: str, port: int | None, user: str | None, key_files: Sequence
 
 def misconfigured(host: str, reason: str, next_step: str) -> Unreachable:
     """The error for a configuration with which no connection can be tried."""
-    return Unreachable("configuration", f"{host}: {reason}", next_step=next_step)
+    return Unreachable("configuration", reason, next_step=next_step, whose=host)
 
 
 @lru_cache(maxsize=8192)

@@ -22,7 +22,7 @@ from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
 from nodegate.node import Node
 from nodegate.numbers.suspects import Doubt
-from nodegate.toolbox.tool_list import CublasPlaces, how_to_get
+from nodegate.toolbox.tool_list import CublasPlaces, how_to_get, lacks
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.session import Output
 
@@ -173,7 +173,7 @@ class _Tools:
         if names[0] == "mpirun":
             return Tool("mpirun", (_MPIRUN,), "PATH")
         if self._missing:
-            raise CannotMeasure(f"no {names[0]} was found", next_step=how_to_get(names))
+            raise CannotMeasure(f"no {names[0]} was found", next_step=how_to_get(names), lacks=lacks(names))
         return Tool(names[0], (f"{_FOLDER}/{names[0]}",), _FOLDER)
 
     def has(self, names: Sequence[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.measure.nccl.run import gpu_count, links, sweep
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.profile import Profile
-from nodegate.toolbox.tool_list import how_to_get
+from nodegate.toolbox.tool_list import how_to_get, lacks
 from nodegate.tools.nccl_rows import FACTORS
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def no_tool(found: Collectives) -> None:
 def lacking(collective: str) -> CannotMeasure:
     """What is said where the program of a collective is not on the node."""
     program = f"{collective}_perf"
-    return CannotMeasure(f"no {program} or {program}_mpi was found", next_step=how_to_get([program]))
+    reason = f"no {program} or {program}_mpi was found"
+    return CannotMeasure(reason, next_step=how_to_get([program]), lacks=lacks([program]))
 
 
 def _attempts(machine: Machine) -> Attempts:

@@ -33,6 +33,7 @@ QUANTITIES = (
     "ecc_uncorrected",
 )
 OPTIONAL = ("fp8", "fp4", "fp64")
+KERNELS = ("", "mma.sync", "fma")  # whose results tell of a GPU; "": cuBLAS
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
@@ -66,6 +67,11 @@ class Phase:
     ends_s: tuple[float, ...] = ()
     kernel: str = ""
 
+    @property
+    def by_another_kernel(self) -> bool:
+        """Whether a kernel multiplied that this nodegate does not have (wgmma, once): no GPU has shown it right."""
+        return self.kernel not in KERNELS
+
 
 @dataclass(frozen=True)
 class Window:
@@ -96,8 +102,7 @@ def median_of(windows: Sequence[Window], quantity: str) -> float | None:
 class GpuLoad:
     """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started.
 
-    `left_out` are the types of numbers in which it was not burned because it has no units for them, and why. `wgmma`
-    is why a Hopper board was burned with the kernel made for it, or why not; "" where there was no choice.
+    `left_out` are the types of numbers in which it was not burned because it has no units for them, and why.
     """
 
     index: int
@@ -113,7 +118,6 @@ class GpuLoad:
     sampling_error: str
     violations_s: Mapping[str, Known[float]]
     left_out: Mapping[str, str]
-    wgmma: str = ""
 
     @property
     def device(self) -> str:
@@ -123,7 +127,7 @@ class GpuLoad:
     @property
     def part(self) -> Part:
         """The GPU as a part."""
-        return replace(named(self.device), address=value_or(self.address, ""))
+        return replace(named(self.device), pci=value_or(self.address, ""))
 
     @property
     def model(self) -> tuple[str, int]:
@@ -269,7 +273,6 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
         unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
         sampling_error=value_or(read.text(samples, "error"), ""),
         left_out=_left_out(value_or(read.mapping(data, "left_out"), {})),
-        wgmma=value_or(read.text(value_or(read.mapping(data, "wgmma"), {}), "reason"), ""),
         violations_s={name: read.scaled(read.number(violations, name), 1e-9) for name in VIOLATIONS},
     )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.measure.burn import new_kernel
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
 
@@ -37,6 +36,7 @@ FEWEST_WINDOWS = 8  # fewer do not show how long one takes
 LEAST_BUSY = 0.5  # between two batches results are compared: no sample falls on work there
 _TENSOR = "bf16"  # own kernels have no fp8 and no fp4
 _CORRUPT = "silent data corruption"
+OTHERS_GAVE_UP = "nodegate_wgmma"  # begins the error of a former kernel that waited in vain
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 
 
@@ -88,10 +88,7 @@ def odd_result(each: Odd, document: BurnDocument, verdicts: Verdicts) -> None:
         return
     doubt = "" if each.outvoted else ", with no majority to say which is right"
     message = f"{phase.dtype} result {phase.checksum} {differs}{doubt}"
-    if phase.kernel == new_kernel.WGMMA and not each.outvoted:
-        new_kernel.doubt(each.load, f"{phase.dtype} result comparison", message, verdicts)
-        return
-    wrong(each.load, message, "results that differ between GPUs", 1, verdicts)
+    wrong(each.load, phase, (message, "results that differ between GPUs", 1), verdicts)
 
 
 def _equal_with_own_kernels(odd: Odd, document: BurnDocument) -> bool:
@@ -133,9 +130,7 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
     done = {phase.dtype: phase for phase in load.phases}
     asked_for = [dtype for dtype in document.dtypes if dtype not in load.left_out]
     missing = [dtype for dtype in asked_for if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
-    if load.error.startswith(new_kernel.GAVE_UP) and new_kernel.is_doubted(load, document):
-        new_kernel.doubt(load, "burn result", load.error, verdicts)
-    elif stopped((load,)):
+    if stopped((load,)):
         message = f"stopped working under load: {load.error}"
         verdicts.found(Verdict.FAIL, part=load.part, text=message, action=REPLACE, quantity="burn", observed=False)
     elif load.error or missing:
@@ -148,7 +143,7 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
         verdicts.unknown(part=load.part, quantity="burn", reason=short, action=AGAIN)
     else:
         asked = "" if isinstance(document.asked_s, Unknown) else f" of {document.asked_s:.0f} s"
-        text = f"worked to the end{asked} in {', '.join(asked_for)}{new_kernel.described(load)}"
+        text = f"worked to the end{asked} in {', '.join(asked_for)}"
         worked = None if isinstance(load.worked_s, Unknown) else round(load.worked_s)
         verdicts.passed(part=load.part, text=text, quantity="time at work", observed=worked, unit="s")
 
@@ -176,7 +171,8 @@ def _longest_gap(phase: Phase) -> tuple[float, float]:
 
 def stopped(loads: Iterable[GpuLoad]) -> bool:
     """Whether a GPU stopped working while it was under load: a fault of its own, which burn.complete reports."""
-    return any(load.error and load.started_s is not None for load in loads)
+    failed = [load for load in loads if load.error and not load.error.startswith(OTHERS_GAVE_UP)]
+    return any(load.started_s is not None for load in failed)
 
 
 def not_measured(loads: Sequence[GpuLoad], quantity: str, verdicts: Verdicts) -> None:
@@ -199,11 +195,11 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         if phase.mismatches > 0:
             place = f" ({phase.first_mismatch})" if phase.first_mismatch else ""
             message = f"{phase.mismatches} wrong result{_s(phase.mismatches)} in {phase.dtype}{place}"
-            _wrong_in(phase, load, document, (message, "wrong results", phase.mismatches), verdicts)
+            wrong(load, phase, (message, "wrong results", phase.mismatches), verdicts)
             bad = True
         if phase.reference_errors > 0:
             message = f"{phase.reference_errors} of 32 elements wrong in the first {phase.dtype} result"
-            _wrong_in(phase, load, document, (message, "wrong elements", phase.reference_errors), verdicts)
+            wrong(load, phase, (message, "wrong elements", phase.reference_errors), verdicts)
             bad = True
     compared = [phase for phase in load.phases if phase.checksum]
     if not _products(compared):
@@ -214,19 +210,13 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         verdicts.passed(part=load.part, text=f"{_products(compared)} products without a wrong result, {alike}")
 
 
-def _wrong_in(
-    phase: Phase, load: GpuLoad, document: BurnDocument, found: tuple[str, str, int], verdicts: Verdicts
-) -> None:
-    """`found` is (message, quantity, count)."""
+def wrong(load: GpuLoad, phase: Phase, found: tuple[str, str, int], verdicts: Verdicts) -> None:
+    """What a GPU computed wrong: (message, quantity, count). A kernel of another release may be at fault."""
     message, quantity, count = found
-    if phase.kernel == new_kernel.WGMMA and new_kernel.is_doubted(load, document):
-        new_kernel.doubt(load, f"{phase.dtype} result comparison", message, verdicts)
-    else:
-        wrong(load, message, quantity, count, verdicts)
-
-
-def wrong(load: GpuLoad, message: str, quantity: str, count: int, verdicts: Verdicts) -> None:
-    """A GPU that computed something wrong."""
+    if phase.by_another_kernel:
+        reason = f"{message}, by the kernel {phase.kernel} of another release: its fault or the GPU's"
+        verdicts.unknown(part=load.part, quantity=f"{phase.dtype} result comparison", reason=reason, action=AGAIN)
+        return
     verdicts.found(
         Verdict.FAIL,
         part=load.part,

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.by_phase import in_first
-from nodegate.measure.burn.new_kernel import WGMMA
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
+from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, refusal_of, run, unended
 from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.tools import gpu_burn
@@ -225,7 +224,7 @@ def _document(ran: ProgramRun) -> BurnDocument:
 
 def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
     if ran.cannot:
-        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+        return refusal_of(ran)
     if ran.stuck:
         step = "look for processes in D state on the node, then power-cycle it"
         return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)
@@ -267,8 +266,8 @@ def _of_phase(phase: Phase) -> dict[str, str]:
 
 
 def _of_kernel(phase: Phase | None = None) -> dict[str, str]:
-    """The kernel for Hopper has a rate, clock and power of its own; the others are the same on every GPU of a model."""
-    return {"kernel": phase.kernel} if phase and phase.kernel == WGMMA else {}
+    """A kernel of another release has a rate, clock and power of its own; ours is the same on every GPU of a model."""
+    return {"kernel": phase.kernel} if phase and phase.by_another_kernel else {}
 
 
 def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:

@@ -117,7 +117,7 @@ class GpuCopies:
     @property
     def part(self) -> Part:
         """The GPU as a part."""
-        return replace(named(self.device), address=value_or(self.address, ""))
+        return replace(named(self.device), pci=value_or(self.address, ""))
 
     def copy(self, what: str, when: str = ALONE) -> Copy | None:
         """One of its copies; None if it did not get that far."""

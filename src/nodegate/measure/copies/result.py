@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
-from nodegate.measure.program_run import check_end
+from nodegate.measure.program_run import check_end, refusal_of
 from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown, value_or
@@ -146,7 +146,7 @@ def _document(ran: ProgramRun) -> CopiesDocument:
 
 def _other(ran: ProgramRun) -> NvBandwidth | CannotMeasure:
     if ran.cannot:
-        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+        return refusal_of(ran)
     if ran.timed_out or ran.stuck:
         step = "run nvbandwidth on the node by hand; look for processes in D state"
         return CannotMeasure(f"nvbandwidth did not end within {ran.duration_s:.0f} s", next_step=step)

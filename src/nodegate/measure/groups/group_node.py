@@ -97,7 +97,7 @@ def _understood(
     try:
         return known(found.name, found.argv[0], said, settings)
     except CannotMeasure as why:
-        return CannotMeasure(f"{target.node.name}: {why.reason}", next_step=why.next_step)
+        return CannotMeasure(why.reason, next_step=why.next_step, lacks=why.lacks, whose=target.node.name)
 
 
 def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
@@ -123,8 +123,9 @@ def _path(target: Target, *names: str) -> str:
     """
     tool = target.tools.find(*names)
     if len(tool.argv) > 1:
-        reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot be started from another node"
-        raise CannotMeasure(reason, next_step="install it under the same path on all nodes")
+        reason = f"{tool.name} ({tool.origin}) cannot be started from another node"
+        step = "install it under the same path on all nodes"
+        raise CannotMeasure(reason, next_step=step, whose=target.node.name)
     return tool.argv[0]
 
 
@@ -137,8 +138,8 @@ def _launcher(target: Target, settings: LaunchSettings) -> Tool | CannotMeasure:
     except CannotMeasure as why:
         return why
     if len(tool.argv) > 1:
-        reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot start programs on other nodes"
-        return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself")
+        reason = f"{tool.name} ({tool.origin}) cannot start programs on other nodes"
+        return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself", whose=target.node.name)
     return tool
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.plan import whole_of
 from nodegate.measure.groups.refused import has_devices, never_began, refusal, without_begun
+from nodegate.measure.program_run import refusal_of
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.tools.nccl_log import read_log
@@ -232,8 +233,8 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
         CannotMeasure: nothing was launched; the last reason.
     """
     rans = [ran for attempt in attempts for ran in attempt]
-    alone = next((ran.cannot or ran.labels.get("why", "") for ran in rans if ran.what == ALONE), "")
-    failed = tuple(_why(ran) for ran in rans if ran.cannot and "group" not in ran.labels)
+    alone = next((ran.why_not or ran.labels.get("why", "") for ran in rans if ran.what == ALONE), "")
+    failed = tuple(refusal_of(ran) for ran in rans if ran.cannot and "group" not in ran.labels)
     runs = tuple(
         read(ran, attempt=place) for place, each in enumerate(attempts) for ran in each if "group" in ran.labels
     )
@@ -277,7 +278,7 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         stuck=ran.stuck,
     )
     if ran.cannot:
-        return replace(base, ending="refused", why=ran.cannot, next_step=ran.next_step or _AGAIN)
+        return replace(base, ending="refused", why=ran.why_not, next_step=ran.next_step or _AGAIN)
     try:
         stderr = without_begun(ran.stderr)
         test: NcclTest | None = _all_ranks(ran, nccl_tests.parse(ran.stdout, stderr, collective=ran.what))
@@ -296,7 +297,7 @@ def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) 
     if test.faults:
         fault = test.faults[0]
         text = f"{fault.host}: {fault.text}" if fault.host else fault.text
-        if "out of memory" in fault.text:
+        if fault.is_out_of_memory:
             return "incomplete", text, "check which process uses GPU memory (idle.processes)"
         return "faulty", text, _SEE
     no_row = f"no row of {base.size_bytes} bytes"
@@ -363,10 +364,6 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
     if test is None or time_us <= 0 or gpus < 2:
         return None
     return round(size / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
-
-
-def _why(ran: ProgramRun) -> CannotMeasure:
-    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
 
 
 def _names(text: str) -> tuple[str, ...]:

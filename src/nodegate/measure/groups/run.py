@@ -20,7 +20,7 @@ from nodegate.measure.groups.result import ALONE, parse
 from nodegate.measure.groups.slow import SlowLaunches, enough_in_pairs, is_slow_together, slow_in_pairs, slow_launches
 from nodegate.measure.groups.standing import is_settled
 from nodegate.measure.groups.tour import Tour
-from nodegate.measure.measurement import Measurement, split_by_mig
+from nodegate.measure.measurement import Inapplicable, Measurement, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON
 from nodegate.measure.nccl.run import gpu_count
 from nodegate.measure.program_run import ProgramRun
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too
 
 
-def applies(facts: NodeFacts) -> str:
+def applies(facts: NodeFacts) -> Inapplicable | None:
     """Why there is nothing to measure on a node. GPUs that cannot be read are reported when it is measured."""
     try:
-        return split_by_mig(facts) if gpu_count(facts) else "no GPUs"
+        return split_by_mig(facts) if gpu_count(facts) else Inapplicable("no GPUs")
     except CannotMeasure:
-        return ""
+        return None
 
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:

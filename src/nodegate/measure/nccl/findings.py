@@ -222,6 +222,7 @@ def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str, *, w
         reason=final.why,
         action=final.next_step,
         blocked_by=_blocked_by(nccl, final),
+        lacks=final.lacks,
     )
 
 

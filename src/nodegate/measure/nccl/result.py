@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING
+from nodegate.measure.program_run import refusal_of
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Known, Unknown, Why
@@ -36,7 +37,7 @@ class Outcome:
     """One launch of one attempt.
 
     `why` and `next_step` say what is wrong with it, empty if it is whole. `test` is its output, None if
-    nothing could be read. `stuck` names processes that could not be killed.
+    nothing could be read. `stuck` names processes that could not be killed. `lacks` is the code of what was not there.
     """
 
     what: str
@@ -50,6 +51,7 @@ class Outcome:
     test: NcclTest | None = None
     stuck: tuple[str, ...] = ()
     nvls_there: Known[bool] = _UNSAID
+    lacks: str = ""
 
     @property
     def busbw_gb_per_s(self) -> float | None:
@@ -145,13 +147,12 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
     """The result of the attempts on one node.
 
     Raises:
-        CannotMeasure: no launch of any attempt ran, and one reason applies to all.
+        CannotMeasure: no launch of any attempt ran, and all lacked the same.
     """
     read = [_attempt(attempt) for attempt in attempts if attempt]
-    missing = {(ran.cannot, ran.next_step) for attempt in attempts for ran in attempt}
-    if len(missing) == 1 and "" not in {reason for reason, _ in missing}:
-        ((reason, step),) = missing
-        raise CannotMeasure(reason, next_step=step)
+    rans = [ran for attempt in attempts for ran in attempt]
+    if rans and all(ran.cannot for ran in rans) and len({ran.lacks for ran in rans}) == 1:
+        raise refusal_of(rans[0])
     if not read:
         raise CannotMeasure("nothing was run", next_step=_AGAIN)
     return Nccl(tuple(read))
@@ -209,6 +210,7 @@ class _Launched:
             test,
             self.ran.stuck,
             _UNSAID if not said else not any(said),
+            self.ran.lacks,
         )
 
     def gaps(self, what: str, test: NcclTest) -> list[str]:
@@ -241,7 +243,7 @@ class _Launched:
         """CUDA or NCCL failed: the first report is the decisive one."""
         fault = test.faults[0]
         rank = "" if isinstance(fault.rank, Unknown) else f" (rank {fault.rank})"
-        if "out of memory" in fault.text:
+        if fault.is_out_of_memory:
             step = "check which process uses GPU memory (idle.processes, nvidia-smi)"
             return self.outcome(what, "incomplete", f"{fault.text}{rank}", step, test)
         return self.outcome(what, "faulty", f"{fault.text}{rank}", _OURS, test)

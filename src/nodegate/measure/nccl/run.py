@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.measurement import Measurement, on_each_node, split_by_mig, suspects_alone
+from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
+from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node, split_by_mig, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
@@ -83,14 +83,15 @@ def bounded(durations: Durations, first: Row | None) -> Sweep:
     return next(fits, sweeps[1] if first is None else FIRST)
 
 
-def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to measure; empty if there is. GPUs that cannot be read are reported when it is measured."""
+def applies(facts: NodeFacts) -> Inapplicable | None:
+    """Why there is nothing to measure; None if there is. GPUs that cannot be read are reported when it is measured."""
     try:
         count = gpu_count(facts)
     except CannotMeasure:
-        return ""
-    few = f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two" if count < FEWEST_GPUS else ""
-    return few or split_by_mig(facts)
+        return None
+    if count < FEWEST_GPUS:
+        return Inapplicable(f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two")
+    return split_by_mig(facts)
 
 
 def gpu_count(facts: NodeFacts) -> int:
@@ -163,7 +164,7 @@ def _by_first_size(target: Target, gpus: int) -> tuple[Sweep, tuple[ProgramRun, 
 def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | None:
     """A hang ends the node's launches, except for Ring after all_reduce, which distinguishes NVLS from the rest."""
     if pool.cancelled:
-        return CannotMeasure("the run was ended", next_step="continue with --resume")
+        return CannotMeasure("the run was ended", next_step="continue with --resume", lacks=END_OF_THE_RUN)
     hung = [ran for ran in done if ran.timed_out]
     stuck = any(ran.stuck for ran in hung)
     if not hung or (len(done) == 1 and not stuck):

@@ -181,7 +181,7 @@ def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> l
 
 def _not_met(node_pair: NodePair, test: Test, pair: Pair, why: CannotMeasure) -> Both:
     names = (node_pair.server.name, node_pair.client.name)
-    lost = next((name for name in names if isinstance(why, Unreachable) and why.reason.startswith(f"{name}: ")), "")
+    lost = why.whose if isinstance(why, Unreachable) and why.whose in names else ""
     ran = not_run(test.what, why, {LOST: lost} if lost else {})
     both = _of_both(node_pair, test, pair, perftest_runner.Ended(ran, ran))
     return tuple((name, replace(each, labels={**each.labels, **ran.labels})) for name, each in both)

@@ -137,7 +137,7 @@ def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, 
 
 def _silent(link: LinkCommands, target: Target, server: ProgramRun) -> CannotMeasure:
     """Why a client was not started: its server did not listen."""
-    said = printable((server.stderr or server.stdout or server.cannot).encode(), 160)
+    said = printable((server.stderr or server.stdout or server.why_not).encode(), 160)
     reason = f"{link.link}: the server on {target.node.name} does not listen on port {link.port}"
     step = "check what listens on this port of the node, and whether perftest starts there"
     return CannotMeasure(f"{reason}: {said}" if said else reason, next_step=server.next_step or step)

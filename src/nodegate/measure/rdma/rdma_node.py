@@ -180,9 +180,9 @@ def _best_gid(table: Mapping[int, tuple[str, str]]) -> int | None:
 
 
 def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
-    reason = f"{', '.join(rail.name for rail in rails)}: no RoCE v2 GID with an IP address that others can reach"
+    reason = "no RoCE v2 GID with an IP address that others can reach"
     step = "give the port's network device an IPv4 or a global IPv6 address; check with show_gids"
-    return CannotMeasure(reason, next_step=step)
+    return CannotMeasure(reason, next_step=step, whose=", ".join(rail.name for rail in rails))
 
 
 def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.program_run import refusal_of
 from nodegate.measure.rdma.asked import AT_ONCE, fabric_asked, size_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near, unbound
@@ -177,7 +178,8 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
     Raises:
         CannotMeasure: not one link was tried; the last reason.
     """
-    failed = tuple(_why(ran) for attempt in attempts for ran in attempt if ran.cannot and "device" not in ran.labels)
+    tried = [ran for attempt in attempts for ran in attempt]
+    failed = tuple(refusal_of(ran) for ran in tried if ran.cannot and "device" not in ran.labels)
     plans = [ran for attempt in attempts for ran in attempt if ran.what == PLAN and "rails" in ran.labels]
     if not plans:
         nothing = CannotMeasure("no RDMA link was measured", next_step="measure this node again")
@@ -186,10 +188,10 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
         runs=tuple(_runs(attempts)),
         planned=frozenset(plans[0].labels["rails"].split()),
         partners=max(_count(plan.labels.get("partners", "")) for plan in plans),
-        missing={ran.labels["device"]: _why(ran) for attempt in attempts for ran in attempt if _is_left_out(ran)},
+        missing={ran.labels["device"]: refusal_of(ran) for attempt in attempts for ran in attempt if _is_left_out(ran)},
         failed=failed,
         left_out={
-            ran.labels["device"]: ran.cannot for attempt in attempts for ran in attempt if LEFT_OUT in ran.labels
+            ran.labels["device"]: ran.why_not for attempt in attempts for ran in attempt if LEFT_OUT in ran.labels
         },
     )
 
@@ -284,7 +286,7 @@ def _no_number(ran: ProgramRun) -> str:
 def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | CannotMeasure) -> Trouble | None:
     """What went wrong with a run; None if it has a number."""
     if ran.cannot:
-        return Trouble("setup", ran.cannot, ran.next_step)
+        return Trouble("setup", ran.why_not, ran.next_step)
     said = _worst(perftest.trouble(each.stdout, each.stderr) for each in (ran, server) if each)
     if isinstance(report, CannotMeasure):
         return said or _silence(ran, server, report)
@@ -362,10 +364,6 @@ def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
 
 def _is_left_out(ran: ProgramRun) -> bool:
     return bool(ran.cannot) and "device" in ran.labels and not {"peer", LEFT_OUT} & ran.labels.keys()
-
-
-def _why(ran: ProgramRun) -> CannotMeasure:
-    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
 
 
 def _count(written: str) -> int:

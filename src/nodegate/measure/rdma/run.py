@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.measurement import Measurement
+from nodegate.measure.measurement import Inapplicable, Measurement
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.findings import bounds_of
@@ -46,9 +46,9 @@ INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s
 Found = dict[str, list[ProgramRun]]  # by node
 
 
-def applies(facts: NodeFacts) -> str:
+def applies(facts: NodeFacts) -> Inapplicable | None:
     """Why there is nothing to measure on a node."""
-    return "" if any(device.address for device in facts.rdma.devices) else "no RDMA adapters"
+    return None if any(device.address for device in facts.rdma.devices) else Inapplicable("no RDMA adapters")
 
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:

@@ -50,6 +50,8 @@ FAR = "check the switch of this rail, other traffic on it, and CPU idle states"
 ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of its switch port"
 PATH = "check the links between the two switches and the routing of this rail"
 OTHER = "measure it with another node"
+# The codes of what such a step brings: errors that lack the same are one cause.
+THIRD_NODE, OTHER_NODE, NEAR_PLACE, BOTH_PORTS = "third node", "another node", "place near the NIC", "both ports"
 THIRD = "measure it with a third node to find out which end it is"
 EVERYWHERE = (
     "not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, and PCIe "
@@ -78,7 +80,8 @@ def say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> No
 def why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
     """Why a device has no number, and what to do."""
     if device in found.missing:
-        return found.missing[device].reason.removeprefix(f"{device}: "), found.missing[device].next_step
+        said = found.missing[device]
+        return said.bare if said.whose == device else said.reason, said.next_step
     for run in found.runs:
         if device in ("", run.device) and run.trouble is not None:
             return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
@@ -119,7 +122,7 @@ def say_numbers(
             say_unplaced(verdicts, metric, far)
         elif unproven and not findings.slow_everywhere(found, metric, said.limit, peers):
             told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, {unproven}"
-            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
+            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD, lacks=THIRD_NODE)
         else:
             verdicts.add(metric_findings.finding_of(metric, said, remedy=SLOW))
             metric_findings.add_proof(verdicts, metric, said)
@@ -150,7 +153,7 @@ def say_shares(
             say_unplaced(verdicts, metric, far)
         elif findings.one_port_of_bond(rdma, metric, limit):
             told = f"{what} {with_unit(metric.best, metric.unit)}, what one of the two ports of this bond carries"
-            verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND)
+            verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND, lacks=BOTH_PORTS)
         elif findings.slow_everywhere(found, metric, limit, peers):
             verdicts.at_least(
                 part=rail,
@@ -163,7 +166,7 @@ def say_shares(
             )
         elif unproven := findings.unproven(found, metric, limit):
             told = f"{what} {with_unit(metric.best, metric.unit)}, {unproven}"
-            verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD)
+            verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD, lacks=THIRD_NODE)
         else:
             verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
 
@@ -171,7 +174,7 @@ def say_shares(
 def say_unplaced(verdicts: Verdicts, metric: Metric, why: str) -> None:
     """A low number of a program that may have run on the other socket: of the NIC it says nothing."""
     told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, not measured near the NIC: {why}"
-    verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=PLACE)
+    verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=PLACE, lacks=NEAR_PLACE)
 
 
 def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
@@ -199,7 +202,7 @@ def say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation], fa
         )
     elif far:
         text = f"{slow[0]} slowly with {', '.join(ways[slow[0]].bad_with)}, not measured near the NIC: {far}"
-        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=PLACE)
+        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=PLACE, lacks=NEAR_PLACE)
     elif (blame := ways[slow[0]]).fault is Fault.HERE:
         other = "receives" if slow[0] == "sends" else "sends"
         verdicts.found(
@@ -212,7 +215,7 @@ def say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation], fa
         )
     else:
         text = f"{slow[0]} slowly with {', '.join(blame.bad_with)}: either end may be at fault"
-        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=THIRD)
+        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=THIRD, lacks=THIRD_NODE)
 
 
 ORDER = (
@@ -234,14 +237,16 @@ def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Fault
     what, rail = f"{findings.test_of(first)} with {first.partner}: {said}", part.named(device)
     if blame.fault in {Fault.EITHER, Fault.UNPROVEN} and first.name == INSIDE:
         text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
-        verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER)
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER, lacks=OTHER_NODE)
     elif blame.fault in {Fault.HERE, Fault.EITHER}:
         here = "it fails with every partner"
         whom = here if blame.fault is Fault.HERE else "its only partner, so either end may be at fault"
         verdicts.found(Verdict.FAIL, part=rail, text=f"{what}; {whom}", action=ENDS, quantity="errors")
     elif blame.fault is Fault.UNPROVEN:
         text = f"{what}; that partner fails with others too"
-        verdicts.found(Verdict.ERROR, part=rail, text=text, action="measure this node again with good ones")
+        verdicts.found(
+            Verdict.ERROR, part=rail, text=text, action="measure this node again with good ones", lacks=OTHER_NODE
+        )
     elif blame.fault is Fault.PATH:
         text = f"{what}; both ends work with others"
         verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity="errors", code="path")

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from nodegate.node_side.load import find_cublas, hopper, load, operands, proof, ptx, residents, sampler, told
+from nodegate.node_side.load import find_cublas, load, operands, ptx, residents, sampler, told
 from nodegate.node_side.load.board import Board
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child, children, held_open, reading
@@ -47,7 +47,6 @@ class Options(NamedTuple):
     memory: float = 0.9
     start_limit_s: float = 120.0
     answer_limit_s: float = 60.0
-    wgmma: bool = True
 
     def plan(self) -> "List[Phase]":
         """The phases in seconds."""
@@ -144,7 +143,7 @@ def _again_with_own_kernels(document: Entry, options: Options, entries: "List[En
         return
     worked = {each["index"] for each in document["gpus"] if not each["error"]}
     same = [(dtype, 1.0) for dtype in sorted(odd)]
-    short = options._replace(seconds=_AGAIN_S * len(odd), phases=same, wgmma=False)  # the same kernel on every GPU
+    short = options._replace(seconds=_AGAIN_S * len(odd), phases=same)
     second: Entry = {}
     _burn_with(second, short, [each for each in entries if each["index"] in worked], "", began)
     document["again"] = [{name: each.get(name) for name in _OF_SECOND} for each in second["gpus"]]
@@ -218,7 +217,6 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
     good = [each for each in entries if not each["error"]]
     board = Board(len(good))
     until = time.monotonic() + options.start_limit_s
-    proofs = {} if library else _proofs(options, good)
     limit_s = options.start_limit_s + options.seconds + options.answer_limit_s
     length_s = sampler.window_s(options.seconds, len(good))
     tasks: Dict[str, child.Task] = {}
@@ -226,7 +224,7 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
         index = each["index"]
         what = tuple(options.plan()), library, options.memory
         limits = until, options.start_limit_s, options.answer_limit_s
-        job = load.Job(slot, each["uuid"], each["name"], each["bus_id"], *what, *limits, proofs.get(index, {}))
+        job = load.Job(slot, each["uuid"], each["name"], each["bus_id"], *what, *limits)
         tasks[f"load {index}"] = child.Task(functools.partial(load.run, job, board), limit_s, _PART_BYTES)
         sample = functools.partial(sampler.run, index, slot, board, length_s)
         tasks[f"samples {index}"] = child.Task(sample, limit_s, _PART_BYTES)
@@ -246,32 +244,6 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
     for each in document["gpus"]:
         each["path"] = document["path"]
     document["library_version"] = max([each.pop("library_version", 0) for each in document["gpus"]])
-
-
-def _proofs(options: Options, entries: "List[Entry]") -> "Dict[int, Entry]":
-    """What each GPU's proof of the kernel for Hopper found, all at once, before the load.
-
-    The GPUs of a node are compared, so all take the same kernel: the one for Hopper where it is right on each Hopper.
-    """
-    if not options.wgmma or hopper.DTYPE not in [dtype for dtype, _ in options.phases]:
-        return {}
-    limit_s = options.start_limit_s / 4
-    tasks: Dict[str, child.Task] = {}
-    for each in entries:
-        job = proof.Job(each["uuid"], each["bus_id"], options.matrix, options.memory, limit_s)
-        tasks[str(each["index"])] = child.Task(functools.partial(proof.run, job), limit_s)
-    found = {int(index): _proof(outcome) for index, outcome in children.run(tasks).items()}
-    without = [index for index, each in found.items() if each and not each["used"]]
-    for each in found.values():
-        if without and each.get("used"):
-            each.update(used=False, reason=f"as GPU {without[0]}, which cannot use it: GPUs of a node are compared")
-    return found
-
-
-def _proof(outcome: children.Outcome) -> Entry:
-    if isinstance(outcome.value, dict):
-        return outcome.value
-    return {"used": False, "reason": str((outcome.unknown or {}).get("detail", "no answer"))}
 
 
 def identity(seen: Entry) -> Entry:

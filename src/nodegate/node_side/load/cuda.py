@@ -9,7 +9,6 @@ import ctypes
 import ctypes.util
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from nodegate.node_side.load.hopper import Map
 from nodegate.node_side.probe import child
 
 LIBRARY = "libcuda.so.1"
@@ -73,7 +72,6 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuModuleGetFunction": (_out, _handle, ctypes.c_char_p),
     "cuFuncSetAttribute": (_handle, _int, _int),
     "cuLaunchKernel": (_handle,) + (_uint,) * 7 + (_handle, _out, _out),
-    "cuTensorMapEncodeTiled": (_out, _int, _uint, _address) + (_out,) * 4 + (_int,) * 4,
 }
 
 
@@ -276,17 +274,6 @@ class Cuda:
         if shared:
             self.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared, about=name)
         return function
-
-    def tensor_map(self, shape: Map) -> Any:
-        """Where the tensor memory accelerator finds a matrix: an argument of a kernel, of 128 bytes."""
-        room = ctypes.create_string_buffer(128 + 64)
-        made = (_address * 16).from_buffer(room, -ctypes.addressof(room) % 64)
-        rank = len(shape.sides)
-        sides, strides = (_address * rank)(*shape.sides), (_address * (rank - 1))(*shape.strides)
-        box, steps = (_uint * rank)(*shape.box), (_uint * rank)(*[1] * rank)
-        what = made, shape.kind, rank, shape.address, sides, strides, box, steps
-        self.call("cuTensorMapEncodeTiled", *what, 0, shape.swizzle, shape.promotion, 0)
-        return made
 
     def launch(
         self,

@@ -7,10 +7,10 @@ what a GPU did before it hung or failed stays. They are described in docs/burn-d
 import array
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from nodegate.node_side.load import board as boards
-from nodegate.node_side.load import cuda, hopper, narrow, operands, own, phases, place
+from nodegate.node_side.load import cuda, narrow, operands, own, phases, place
 from nodegate.node_side.load.cublas import Cublas, CublasError
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child
@@ -25,10 +25,7 @@ _NONE = 0xFFFFFFFF
 
 
 class Job(NamedTuple):
-    """What one GPU is to do; `library` is cuBLAS's path, "" for nodegate's own kernels.
-
-    `wgmma` is what proof.py found: {"used", "reason", "faster"}, or {} where there is no kernel for Hopper to choose.
-    """
+    """What one GPU is to do; `library` is cuBLAS's path, "" for nodegate's own kernels."""
 
     slot: int
     uuid: str
@@ -40,7 +37,6 @@ class Job(NamedTuple):
     start_until: float
     start_limit_s: float
     answer_limit_s: float
-    wgmma: Dict[str, object]
 
 
 def run(job: Job, board: boards.Board) -> Dict[str, object]:
@@ -95,7 +91,6 @@ class _Gpu:
                     "memory_used_by_burn_bytes": self.size,
                     "library_version": self.cublas.version if self.cublas else 0,
                     "left_out": left_out,
-                    "wgmma": job.wgmma,
                 }
             }
         )
@@ -123,13 +118,9 @@ class _Gpu:
             return str(error)
         return ""
 
-    def kernel(self, dtype: str) -> "Union[own.Product, own.Wgmma, None]":
+    def kernel(self, dtype: str) -> Optional[own.Product]:
         """The kernel of our own for a dtype; None if cuBLAS is used."""
-        if self.cublas:
-            return None
-        if dtype == hopper.DTYPE and self.job.wgmma.get("used"):
-            return own.Wgmma(self.cuda, self.stream, self.device)
-        return own.Product(self.cuda, self.stream, dtype, self.capability)
+        return None if self.cublas else own.Product(self.cuda, self.stream, dtype, self.capability)
 
 
 class _Ring:
@@ -218,8 +209,6 @@ class _Ring:
         for product in range(count):
             self._compare(self._slot(product))
         api.wait(gpu.stream)
-        if self.kernel:
-            self.kernel.check()
         return max(api.elapsed_s(*gpu.events), 1e-9)
 
     def _compare(self, slot: int) -> None:

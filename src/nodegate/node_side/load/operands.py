@@ -7,7 +7,7 @@ of the fraction and is given no more. In fp4 every bit is random.
 
 import math
 import struct
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 _32 = 0xFFFFFFFF
 SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
@@ -37,10 +37,6 @@ MASKS: Dict[str, Masks] = {
     "fp64": Masks(0xFFFFFFFF, 0x00000000, 0x803FFFFF, 0x3FC00000),
 }
 
-# bf16 with three bits left of the size, and the sign: 4/8 to 14/8. Products are whole 64ths up to 196/64, so sums of
-# up to 85,598 of them need no more than the 24 bits of fp32: every order of adding gives the same result.
-EXACT = Masks(0x80E080E0, 0x3F003F00, 0x80E080E0, 0x3F003F00)
-
 # (rounding of the result relative to itself, of one addition relative to the partial sum). Tensor cores cut sums where
 # fp32 additions would round, and always downwards: they are given 2**-21 (assumed; NVIDIA publishes no figure). In fp8
 # Hopper's keep some 14 bits for a few products (DeepSeek-V3, arXiv 2412.19437, 3.3.2): 2**-13, also for fp4 (assumed).
@@ -68,9 +64,9 @@ def matrix_bytes(dtype: str, n: int) -> int:
     return n * n // 2 if dtype == "fp4" else n * n * BYTES[dtype]
 
 
-def row(dtype: str, number: int, n: int, seed: int, masks: Optional[Masks] = None) -> "List[float]":
+def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
     """One row of an n x n matrix."""
-    count, masks = matrix_bytes(dtype, n) // n // 4, masks or MASKS[dtype]
+    count, masks = matrix_bytes(dtype, n) // n // 4, MASKS[dtype]
     words = []
     for position in range(number * count, (number + 1) * count):
         hashed = word(position, seed)

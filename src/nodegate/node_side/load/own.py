@@ -1,10 +1,9 @@
 """nodegate's own kernels on one GPU: compiled for it, and queued with the arguments that they take."""
 
-import array
 import ctypes
-from typing import Any, Dict, List, Tuple
+from typing import Any, List, Tuple
 
-from nodegate.node_side.load import cuda, hopper, operands, ptx
+from nodegate.node_side.load import cuda, operands, ptx
 
 _COMPARE_BLOCKS = 1024
 _NONE = 0xFFFFFFFF
@@ -85,48 +84,3 @@ class Product:
             shared=self._shared,
             about=ptx.PRODUCT,
         )
-
-    def check(self) -> None:
-        """Nothing that it could say of itself."""
-
-
-class Wgmma:
-    """The same product by the kernel of hopper.py."""
-
-    name = "wgmma"
-
-    def __init__(self, api: cuda.Cuda, stream: int, device: int) -> None:
-        self._cuda, self._stream = api, stream
-        self._blocks = api.attribute(device, cuda.MULTIPROCESSORS)
-        self._kernel = api.kernel(api.module(hopper.product()), hopper.KERNEL, hopper.SHARED)
-        self._marker = api.allocate(16)
-        self._maps: Dict[Tuple[int, int, int], Any] = {}
-        api.set_words(self._marker, 0, 1, stream)
-
-    def queue(self, left: int, right: int, result: int, n: int) -> None:
-        """Queue result[i][j] = sum over k of left[i][k] * right[j][k]."""
-        maps = self._maps.get((left, right, n))
-        if maps is None:
-            maps = self._maps[left, right, n] = [self._cuda.tensor_map(each) for each in hopper.maps(left, right, n)]
-        args: List[Any] = [*maps, ctypes.c_uint64(result), ctypes.c_uint32(n)]
-        args += [ctypes.c_uint32(hopper.rows_together(n)), ctypes.c_uint64(self._marker)]
-        self._cuda.launch(
-            self._kernel,
-            hopper.grid(n, self._blocks),
-            hopper.THREADS,
-            args,
-            stream=self._stream,
-            shared=hopper.SHARED,
-            about=hopper.KERNEL,
-        )
-
-    def check(self) -> None:
-        """Once its products are done.
-
-        Raises:
-            CudaError: one of them gave up.
-        """
-        why = array.array("I", self._cuda.read(self._marker, 4))[0]
-        if why:
-            said = " and ".join(text for bit, text in sorted(hopper.GIVEN_UP.items()) if why & bit) or f"marker {why}"
-            raise cuda.CudaError(hopper.KERNEL, -1, f"gave up waiting for {said}")

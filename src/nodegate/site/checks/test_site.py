@@ -2,10 +2,9 @@
 
 import pytest
 
-from nodegate import Verdicts
+from nodegate import Verdicts, part
 from nodegate.baseline.baseline import Baseline
 from nodegate.probe.host import Host
-from nodegate.records import part
 
 pytestmark = pytest.mark.tier("nightly")
 

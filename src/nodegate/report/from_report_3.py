@@ -1,0 +1,71 @@
+"""report.json of nodegate 0.2, schema `nodegate.report/3`: read for one release more."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from nodegate.errors import UsageError
+from nodegate.files.bounded import open_regular
+from nodegate.files.strict_json import loads
+from nodegate.records.from_02 import OLDER, RESULTS, TABLES, is_cut
+from nodegate.records.store import converted
+from nodegate.report.json_file import ReportFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = "nodegate.report/3"
+_NONE: dict[str, object] = {"fleet_result": None, "policy": None, "started": "", "finished": ""}
+_NEW = {**_NONE, "causes": [], "fleet": []}
+_SHOWN = {"why": "", "signed": "", "left_out": False, "amounts": []}
+
+
+def upgraded(raw: bytes, folder: Path) -> ReportFile:
+    """The report in the form of today, without what is made from the rest anyway: causes and statistics.
+
+    Raises:
+        ValueError: it is not such a report.
+        UsageError: the results beside it are not those that it was made from.
+    """
+    try:
+        document: dict[str, Any] = loads(raw)  # type: ignore[assignment]
+        by = document["claims"]
+        details = document["details"]
+        found = {
+            **document,
+            **_NEW,
+            "claims": dict.fromkeys(by, ""),
+            "nodes": [{**node, "claims": [_shown(each, by) for each in node["claims"]]} for node in document["nodes"]],
+        }
+        for name, known in ((TABLES, details["tables_sha256"]), (RESULTS, document["results_sha256"])):
+            _check(folder / name, known)
+        if "policy" in document:
+            found["policy"] = _policy(document["policy"])
+    except (AttributeError, KeyError, RecursionError, TypeError) as error:
+        raise ValueError(f"it lacks {str(error)[:80]}") from error
+    return converted(ReportFile, found)
+
+
+def _check(file: Path, known: str) -> None:
+    try:
+        with open_regular(file) as lines:
+            found = hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+    except OSError as error:
+        raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=OLDER) from error
+    if found != known:
+        said = (
+            "is cut off"
+            if file.name == RESULTS and is_cut(file.parent)
+            else "is not the one that report.json was made from"
+        )
+        raise UsageError(said, file=str(file), hint=OLDER)
+
+
+def _shown(claim: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
+    return {"by": by[claim["claim"]], **_SHOWN, **claim, "is_waived": claim.get("waived", False)}
+
+
+def _policy(policy: dict[str, Any]) -> dict[str, Any]:
+    items = [{**each, "defect_class": each["class"]} for each in policy["items"]]
+    return {**policy, "items": {each["claim"]: each for each in items}}

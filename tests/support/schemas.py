@@ -1,0 +1,26 @@
+"""The JSON Schemas of docs/, from the records themselves: `python -m support.schemas` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from nodegate.records.finding import Record
+from nodegate.records.store import schema
+from nodegate.report.json_file import ReportFile
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMAS = {
+    "results": schema(Record, "a line of results.jsonl.gz of a nodegate run: one check of one node"),
+    "report": schema(ReportFile, "report.json of a nodegate run, schema nodegate.report/4"),
+}
+
+
+def written(name: str) -> str:
+    """The text of docs/NAME.schema.json."""
+    return json.dumps(SCHEMAS[name], indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for each in SCHEMAS:
+        (DOCS / f"{each}.schema.json").write_text(written(each), encoding="utf-8")
