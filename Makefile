@@ -51,11 +51,10 @@ bench: .venv/test-installed
 	tests/system_packages.sh
 	$(BIN)/python -m bench.side_by_side $(if $(NHC),--nhc $(NHC)) $(BENCH_ARGS)
 
-# docs/coverage.md is written from the docstrings of the checks, docs/tried.md from the tests under tests/tries,
+# docs/coverage.md is written from the docstrings of the checks,
 # the JSON Schemas from the records
 docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
-	PYTHONPATH=tests $(BIN)/python -m support.tries docs/tried.md
 	PYTHONPATH=tests $(BIN)/python -m support.claims_page docs/claims.md
 	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/policies.md
 	PYTHONPATH=tests $(BIN)/python -m support.schemas
