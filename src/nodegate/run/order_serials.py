@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from nodegate.node import Node
-    from nodegate.run.judging import NodeSummary
+    from nodegate.run.contexts import NodeSummary
     from nodegate.subjects.order import Demand
 
 _WHAT = {"gpu_serial": "GPU", "chassis_serial": "chassis"}  # items of the order, and how a summary names the parts

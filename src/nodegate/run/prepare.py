@@ -21,6 +21,7 @@ from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
+from nodegate.run.run_evidence import RunEvidence
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 
@@ -83,7 +84,7 @@ class Prepared:
         names = set(asked_for)
         profile = self.judging.profile
         return Plan(
-            nodes=[self.judging.nodes[name] for name in self.judging.asked],
+            nodes=[self.judging.nodes[name] for name in self.judging.register.asked],
             durations=self.settings.durations(profile),
             measurements=wanted(names),
             facts_after=COUNTERS in names,
@@ -142,7 +143,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         settings.profile or Profile.DELIVERY,
         baselines,
         waivers,
-        folder if settings.resume else None,
+        RunEvidence(folder if settings.resume else None),
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
         others=others,
@@ -160,8 +161,8 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
         UsageError: the folder has no run.
     """
     prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
-    prepared.judging.folder = RunFolder(run_dir)
-    prepared.judging.attached = True
+    prepared.judging.evidence.folder = RunFolder(run_dir)
+    prepared.judging.evidence.attached = True
     return prepared
 
 
