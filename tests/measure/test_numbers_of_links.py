@@ -18,7 +18,6 @@ from nodegate.measure.rdma.counted import unlike_counted
 from nodegate.records.program_run import Path
 from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse
-from tests.support.tries import tried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,48 +62,23 @@ def not_believed(change: dict[str, object], why: str) -> None:
     assert why in record.message
 
 
-@tried(
-    "perftest prints a good table and ends with exit code 1",
-    before="every check of bandwidth passes",
-    now="error: not believed, it printed a result and exit code 1",
-)
 def test_an_exit_code_beside_a_result() -> None:
     not_believed({"exit_code": 1}, "not believed: it printed a result and exit code 1")
 
 
-@tried(
-    "perftest prints a good table and dies of a signal",
-    before="every check of bandwidth passes",
-    now="error: not believed, it was ended by signal 11",
-)
 @pytest.mark.parametrize("code", [-11, 139])
 def test_a_signal_beside_a_result(code: int) -> None:
     not_believed({"exit_code": code}, "not believed: it printed a result and was ended by signal 11")
 
 
-@tried(
-    "the table is of mlx5_9, and mlx5_0 was asked for",
-    before="the number counts for mlx5_0",
-    now="error: it used mlx5_9",
-)
 def test_another_device() -> None:
     not_believed(printed(": mlx5_0", ": mlx5_9"), "it used mlx5_9, and mlx5_0 was asked for")
 
 
-@tried(
-    "the table has a row of 2 bytes only, and 1048576 were asked for",
-    before="the number of the row counts",
-    now="error: it transferred 2 bytes at a time",
-)
 def test_another_size() -> None:
     not_believed(printed(" 1048576 ", " 2 "), "it transferred 2 bytes at a time, and 1048576 were asked for")
 
 
-@tried(
-    "two rows: 12 Gb/s at the size that was asked for, 391 at twice that size",
-    before="the larger size counts: accepted",
-    now="the size that was asked for counts: the rail is slow",
-)
 def test_two_sizes() -> None:
     lines = rdma_links.printed("ib_write_bw", 12.0, "mlx5_0").splitlines()
     row = next(line for line in lines if line.strip().startswith("1048576"))
@@ -114,20 +88,10 @@ def test_two_sizes() -> None:
     assert of_one_rail(record)["mlx5_0"] is Verdict.FAIL
 
 
-@tried(
-    "a program prints a table after 0.1 s, and 10 s were asked for: it never met its partner",
-    before="every check of bandwidth passes",
-    now="error: it ended after 0.1 s",
-)
 def test_no_time() -> None:
     not_believed({"duration_s": 0.1}, "it ended after 0.1 s, and 10 s were asked for")
 
 
-@tried(
-    "3,915 Gb/s on a port of 400 Gb/s",
-    before="979 % of the port's rate pass; where the platform has a baseline, a warning that it is too loose",
-    now="error: more than is possible, not believed",
-)
 def test_more_than_the_port_carries() -> None:
     record = said({}, "rdma_bandwidth.write", value=3915.5)
     assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
@@ -151,11 +115,6 @@ def with_counters(client: tuple[int, ...], server: tuple[int, ...]) -> dict[str,
     return {"plan": made.plan, "link": made.link}
 
 
-@tried(
-    "perftest says that it wrote hundreds of GB, and the counter of the port moved 0.2 GB: another port, or a stand-in",
-    before="every check of bandwidth passes",
-    now="error: not believed, with both numbers",
-)
 @pytest.mark.parametrize("end", ["client", "server"])
 def test_ports_that_moved_nothing(end: str) -> None:
     good, bad = counted(500 * GB, 500 * GB), counted(GB // 5, GB // 5)
@@ -192,11 +151,6 @@ def test_what_the_counters_cannot_confirm_is_told() -> None:
     assert told == ["measured; the ports' own counters cannot confirm it"]
 
 
-@tried(
-    "on a node of two, a port counts nothing of what perftest says that it moved",
-    before="accepted",
-    now="error on both ends of the link; the other rails pass, and with them the ports that have no counters",
-)
 def test_counters_of_a_run(tmp_path: Path) -> None:
     with LoadFleet(tmp_path / "fleet", 2) as fleet:
         for node in fleet.nodes:

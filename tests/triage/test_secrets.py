@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.tries import tried
 
 from nodegate.cli import main
 from nodegate.triage.secrets import HIDDEN, without_secrets
@@ -21,11 +20,6 @@ FAILED = (
 )
 
 
-@tried(
-    "a job log whose first error quotes `--hf-token hf_... --password=...` of the command line",
-    before="printed as it is, and written to --json and --html",
-    now="the values are hidden in all three",
-)
 def test_secrets_of_a_job_log_are_not_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, page = tmp_path / "rank0.log", tmp_path / "page.html"
     log.write_text(FAILED.format(token=TOKEN))

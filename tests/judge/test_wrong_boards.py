@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
-from support.tries import tried
 from support.whole_node import bootchecked, whole
 
 from nodegate.facts import FACTS
@@ -42,11 +41,6 @@ def other_boards(machine: Machine, indices: Iterable[int]) -> None:
         machine.set_gpu(index, "name", "NVIDIA H20")
 
 
-@tried(
-    "one or three of eight GPUs are of another model",
-    before="accepted as the model of the majority",
-    now="rejected, with the odd ones named",
-)
 @pytest.mark.parametrize("indices", [{3}, {1, 3, 6}], ids=str)
 def test_another_model_among_eight(indices: set[int]) -> None:
     machine = h100()
@@ -57,11 +51,6 @@ def test_another_model_among_eight(indices: set[int]) -> None:
     assert "boards.model" in odd(machine)
 
 
-@tried(
-    "one GPU has half of the memory, or none",
-    before="accepted; with three nodes or more a warning",
-    now="rejected, with the GPU named",
-)
 @pytest.mark.parametrize("size", [40 << 30, 0])
 def test_another_size_of_memory(size: int) -> None:
     machine = h100()
@@ -69,11 +58,6 @@ def test_another_size_of_memory(size: int) -> None:
     assert odd(machine) == {"boards.memory": {3}}
 
 
-@tried(
-    "all GPUs of an H100 node have 40 GiB",
-    before="accepted",
-    now="rejected: the platform's file gives the size",
-)
 def test_another_size_of_memory_on_all() -> None:
     machine = h100()
     for index in range(8):
@@ -81,11 +65,6 @@ def test_another_size_of_memory_on_all() -> None:
     assert odd(machine) == {"boards.memory": set(range(8))}
 
 
-@tried(
-    "one GPU has another VBIOS or part number than the seven others",
-    before="accepted",
-    now="rejected at delivery, a warning later",
-)
 @pytest.mark.parametrize(("reading", "value"), [("vbios", "96.00.61.00.01"), ("part_number", "692-2G520-0280-000")])
 def test_another_revision(reading: str, value: str) -> None:
     machine = h100()
@@ -93,11 +72,6 @@ def test_another_revision(reading: str, value: str) -> None:
     assert odd(machine) == {"boards.revision": {3}}
 
 
-@tried(
-    "two GPUs, or all eight, have one serial number, or two one UUID",
-    before="accepted",
-    now="rejected, with the GPUs named",
-)
 @pytest.mark.parametrize(("reading", "gpus"), [("serial", {2, 3}), ("serial", set(range(8))), ("uuid", {2, 3})])
 def test_one_number_twice(reading: str, gpus: set[int]) -> None:
     machine = h100()
@@ -106,14 +80,12 @@ def test_one_number_twice(reading: str, gpus: set[int]) -> None:
     assert odd(machine)["boards.identity"] == gpus
 
 
-@tried("NVML's PCI id of a GPU contradicts sysfs", before="accepted", now="rejected, with the GPU named")
 def test_nvml_and_sysfs_see_different_boards() -> None:
     machine = h100()
     machine.set_gpu(3, "pci_device_id", 0x232910DE)
     assert odd(machine) == {"boards.model": {3}}
 
 
-@tried("NVML counts 4 or 16 GPUs and lists 8", before="accepted", now="rejected")
 @pytest.mark.parametrize("count", [4, 16])
 def test_nvml_counts_other_than_it_lists(count: int) -> None:
     machine = h100()
@@ -121,11 +93,6 @@ def test_nvml_counts_other_than_it_lists(count: int) -> None:
     assert odd(machine) == {"boards.listed": {None}}
 
 
-@tried(
-    "one GPU is in another fabric cluster or clique",
-    before="accepted",
-    now="rejected, with the GPU named",
-)
 @pytest.mark.parametrize(
     ("reading", "value"), [("clique", 7), ("cluster_uuid", "11111111-1111-1111-1111-111111111111")]
 )
@@ -135,7 +102,6 @@ def test_another_clique_of_the_fabric(reading: str, value: object) -> None:
     assert odd(machine) == {"fabric.one_cluster": {3}}
 
 
-@tried("MIG is on for one GPU of eight", before="fit, without a warning", now="unfit")
 def test_mig_on_one_of_eight() -> None:
     machine = h100()
     machine.set_gpu(3, "mig_mode", [1, 1])
@@ -143,11 +109,6 @@ def test_mig_on_one_of_eight() -> None:
     assert bootchecked(machine).exit is Exit.UNFIT
 
 
-@tried(
-    "PCIe cards list 12 or 18 NVLinks, all inactive, for no bridge is fitted",
-    before="rejected, and drained by the hook: 0 links, expected 12",
-    now="no fault",
-)
 @pytest.mark.parametrize("links", [12, 18])
 def test_cards_without_bridges(links: int) -> None:
     machine = h100()
@@ -158,7 +119,6 @@ def test_cards_without_bridges(links: int) -> None:
     assert judge_one("nvlink.links", machine, baseline=limits).verdict is Verdict.SKIP
 
 
-@tried("PCIe cards with one bridge of three", before="rejected: 4 links, expected 12", now="accepted")
 def test_cards_with_one_bridge_of_three() -> None:
     machine = h100()
     for index in range(8):

@@ -1,6 +1,6 @@
 """Evidence that was copied, changed or lost, and run folders that others made.
 
-Each test makes one try on a run folder, as somebody with an editor, another inventory or a pulled plug would.
+Each test changes a run folder, as somebody with an editor, another inventory or a pulled plug would.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-from support.tries import tried
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Measurement, document
@@ -79,18 +79,13 @@ def resume(run: Path, *arguments: str) -> PytestOutcome:
 
 def report(run: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "nodegate.cli", "report", str(run)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return warm.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def verdicts_of(run: Path) -> dict[str, str]:
     return {each["node"]: each["verdict"] for each in json.loads((run / "report.json").read_text())["nodes"]}
 
 
-@tried(
-    "the evidence of one node copied over that of another, then judged again",
-    before="accepted",
-    now="error on that node, which names the node that the evidence is of",
-)
 def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path) -> None:
     shutil.copy(facts(run, "gpu1"), facts(run, "gpu2"))
     (run / MANIFEST).unlink()
@@ -103,11 +98,6 @@ def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path)
     assert "is the evidence of gpu1" in outcome.stdout
 
 
-@tried(
-    "the evidence of one measurement renamed to that of another",
-    before="judged as if it were the other",
-    now="error",
-)
 def test_evidence_of_another_measurement_is_refused() -> None:
     whole = {"schema": "nodegate.evidence/1", "node": "gpu1", "measurement": "facts", "document": {}}
     read = parse_evidence(json.dumps(whole).encode(), node="gpu1", measurement="facts_after", file="x.json")
@@ -120,11 +110,6 @@ def test_evidence_of_another_measurement_is_refused() -> None:
     assert "is the evidence of nccl, not of burn" in str(read.error)
 
 
-@tried(
-    "a number in the evidence changed by hand, then judged again",
-    before="accepted, no remark",
-    now="error on that node; the first lines of the run name the file",
-)
 def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None:
     change(facts(run, "gpu2"))
     facts(run, "gpu3").unlink()
@@ -135,11 +120,6 @@ def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None
     assert "note: evidence that is missing, though the manifest lists it: evidence/gpu3/facts.json" in outcome.stdout
 
 
-@tried(
-    "the same, then the run is resumed",
-    before="accepted, no remark",
-    now="that node is measured again, with a note",
-)
 def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
     good = facts(run, "gpu2").read_bytes()
     change(facts(run, "gpu2"))
@@ -150,11 +130,6 @@ def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
     assert RunFolder(run).manifest.odd_files() == ()
 
 
-@tried(
-    "the same, then its reports are written again",
-    before="the old report, no remark",
-    now="the node is incomplete in the new report, and each changed file is named",
-)
 def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     whole = run_pytest(ended, ["--inventory", "hosts.yaml", "--run-dir", str(run), "--profile", "bootcheck"])
@@ -171,11 +146,6 @@ def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> N
     assert verdicts_of(run) == {"gpu1": "accepted", "gpu2": "incomplete", "gpu3": "incomplete"}
 
 
-@tried(
-    "evidence and manifest changed together, or the manifest deleted",
-    before="there was no manifest",
-    now="the report prints the manifest's hash; with another manifest, or with none, nothing is judged",
-)
 def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
     sha256 = RunFolder(run).manifest.sha256
     assert json.loads((run / "report.json").read_text())["run"]["manifest_sha256"] == sha256
@@ -192,11 +162,6 @@ def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
     assert "is not the one that report.json was made from" in again.stderr
 
 
-@tried(
-    "one key twice in an object of the evidence, or of what a node sends",
-    before="the last one counted",
-    now="refused as no JSON",
-)
 def test_a_key_that_stands_twice_is_refused() -> None:
     text = '{"schema": "nodegate.probe/1", "errors": 3, "errors": 0}'
     read = parse_evidence(text.encode(), node="gpu1", measurement="facts", file="x.json")
@@ -206,11 +171,6 @@ def test_a_key_that_stands_twice_is_refused() -> None:
         wire.json(text)
 
 
-@tried(
-    "a run resumed after two nodes have swapped their addresses in the inventory",
-    before="each kept the verdict of the other machine",
-    now="what has another address is measured again, with a note",
-)
 def test_a_node_with_another_address_is_measured_again(run: Path) -> None:
     kept = json.loads((run / "run.json").read_text())
     for node in kept["nodes"]:
@@ -226,11 +186,6 @@ def test_a_node_with_another_address_is_measured_again(run: Path) -> None:
     assert "another address" not in again.stdout
 
 
-@tried(
-    "a run folder from elsewhere resumed that names an inventory or tools of its own",
-    before="its program ran on the controller as the user who resumed it",
-    now="refused with one line, before anything is read",
-)
 def test_a_run_folder_brings_no_inventory_and_no_tools(run: Path) -> None:
     (run / "hosts.yaml").write_text("all: {hosts: {gpu1: {ansible_connection: local}}}\n")
     kept = json.loads((run / "run.json").read_text())
@@ -247,11 +202,6 @@ def test_a_run_folder_brings_no_inventory_and_no_tools(run: Path) -> None:
     assert len(prepare(Settings(resume=run, **own)).judging.nodes) == 3  # type: ignore[arg-type]
 
 
-@tried(
-    "a run folder resumed in which evidence/NODE is a link to a folder elsewhere",
-    before="evidence was written there",
-    now="refused with one line",
-)
 def test_evidence_is_not_written_through_a_link(run: Path) -> None:
     elsewhere = run.parent / "elsewhere"
     shutil.move(run / "evidence/gpu1", elsewhere)
@@ -290,11 +240,6 @@ def kept_after_resume(folder: RunFolder) -> dict[str, list[str]]:
     return {name: sorted(file.stem for file in (folder.path / "evidence" / name).iterdir()) for name in nodes}
 
 
-@tried(
-    "all connections cut in the middle of a run, or a tool that was missing then, and the run resumed",
-    before="nothing was measured again; incomplete for the reason of then",
-    now="what broke off or lacked its tool is measured again, and the counters after it",
-)
 def test_what_broke_off_is_measured_again(tmp_path: Path) -> None:
     lost = not_run("speed", NOTHING)
     folder = with_evidence(tmp_path / "run", {"a": [lost], "b": [RAN, lost], "c": [RAN]})
@@ -316,11 +261,6 @@ def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path
     assert list((folder.path / "evidence/a").iterdir()) == []
 
 
-@tried(
-    "every pair of 250 nodes with 8 rails measured: five megabytes of evidence on each node",
-    before="it was written and could not be read: every node incomplete after hours",
-    now="it is read; what would be too large is an error when it is written",
-)
 def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
     line = ProgramRun("ib_write_bw", stdout="x" * 1400, plan=Plan(link=LinkPlan("gpu2")))
     folder = with_evidence(tmp_path / "run", {"a": [line] * 3600})

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.tries import tried
 
 from nodegate.transport.guarded import node_source
 
@@ -69,22 +68,12 @@ def locks() -> Iterator[Locks]:
         yield Locks(folder, stack)
 
 
-@tried(
-    "a user of the node locks nodegate's lock file with `flock`",
-    before="no check of this node runs as long as he likes; the last run is named as the holder, which is innocent",
-    now="only root can open root's lock file; the check runs",
-)
 def test_a_user_cannot_hold_the_lock_of_root(locks: Locks) -> None:
     assert locks.asks(0, "a run") == f"held {locks.path}"
     assert locks.flock(USER, locks.path) == ""
     assert locks.asks(0, "another run") == "busy a run"
 
 
-@tried(
-    "a user makes the lock file before the first run after a boot, and locks it",
-    before="no check of this node runs",
-    now="root takes its place back; the check runs",
-)
 def test_a_planted_lock_file_is_taken_away(locks: Locks) -> None:
     locks.path.write_text("")
     os.chown(locks.path, USER, USER)
@@ -94,11 +83,6 @@ def test_a_planted_lock_file_is_taken_away(locks: Locks) -> None:
     assert locks.path.stat().st_mode & 0o777 == 0o600
 
 
-@tried(
-    "a login other than root asks for the lock while root or another login has it",
-    before="busy, because every user may open the file",
-    now="busy, because the kernel lists who holds what; the true holder is named",
-)
 def test_other_logins_respect_the_locks_of_all(locks: Locks) -> None:
     assert locks.asks(USER, "first").startswith(f"held {locks.path}.{USER}")
     assert locks.asks(OTHER, "second") == f"busy first, as user {USER}"

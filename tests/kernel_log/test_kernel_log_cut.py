@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from fleet.machine import EPOCH_S, Machine
 from support.judging import fleet_of, judge_one
 from support.payload import run_probe
-from support.tries import tried
 
 from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe.kernel_lines import Kept
@@ -50,11 +49,6 @@ def verdict(check: str, log: dict[str, object], profile: Profile = Profile.DELIV
     return judge_one(check, machine, profile=profile).verdict
 
 
-@tried(
-    "an Xid 79 followed by 2,500 lines of a NIC, or by 5,000 Xids 13 of another GPU",
-    before="the Xid is left out, `kernel_log.xid` passes, the node is accepted",
-    now="each GPU and code keeps its lines: `kernel_log.xid` fails",
-)
 def test_a_fault_is_not_displaced_by_later_lines(tmp_path: Path) -> None:
     boot = [(12.4 * 24 * HOUR_S, f"kernel: {LINK_UP}")]
     for name, line in (("links", LINK_UP), ("programs", APPLICATION)):
@@ -63,11 +57,6 @@ def test_a_fault_is_not_displaced_by_later_lines(tmp_path: Path) -> None:
         assert verdict("kernel_log.xid", log) is Verdict.FAIL, name
 
 
-@tried(
-    "more lines of one kind than fit, the older ones of this boot left out",
-    before="that kind of line is called clean",
-    now="not judged for that kind; the other kinds are judged",
-)
 def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path: Path) -> None:
     later = [(HOUR_S - number / 10, f"kernel: {LINK_UP}") for number in range(2500)]
     log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), *later])
@@ -76,11 +65,6 @@ def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path: Path)
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-@tried(
-    "the ring buffer begins 12 days after the node booted",
-    before="`kernel_log.xid` and the like pass",
-    now="not judged; a warning says from when on the log is kept; a bootcheck drains no node for it",
-)
 def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path: Path) -> None:
     log = journal_of(tmp_path, [(HOUR_S, "kernel: usb 1-1: new device")])
     for check in ("xid", "sxid", "gpu_driver", "pcie_errors", "nic_errors"):
@@ -89,11 +73,6 @@ def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path: Path) ->
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-@tried(
-    "journald says that it missed 23 messages of the kernel in this boot",
-    before="not read: `kernel_log.xid` passes",
-    now="not judged, with a warning",
-)
 def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
     missed = "systemd-journald[412]: Missed 23 kernel messages"
     log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), (HOUR_S, missed), (60.0, f"kernel: {LINK_UP}")])
@@ -101,11 +80,6 @@ def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
 
 
-@tried(
-    "a driver that no row knows writes an error without a word of trouble in it",
-    before="the probe leaves the line on the node",
-    now="it is sent with its level; `fleet_log.unknown_errors` warns",
-)
 def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path: Path) -> None:
     tree = NodeTree(tmp_path)
     tree.file("/dev/kmsg", "6,1,1000000,-;booted\n3,2,5000000,-;acme_fpga 0000:81:00.0: watchdog expired, engine 3\n")
@@ -119,11 +93,6 @@ def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path: Path) -> 
     assert "acme_fpga 0000:81:00.0: watchdog expired, engine 3" in record.message
 
 
-@tried(
-    "8 MiB of a log file without a fault in it",
-    before="5 s of processor time; on a busy node the log is not read at all",
-    now="0.3 s",
-)
 def test_a_long_log_is_searched_quickly() -> None:
     """Every dull line is dismissed by its words; the patterns are only tried where a word is there."""
     dull = (

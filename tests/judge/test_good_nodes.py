@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of, judge_one
-from support.tries import tried
 
 from nodegate import suite
 from nodegate.judge.characteristics import Characteristics
@@ -35,11 +34,6 @@ def said_of_a_slot(profile: Profile, address: str) -> Record:
 
 
 @BOTH
-@tried(
-    "an NVMe disk is changed while the node runs, or an empty slot is looked at during the start",
-    before="`kernel_log.pcie_errors` fails: the node is drained until its next reboot",
-    now="a warning, where no GPU, NVSwitch or NIC is below the slot",
-)
 def test_a_disk_that_is_changed_rejects_no_node(profile: Profile) -> None:
     record = said_of_a_slot(profile, "0000:f0:01.0")
     assert record.verdict is Verdict.WARN
@@ -54,11 +48,6 @@ def test_the_slot_of_a_gpu_still_counts(profile: Profile) -> None:
 
 
 @BOTH
-@tried(
-    "a node of RHEL 8 or Rocky 8 (Linux 4.18)",
-    before="`host.kernel_version` fails: the hooks drain the whole cluster",
-    now="a warning, as in the source of the limit",
-)
 def test_an_old_kernel_of_a_distribution_warns(profile: Profile) -> None:
     machine = Machine.hgx_h100()
     machine.set("system", "kernel_release", "4.18.0-553.el8_10.x86_64")
@@ -66,11 +55,6 @@ def test_an_old_kernel_of_a_distribution_warns(profile: Profile) -> None:
 
 
 @BOTH
-@tried(
-    "a node without systemd, persistence mode on",
-    before="`software.persistence_daemon` is an error: the node is never accepted",
-    now="passes by what NVML says; without persistence mode it stays an error",
-)
 def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profile) -> None:
     machine = Machine.hgx_h100()
     machine.units.clear()
@@ -96,11 +80,6 @@ def said_of_clocks(*skews_s: float, error_s: float = 0.2) -> list[Record]:
 TWO_DAYS = 172_800.0
 
 
-@tried(
-    "the controller's clock is two days off, those of four nodes agree",
-    before="`host.clock_skew` fails on each node: set the clock",
-    now="a warning that names the controller's clock; two nodes are enough to outvote it",
-)
 @pytest.mark.parametrize("count", [2, 4, 128])
 def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
     records = said_of_clocks(*[TWO_DAYS + number / count for number in range(count)])
@@ -111,11 +90,6 @@ def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
     assert f"172800 s from {count} of {count} nodes, whose clocks agree" in records[0].message
 
 
-@tried(
-    "two busy nodes, whose answers took seven seconds longer than their probes",
-    before="a warning: the controller's clock is 3 s off",
-    now="no word of the controller's clock: all clocks can be equal",
-)
 def test_slow_round_trips_are_no_wrong_clock_of_the_controller() -> None:
     records = said_of_clocks(2.8, 3.0, error_s=3.4)
     assert {record.verdict for record in records} == {Verdict.PASS}

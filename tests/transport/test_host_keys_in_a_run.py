@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recorded import run_pytest
 from support.sshd import Fleet, changed
-from support.tries import tried
 from support.unreachable import refusal, with_known_hosts
 
 from nodegate.transport import Options
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from support.recorded import PytestOutcome
 
 
-@tried(
-    "`--host-keys strict` with `StrictHostKeyChecking=no` or `nodegate_host_keys: off` in the inventory",
-    before="an unknown key is accepted without a word",
-    now="refused: strict on the command line wins",
-)
 def test_strict_on_the_command_line_is_strict(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         stranger = with_known_hosts(fleet.nodes[0], tmp_path / "none")
@@ -44,11 +38,6 @@ def run(fleet: Fleet, folder: Path, transport: str, *arguments: str, variables: 
 
 
 @pytest.mark.parametrize("transport", ["ssh", "ssh-binary"])
-@tried(
-    "nodes whose host keys are unknown, with keys accepted at first use or not checked at all",
-    before="taken without a word on the terminal, in the evidence or in the report",
-    now="a note in the answer and in the report names the nodes; their evidence has the fingerprints",
-)
 def test_a_key_that_was_not_known_is_told(tmp_path: Path, transport: str) -> None:
     with Fleet(tmp_path, 2) as fleet:
         first = run(fleet, tmp_path, transport, "--host-keys", "accept-new", "--known-hosts", "known")

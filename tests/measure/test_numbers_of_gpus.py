@@ -25,7 +25,6 @@ from nodegate.numbers import metric_findings
 from nodegate.numbers.peers import Peers
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
-from tests.support.tries import tried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,11 +50,6 @@ def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 
     return finding
 
 
-@tried(
-    "an H100 on a node without cuBLAS computes at 120 TFLOPS",
-    before="skip: own kernels have no baseline, accepted",
-    now="fail: less than 30 % of the dense peak",
-)
 def test_own_kernels_far_below_the_peak() -> None:
     slow = found("hgx-h100-8", "burn.bf16_tflops", 120.0, "TFLOPS", path="ptx", matrix="8192")
     assert slow.verdict is Verdict.FAIL
@@ -63,11 +57,6 @@ def test_own_kernels_far_below_the_peak() -> None:
     assert found("hgx-h100-8", "burn.bf16_tflops", 450.0, "TFLOPS", path="ptx", matrix="8192").verdict is Verdict.PASS
 
 
-@tried(
-    "the memory of an H200 or a B200 is copied at 1,000 GB/s",
-    before="skip: no stored value was measured in this way",
-    now="fail: by a stored value, or by a share of the memory's peak",
-)
 @pytest.mark.parametrize("platform", ["hgx-h200-8", "hgx-h200-4", "hgx-b200-8", "h100-nvl", "gb200-tray"])
 def test_slow_memory(platform: str) -> None:
     slow = found(platform, "memory.device_gb_per_s", 1000.0, "GB/s", path="ce", counted="both")
@@ -76,11 +65,6 @@ def test_slow_memory(platform: str) -> None:
     assert slow.limit.kind.is_absolute
 
 
-@tried(
-    "an H200 or a B200 reads, copies or adds at 1,000 GB/s in its memory, and its copy engine is well",
-    before="not measured: the copy engine stood for the memory",
-    now="fail: less than 75 % of the memory's peak, on every platform",
-)
 @pytest.mark.parametrize("platform", sorted(set(Baselines.read().platforms)))
 @pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
 def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
@@ -129,11 +113,6 @@ def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
     return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, "", change))
 
 
-@tried(
-    "a healthy node with confidential computing on copies to its GPUs at 6 GB/s",
-    before="fail: reseat the board",
-    now="not judged: the bounce buffers are named, and no limit of plain copies holds",
-)
 def test_bounce_buffers() -> None:
     assert host_copies().verdict is Verdict.FAIL
     record = host_copies(*(fake_copies.of_link(gpu, confidential=1) for gpu in range(8)))
@@ -142,11 +121,6 @@ def test_bounce_buffers() -> None:
     assert "reseat" not in record.message
 
 
-@tried(
-    "a GPU computes 100 times as fast as its model can",
-    before="a warning, or nothing where the platform has no peak: accepted",
-    now="error: more than is possible, not believed",
-)
 @pytest.mark.parametrize("platform", ["hgx-h100-4", "hgx-h100-8"])
 def test_faster_than_physics(platform: str) -> None:
     odd = found(platform, "burn.bf16_tflops", 70641.0, "TFLOPS", path="cublas", matrix="8192")
@@ -154,11 +128,6 @@ def test_faster_than_physics(platform: str) -> None:
     assert "more than the 989 TFLOPS that are possible" in odd.message or "a thousand times" in odd.message
 
 
-@tried(
-    "NVML calls a GPU idle for the whole of its own burn",
-    before="pass: clock held by idle 100 % of the time",
-    now="error: it did not burn, or another GPU is read",
-)
 def test_idle_in_its_own_burn() -> None:
     def idle(document: burning.Document) -> None:
         burning.every_window(document, 3, reason_samples={"1": 5})
@@ -178,27 +147,18 @@ def test_the_launch_that_is_changed_here_is_a_good_one() -> None:
     assert devices().verdict is Verdict.PASS
 
 
-@tried(
-    "nccl-tests lists bus ids that the node does not have",
-    before="nccl.complete passes: it counts the ranks",
-    now="error: where this node has no GPU",
-)
 def test_buses_of_another_node() -> None:
     told = devices(buses=[0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28])
     assert told.verdict is Verdict.ERROR
     assert "rank 0 is on 0000:21:00, where this node has no GPU" in told.findings[0].message
 
 
-@tried(
-    "two ranks of nccl-tests are on one GPU", before="nccl.complete passes", now="error: ranks 0 and 1 are on one GPU"
-)
 def test_two_ranks_on_one_gpu() -> None:
     told = devices(buses=[0x19, 0x19, 0x3B, 0x3D, 0x9B, 0x9D, 0xBB, 0xBD])
     assert told.verdict is Verdict.ERROR
     assert "ranks 0 and 1 are on one GPU (0000:19:00)" in told.findings[0].message
 
 
-@tried("nccl-tests ran on a Tesla T4, on a node with H100", before="nccl.complete passes", now="error: on a Tesla T4")
 def test_another_model() -> None:
     told = devices(model="Tesla T4")
     assert told.verdict is Verdict.ERROR
@@ -224,16 +184,10 @@ def of_rack(rack: str, value: float, peers: Peers) -> Finding:
     return verdicts.findings[0]
 
 
-@tried(
-    "16 nodes of one rack run all_reduce at 5 GB/s",
-    before="pass: each of the 16 is compared with the other 15, which are the same launch",
-    now="not compared with itself: the rails' rate judges, and without it the number is not judged",
-)
 def test_a_launch_is_not_compared_with_itself() -> None:
     assert of_rack("a", 5.0, launches(a=5.0)).verdict is Verdict.NOT_JUDGED
 
 
-@tried("of two racks one is 17 % slower", before="both pass", now="a warning on the slower rack, with the gap")
 def test_two_racks_that_differ() -> None:
     peers = launches(a=380.0, b=315.0)
     slow = of_rack("b", 315.0, peers)

@@ -11,7 +11,6 @@ import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of, fleet_of, judge_one
 from support.recorded import run_pytest, write_fleet
-from support.tries import tried
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.judge.characteristics import characteristics
@@ -46,11 +45,6 @@ def serial(machine: Machine) -> object:
     return machine.sections["system"]["dmi"]["product_serial"]
 
 
-@tried(
-    "one machine under two names, read at two times: host name and boot id differ, the GPUs are the same",
-    before="accepted twice",
-    now="error on both names, which names both",
-)
 def test_two_names_with_the_same_gpus_are_an_error() -> None:
     machines = four()
     for index in range(8):
@@ -62,22 +56,12 @@ def test_two_names_with_the_same_gpus_are_an_error() -> None:
     assert said(machines, "gpu3").verdict is Verdict.PASS
 
 
-@tried(
-    "one GPU reported by two nodes",
-    before="accepted",
-    now="error on both",
-)
 def test_one_gpu_in_two_nodes_is_an_error() -> None:
     machines = four()
     machines["gpu2"].set_gpu(5, "uuid", machines["gpu1"].sections["nvml"]["gpus"][3]["uuid"])
     assert [said(machines, name).verdict for name in machines] == [Verdict.ERROR] * 2 + [Verdict.PASS] * 2
 
 
-@tried(
-    "two nodes with the same serial number of the chassis whose GPUs cannot be read",
-    before="accepted",
-    now="error on both",
-)
 def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_them_apart() -> None:
     machines = four()
     machines["gpu2"].set("system", "dmi.product_serial", serial(machines["gpu1"]))
@@ -87,11 +71,6 @@ def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_th
         assert f"gpu1 and gpu2 report the same serial number {serial(machines['gpu1'])}" in said(machines, name).message
 
 
-@tried(
-    "two nodes with the same serial number of the chassis, or of a GPU, and other GPUs",
-    before="accepted",
-    now="warning on both: firmware may hold the number of another machine, but the GPUs differ",
-)
 @pytest.mark.parametrize("of_gpu", [False, True])
 def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
     machines = four()
@@ -104,11 +83,6 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
     assert "gpu1 and gpu2 report the same serial number" in said(machines, "gpu2").message
 
 
-@tried(
-    "two nodes whose addresses are swapped in the inventory",
-    before="accepted: the machine answered as the other node, which nothing compared",
-    now="error on both, each with both names",
-)
 def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:
     machines = four()
     machines["gpu1"].set("system", "hostname", "gpu2.cluster.example")
@@ -200,11 +174,6 @@ def devices_after(change: Callable[[Machine], object]) -> Record:
     return judge(check, context.resolve, "gpu1", context.parts)
 
 
-@tried(
-    "host name, serial number, machine id or a GPU's UUID or serial number changed between first and last facts",
-    before="accepted",
-    now="error of every counter: what changed, and from what to what",
-)
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 from support.healthy_platforms import PLATFORMS, node_of
-from support.tries import tried
 from support.whole_node import whole
 
 from nodegate.records.verdict import Verdict
@@ -16,12 +15,6 @@ SUBJECTS = ("gpu", "boards", "ecc", "power", "clocks", "idle", "nvlink", "gsp", 
 FABRIC = {"fabric.nvswitches", "fabric.state", "fabric.health", "fabric.summary", "fabric.one_cluster", "pcie.replays"}
 
 
-@tried(
-    "a healthy node of each of the 30 shipped platforms: PCIe cards without a bridge, A100 with an older driver, "
-    "gaming cards without ECC",
-    before="PCIe cards without a bridge are rejected",
-    now="no fault and no error on any",
-)
 @pytest.mark.parametrize("platform", sorted(PLATFORMS))
 def test_a_healthy_node_of_the_platform(platform: str) -> None:
     machine = node_of(platform)

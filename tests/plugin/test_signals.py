@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.load_fleet import CHECKS, ROOT, SHORT, LoadFleet
-from support.tries import tried
 
 from lab.processes import wait_until
 from nodegate.plugin.interrupt import Interrupts
@@ -54,11 +53,6 @@ def said(folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
-@tried(
-    "SIGTERM or SIGHUP to the controller while the GPUs are under load",
-    before="it ends without a report; the nodes are cleared",
-    now="as after Ctrl-C: the nodes are cleared, the report of what was measured is written, exit code 2",
-)
 def test_a_signal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     run = fleet.start(folder, "--hang-after", "60s", asked=("node", "burn"))
@@ -73,11 +67,6 @@ def test_a_signal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path, n
     assert (folder / "reports/latest/report.html").exists()
 
 
-@tried(
-    "the terminal of the controller is closed in the middle of a run",
-    before="it ends without a report; the nodes are cleared",
-    now="the report is written, exit code 2",
-)
 def test_a_closed_terminal_ends_the_run_with_a_report(fleet: LoadFleet, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.sshd import Fleet, changed
-from support.tries import tried
 
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect, openssh
@@ -29,11 +28,6 @@ def refusal(node: Node) -> Unreachable:
     return caught.value
 
 
-@tried(
-    "`.bashrc` on a node begins tmux: open terminal failed, not a terminal",
-    before="advice to install python3, which is there",
-    now="advice to look at what the login runs",
-)
 def test_a_login_that_ends_is_not_a_missing_python(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         node = fleet.nodes[0]
@@ -48,11 +42,6 @@ def test_a_login_that_ends_is_not_a_missing_python(tmp_path: Path) -> None:
         assert refusal(changed(node, python="/nonexistent/python3")).kind == "no-python"
 
 
-@tried(
-    "`.bashrc` on a node reads the standard input, or begins another shell that does",
-    before="75 s, for a lock more than a day, then advice to look at the console",
-    now="one minute, then advice to look at what the login runs",
-)
 def test_a_login_that_takes_the_input_is_no_hung_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.transport.call.START_S", 2.0)
     with Fleet(tmp_path) as fleet:
@@ -74,11 +63,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@tried(
-    "the controller is killed (SIGKILL) with ssh-binary connections",
-    before="one folder a node stays in the controller's temporary folder",
-    now="the next run deletes it",
-)
 def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
     with Fleet(tmp_path / "fleet", count=1) as fleet:
         node = changed(fleet.nodes[0], transport="ssh-binary")

@@ -12,7 +12,6 @@ import pytest
 from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
 from support.recorded import run_pytest, write_fleet
-from support.tries import tried
 
 from nodegate.node import Node
 from nodegate.records.verdict import Verdict
@@ -40,11 +39,6 @@ def said_of_trays(clusters: Sequence[object], rack: str = "r1") -> list[Record]:
     ]
 
 
-@tried(
-    "one tray of a rack is in another NVLink domain than all others, or in none",
-    before="accepted",
-    now="rejected: in which domain it is, and in which the others are",
-)
 @pytest.mark.parametrize("odd", [TWO, NONE])
 def test_a_tray_in_another_domain(odd: str) -> None:
     records = said_of_trays([ONE] * 4 + [odd])
@@ -76,11 +70,6 @@ def order(folder: Path, chassis: Sequence[str]) -> None:
     hosts.write_text(hosts.read_text().replace("  vars:\n", f"  vars:\n{ordered}"))
 
 
-@tried(
-    "the order lists the serial numbers of five machines, and no node of the run has two of them",
-    before="accepted, no remark",
-    now="a note in the answer and in the report names them; not in a run over a part of the nodes",
-)
 def test_serial_numbers_that_no_node_has(tmp_path: Path) -> None:
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in range(1, 4)]
     have = [machine.sections["system"]["dmi"]["product_serial"] for machine in machines]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
-from support.tries import tried
 from support.whole_node import bootchecked, whole
 
 from nodegate.facts import FACTS
@@ -79,11 +78,6 @@ def test_the_node_is_good_until_it_is_changed() -> None:
     assert bootchecked(h100()).exit is Exit.FIT
 
 
-@tried(
-    "one GPU of eight reports a health reading as not supported",
-    before="the check passes",
-    now="the check is an error that names the GPU",
-)
 @pytest.mark.parametrize("reading", HEALTH)
 def test_one_of_eight_does_not_support_it(reading: str) -> None:
     machine = h100()
@@ -93,11 +87,6 @@ def test_one_of_eight_does_not_support_it(reading: str) -> None:
     assert {finding.part.index for finding in record.findings if finding.verdict is Verdict.ERROR} == {3}
 
 
-@tried(
-    "all GPUs of an H100 board report a health reading as not supported",
-    before="the check is skipped, the node accepted",
-    now="an error: the platform's file says that its boards report it",
-)
 @pytest.mark.parametrize("reading", HEALTH)
 def test_none_of_a_known_board_supports_it(reading: str) -> None:
     machine = h100()
@@ -105,11 +94,6 @@ def test_none_of_a_known_board_supports_it(reading: str) -> None:
     assert HEALTH[reading] in bad(machine)
 
 
-@tried(
-    "all GPUs report all health readings as not supported, before a job",
-    before="fit",
-    now="not known to be fit",
-)
 def test_nothing_is_supported_before_a_job() -> None:
     machine = h100()
     for reading in HEALTH:
@@ -117,11 +101,6 @@ def test_nothing_is_supported_before_a_job() -> None:
     assert bootchecked(machine).exit is Exit.UNKNOWN
 
 
-@tried(
-    "an older driver (535) has no flag for the SRAM threshold",
-    before="accepted",
-    now="accepted",
-)
 def test_what_an_older_driver_does_not_report_is_no_fault() -> None:
     machine = h100()
     every(machine, "sram_threshold_exceeded", {"why": "missing", "detail": "function not found"})
@@ -129,11 +108,6 @@ def test_what_an_older_driver_does_not_report_is_no_fault() -> None:
     assert judge_one("ecc.sram_threshold", machine).verdict is Verdict.SKIP
 
 
-@tried(
-    "a counter, clock, limit or size is negative or has all bits set",
-    before="a negative counter passes, and a clock or limit with all bits set; a counter with all bits set fails",
-    now="an error: implausible",
-)
 @pytest.mark.parametrize(("reading", "value"), IMPOSSIBLE, ids=str)
 def test_a_number_that_cannot_be_true_proves_nothing(reading: str, value: object) -> None:
     machine = h100()
@@ -141,18 +115,12 @@ def test_a_number_that_cannot_be_true_proves_nothing(reading: str, value: object
     assert bad(machine)
 
 
-@tried("the speed of one NVLink is 0xFFFFFFFF", before="passes", now="an error: implausible")
 def test_a_link_speed_that_cannot_be_true() -> None:
     machine = h100()
     machine.set_nvlink(3, 7, "speed_mbps", 0xFFFFFFFF)
     assert bad(machine) == {"nvlink.speed"}
 
 
-@tried(
-    "the file of uncorrectable PCIe errors holds garbage, nothing, no TOTAL line or a negative total",
-    before="left out as if the firmware kept the counters: pass",
-    now="an error that shows what the file holds",
-)
 @pytest.mark.parametrize("text", ["garbage", "", "DLP 7\nTLP 3", "DLP 7\nTOTAL_ERR_FATAL -3"])
 def test_an_unreadable_file_of_pcie_errors(text: str) -> None:
     machine = h100()
@@ -160,11 +128,6 @@ def test_an_unreadable_file_of_pcie_errors(text: str) -> None:
     assert bad(machine) == {"pcie.uncorrectable_errors"}
 
 
-@tried(
-    "the ports of an InfiniBand node have no counters before and after the load, only hw_counters",
-    before="no error under load",
-    now="an error that names link_downed and symbol_error of each port",
-)
 def test_ports_without_counters() -> None:
     machine = h100()
     for name in [name for name in machine.sections["infiniband"] if name != "mlx5_bond_0"]:
@@ -175,11 +138,6 @@ def test_ports_without_counters() -> None:
     assert sorted(unread) == ["link_downed"] * 8 + ["symbol_error"] * 8
 
 
-@tried(
-    "the health mask of the fabric is 0 on one GPU of eight, or on all: no field is reported",
-    before="skipped, the node accepted",
-    now="an error",
-)
 @pytest.mark.parametrize("gpus", [(3,), range(8)], ids=["one", "all"])
 def test_a_health_mask_without_a_field(gpus: tuple[int, ...]) -> None:
     machine = h100()
@@ -188,11 +146,6 @@ def test_a_health_mask_without_a_field(gpus: tuple[int, ...]) -> None:
     assert bad(machine) == {"fabric.health"}
 
 
-@tried(
-    "a GPU has no PCI address or an empty UUID, or lists an NVLink twice",
-    before="accepted",
-    now="an error",
-)
 @pytest.mark.parametrize(
     ("path", "value"),
     [("bus_id", {"why": "failed", "detail": ""}), ("uuid", ""), ("uuid", "0"), ("nvlinks.7.link", 6)],

@@ -11,7 +11,6 @@ import pytest
 from support.hostile import servers
 from support.hostile.servers import Server
 from support.sshd import Fleet, changed, free_port
-from support.tries import tried
 from support.unreachable import refusal
 
 from lab.keys import public_key
@@ -42,11 +41,6 @@ def memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-@tried(
-    "a server whose first packet says that it has 2 GB, and sends them",
-    before="all of it kept in memory until the time limit",
-    now="the connection ends at the packet's length",
-)
 def test_a_packet_of_gigabytes_is_not_kept(tmp_path: Path) -> None:
     before = memory_mib()
     with hostile(tmp_path, servers.huge_packet, connect_timeout_s=20.0) as node:
@@ -57,11 +51,6 @@ def test_a_packet_of_gigabytes_is_not_kept(tmp_path: Path) -> None:
     assert memory_mib() - before < 50
 
 
-@tried(
-    "a line without an end in front of the SSH banner",
-    before="all of it kept in memory, a processor busy with it, and the key exchange blamed",
-    now="after 16 KiB: not an SSH server",
-)
 def test_a_greeting_without_an_end_is_read_no_further(tmp_path: Path) -> None:
     with hostile(tmp_path, servers.endless_line, connect_timeout_s=20.0) as node:
         began_s = time.monotonic()
@@ -70,11 +59,6 @@ def test_a_greeting_without_an_end_is_read_no_further(tmp_path: Path) -> None:
     assert time.monotonic() - began_s < 10
 
 
-@tried(
-    "an sshd that lets us in and hangs when a program is to be run",
-    before="the run waits for it without an end",
-    now="unreachable after half a minute",
-)
 def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     with (
         hostile(tmp_path, servers.deaf) as node,
@@ -85,11 +69,6 @@ def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     assert caught.value.kind == "timeout"
 
 
-@tried(
-    "the lock's program on a node hangs after its start",
-    before="the run waits for a day",
-    now="unreachable after a minute and a quarter",
-)
 def test_a_lock_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.transport.guarded.END_S", 0.0)
     python = tmp_path / "python"
@@ -103,11 +82,6 @@ def test_a_lock_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
         session.hold_lock(str(tmp_path / "lock"))
 
 
-@tried(
-    "a login that sends a gigabyte as if it were the guard",
-    before="all of it read until the time limit, a processor busy with it",
-    now="the connection ends at the limit of the program's output",
-)
 def test_frames_without_an_end_are_read_no_further(tmp_path: Path) -> None:
     python = tmp_path / "python"
     interpreter = servers.__file__.replace("servers.py", "interpreter.py")
