@@ -22,8 +22,7 @@ KNOWN_MODES = {f"F{number:02}" for number in range(1, 34)}
 @pytest.mark.parametrize("signature", WITH_A_PATTERN)
 def test_it_is_the_first_that_fits_its_own_example(signature: Signature) -> None:
     hit = find(signature.example, signature.side)
-    assert hit is not None
-    assert hit.signature == signature
+    assert (hit and hit.signature.id) == signature.id
 
 
 def test_every_xid_and_sxid_is_found_by_its_code() -> None:

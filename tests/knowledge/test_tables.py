@@ -76,7 +76,8 @@ def test_a_code_that_is_not_in_the_table_warns() -> None:
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
 def test_the_rule_is_the_first_that_fits_its_own_example(rule: LineRule) -> None:
-    assert rule_of(rule.example) is rule
+    first = rule_of(rule.example)
+    assert (first and first.name) == rule.name
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
