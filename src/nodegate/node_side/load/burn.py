@@ -14,7 +14,8 @@ from nodegate.node_side.load import find_cublas, load, operands, products, resid
 from nodegate.node_side.load.board import Board
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child, children, held_open, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
+from nodegate.node_side.probe.nvml_calls import ask, reading_of
+from nodegate.node_side.probe.nvml_readings import READINGS
 
 SCHEMA = "nodegate.burn/1"
 WIRE = b"nodegate.burn/1+zlib:"
