@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import launchers, meanings, reasons
+from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import notes
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import Note
-from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
+from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
 
 if TYPE_CHECKING:
