@@ -237,7 +237,10 @@ def _against_nodes(last: Ending, case: Case) -> bool:
     beside = [
         event
         for event in last.outside
-        if event.log in without_a_zone and _is_fault(event) and not _zoned(event) and _within_a_day(event, case)
+        if event.log in without_a_zone
+        and _is_fault(event)
+        and not (event.stamp and event.stamp.zoned)
+        and _within_a_day(event, case)
     ]
     return bool(beside) or any(
         event.kind.side is Side.KERNEL
@@ -250,10 +253,6 @@ def _against_nodes(last: Ending, case: Case) -> bool:
 def _is_fault(event: Event) -> bool:
     hard = event.kind.role is Role.PRIMARY and not soft(event)
     return event.kind.side is Side.KERNEL and hard and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
-
-
-def _zoned(event: Event) -> bool:
-    return event.stamp is not None and event.stamp.zoned
 
 
 def _within_a_day(event: Event, case: Case) -> bool:

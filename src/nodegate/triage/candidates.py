@@ -11,7 +11,7 @@ from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.records.verdict import Verdict
 from nodegate.triage import details
-from nodegate.triage.episodes import SKEW_S
+from nodegate.triage.episodes import SKEW_S, began
 from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
 
@@ -86,11 +86,6 @@ def _near_the_end(found: list[Event], ending: Ending) -> list[Event]:
     earliest = min(symptoms) - _BEFORE_HANG_S
     near = [event for event in found if event.began_s is None or event.began_s >= earliest]
     return near or found
-
-
-def began(event: Event) -> tuple[float, int]:
-    """The order of events: by the time at which they began, then by their lines."""
-    return (float("inf") if event.began_s is None else event.began_s, event.line)
 
 
 def earliest(found: Sequence[Event]) -> Event | None:

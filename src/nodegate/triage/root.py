@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import collectives, last_words, silence, suspect_gpu
-from nodegate.triage.candidates import NEAR_S, NODE_FAILED, SOFT, apart, began, candidates, earliest, soft, weight
-from nodegate.triage.episodes import job_logs
+from nodegate.triage.candidates import NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
+from nodegate.triage.episodes import began, job_logs
 from nodegate.triage.place import same_node
 
 if TYPE_CHECKING:
