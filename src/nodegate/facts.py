@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from nodegate.probe.document import ProbeDocument
-    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.probe.kernel_log import KernelLog
 
 T = TypeVar("T")
@@ -152,6 +152,14 @@ class NodeFacts:
             if name in names and name not in self._packed and not isinstance(each, Exception)
         }
         return replace(self.document, sections={}, raw={}), {**self._packed, **read}
+
+    @property
+    def known_gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, none where they could not be read: for names and hints, never for a verdict."""
+        try:
+            return self.gpus.devices
+        except CannotMeasure:
+            return ()
 
     def get(self, name: str) -> object:
         """A fact by its name.

@@ -168,11 +168,8 @@ def no_gpus(facts: NodeFacts) -> Inapplicable | None:
 
 def split_by_mig(facts: NodeFacts) -> Inapplicable | None:
     """That every GPU is split into instances; None where that is not so."""
-    try:
-        devices = facts.gpus.devices
-    except CannotMeasure:
-        return None
-    return _SPLIT if devices and all(gpu.mig_enabled is True for gpu in devices) else None
+    gpus = facts.known_gpus
+    return _SPLIT if gpus and all(gpu.mig_enabled is True for gpu in gpus) else None
 
 
 def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Sequence[Target], Pool], Runs]:
