@@ -48,7 +48,6 @@ def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
     ]
 
 
-NO_TOOL = "gpu01: all_reduce_perf is not on the node - build nccl-tests"
 FOOTER = "no line 'Out of bounds values'; no line 'Avg bus bandwidth'"
 AGAIN = "measure this node again, or run the command in the evidence file by hand"
 SEE = "read the output of nccl-tests in the evidence file"

@@ -25,10 +25,6 @@ NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), loo
 SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
 SEE = "read the output in the evidence file"
 HUNG = "did not end within 120 s, and finished no size"
-SLOW = (
-    "look at the node's rails one by one (rdma_bandwidth), then at GPU memory in RDMA (nvidia_peermem or dma-buf), at "
-    "ACS, and at the settings of NCCL"
-)
 
 
 def ran(

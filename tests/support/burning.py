@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.measured import entries
 
 from nodegate import suite
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
 NODE = "gpu01"
@@ -181,13 +181,9 @@ def checks() -> Mapping[str, suite.Check]:
 
 
 @dataclass(frozen=True)
-class BurnCase:
+class BurnCase(cases.Case):
     """One burn of one machine, and what one check must say of it, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
     others: tuple[ProgramRun, ...] = ()
@@ -195,9 +191,6 @@ class BurnCase:
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: BurnCase) -> Record:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.measured import entries
 
 from nodegate import suite
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"
@@ -235,13 +235,9 @@ def checks() -> Mapping[str, suite.Check]:
 
 
 @dataclass(frozen=True)
-class CopiesCase:
+class CopiesCase(cases.Case):
     """Copies of one machine, and what one check must say of them, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
     others: tuple[ProgramRun, ...] = ()
@@ -249,9 +245,6 @@ class CopiesCase:
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
     limits: str = LIMITS
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: CopiesCase) -> Record:

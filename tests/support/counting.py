@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import EPOCH_S, Machine, facts_of
+from support import cases
 from support.judging import baseline_of
 
 from nodegate import suite
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"
@@ -36,21 +36,14 @@ def checks() -> Mapping[str, suite.Check]:
 
 
 @dataclass(frozen=True)
-class CounterCase:
+class CounterCase(cases.Case):
     """One machine, changed before the load (`before`) and by the load (`during`), and what one check must say."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     during: Callable[[Machine], object] = lambda machine: None
     before: Callable[[Machine], object] = lambda machine: None
     machine: Callable[..., Machine] = Machine.hgx_h100
     seconds: float = LOAD_S
     limits: Mapping[str, object] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def counted(case: CounterCase) -> Counters:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.judging import baseline_of
 
 from nodegate import suite
@@ -22,28 +23,21 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class GroupCase:
+class GroupCase(cases.Case):
     """What one node keeps, and what one check must say of it.
 
     `beside` are other nodes that the run judges, which have the same numbers of the launches over many nodes.
     """
 
-    name: str
-    check: str
-    verdict: Verdict
     message: str
     rans: Sequence[ProgramRun]
     again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine.hgx_h100)
     beside: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
     def record(self) -> Record:
         node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(self.machine)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support import nccl as fake
 from support.judging import baseline_of
 
@@ -22,27 +23,20 @@ if TYPE_CHECKING:
 
     from nodegate.measure.program_run import ProgramRun
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 
 
 @dataclass(frozen=True)
-class NcclCase:
+class NcclCase(cases.Case):
     """One node and what one check must say of it. `told` is what the programs do, `change` alters their evidence."""
 
-    name: str
-    check: str
-    verdict: Verdict
     message: str
     told: Mapping[str, object] = field(default_factory=dict)
     change: Callable[[list[ProgramRun]], list[ProgramRun]] = list
     machine: Callable[[], Machine] = Machine.hgx_h100
     limits: Mapping[str, object] = field(default_factory=dict)
     gpus: int = 8
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
     def record(self) -> Record:
         return said(self.check, self.attempts(), self.machine(), self.limits)

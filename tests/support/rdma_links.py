@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.measured import entries
 
 from nodegate import suite
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"
@@ -118,12 +118,9 @@ def checks() -> Mapping[str, suite.Check]:
 
 
 @dataclass(frozen=True)
-class LinkCase:
+class LinkCase(cases.Case):
     """What was measured on one node, and what one check must say of it, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
     message: str
     change: Callable[[Links], object] = lambda links: None
     attempts: Callable[[Links], Sequence[Sequence[ProgramRun]]] = lambda links: [attempt(links)]
@@ -131,9 +128,6 @@ class LinkCase:
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
     fleet: Mapping[str, float] = field(default_factory=dict)  # what each other node of the run reached with each rail
     slow_rails: Mapping[tuple[str, str], float] = field(default_factory=dict)  # except some of theirs
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: LinkCase) -> Record:
