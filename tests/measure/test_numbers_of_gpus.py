@@ -12,6 +12,7 @@ from fleet.machine import Machine, facts_of
 from support import burning
 from support import copies as fake_copies
 from support import nccl as fake
+from support.attempts import attempts
 from support.judging import baseline_of
 
 from nodegate.baseline.baseline import Baseline, Baselines
@@ -138,7 +139,7 @@ def test_idle_in_its_own_burn() -> None:
 
 def devices(**told: object) -> Verdicts:
     verdicts, facts = Verdicts(), facts_of(Machine.hgx_h100("gpu1"))
-    judge_devices(verdicts, parse([[fake.ran(what, **told) for what in WHATS]]), facts.gpus)
+    judge_devices(verdicts, parse(attempts([[fake.ran(what, **told) for what in WHATS]])), facts.gpus)
     return verdicts
 
 

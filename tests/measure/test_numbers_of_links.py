@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import rdma_links
+from support.attempts import having
 from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
 from nodegate.measure.rdma.counted import unlike_counted
+from nodegate.records.program_run import Path
 from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse
 
@@ -31,7 +33,7 @@ def said(change: dict[str, object], check: str = "rdma_bandwidth.complete", valu
     def bad(links: rdma_links.Links) -> None:
         for key, ran in links.items():
             if key[:2] == ("ib_write_bw", "mlx5_0"):
-                made = link("ib_write_bw", "mlx5_0", key[2], value, peer_best=ran.labels["peer_best"])
+                made = link("ib_write_bw", "mlx5_0", key[2], value, peer_best=ran.link.peer_best)
                 links[key] = replace(made, **({"argv": ASKED, "duration_s": 12.0} | change))
 
     return judged(LinkCase("a try", check, Verdict.ERROR, "", bad))
@@ -100,15 +102,17 @@ GB = 10**9 // 4  # in the words of four bytes that a port counts
 BEFORE = 10**11  # more than 32 bits hold
 
 
-def counted(sent: int, received: int, before: int = BEFORE) -> str:
+def counted(sent: int, received: int, before: int = BEFORE) -> tuple[int, ...]:
     """What run_many.py reports of a port that moved so many words in between."""
-    return f"{before} {before} {before + sent} {before + received}"
+    return before, before, before + sent, before + received
 
 
-def with_counters(client: str, server: str, **labels: str) -> dict[str, object]:
+def with_counters(client: tuple[int, ...], server: tuple[int, ...]) -> dict[str, object]:
     """A good run of 10 s at 391.87 Gb/s, 490 GB, with what the ports of both ends counted."""
-    made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, peer_best="391.87")
-    return {"labels": {**made.labels, "client_counted": client, "server_counted": server, **labels}}
+    made = link(
+        "ib_write_bw", "mlx5_0", "gpu02", 391.87, peer_best=391.87, client_counted=client, server_counted=server
+    )
+    return {"plan": made.plan, "link": made.link}
 
 
 @pytest.mark.parametrize("end", ["client", "server"])
@@ -123,27 +127,27 @@ def test_ports_that_moved_nothing(end: str) -> None:
     ("client", "server"),
     [
         (counted(500 * GB, 0), counted(0, 500 * GB)),  # each in the direction of the data
-        ("", ""),  # soft-RoCE, and drivers without these counters
-        ("0 0 0 0", "0 0 0 0"),  # drivers whose counters are always 0
-        (f"{2**32 - 9} 5 {2**32 - 1} 5", "5 5 5 5000"),  # 32 bits: at their full scale, or begun again
-        ("9000000000 9000000000 7 7", "9000000000 9000000000 7 7"),  # reset in between
-        ("a b c d", "1 2 3"),
+        ((), ()),  # soft-RoCE, and drivers without these counters
+        ((0, 0, 0, 0), (0, 0, 0, 0)),  # drivers whose counters are always 0
+        ((2**32 - 9, 5, 2**32 - 1, 5), (5, 5, 5, 5000)),  # 32 bits: at their full scale, or begun again
+        ((9 * 10**9, 9 * 10**9, 7, 7), (9 * 10**9, 9 * 10**9, 7, 7)),  # reset in between
+        ((-1, -1, -1, -1), (1, 2, 3)),
     ],
-    ids=["both ends", "none", "always 0", "32 bits", "reset", "no numbers"],
+    ids=["both ends", "none", "always 0", "32 bits", "reset", "not four"],
 )
-def test_counters_that_cannot_tell_are_no_fault(client: str, server: str) -> None:
+def test_counters_that_cannot_tell_are_no_fault(client: tuple[int, ...], server: tuple[int, ...]) -> None:
     assert said(with_counters(client, server)).verdict is Verdict.PASS
 
 
 def test_inside_a_node_data_may_not_leave_the_adapter() -> None:
     made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, client_counted=counted(9, 9), server_counted=counted(9, 9))
     assert unlike_counted(made, parse(made.stdout))
-    inside = replace(made, labels={**made.labels, "path": "inside"})
+    inside = having(made, path=Path.INSIDE)
     assert not unlike_counted(inside, parse(inside.stdout))
 
 
 def test_what_the_counters_cannot_confirm_is_told() -> None:
-    told = [finding.text for finding in said(with_counters("", "")).findings if "mlx5_0" in finding.part.short]
+    told = [finding.text for finding in said(with_counters((), ())).findings if "mlx5_0" in finding.part.short]
     assert told == ["measured; the ports' own counters cannot confirm it"]
 
 

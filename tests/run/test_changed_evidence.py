@@ -20,9 +20,10 @@ from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Measurement, document
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_run
 from nodegate.records.evidence import MAX_MEASURED_BYTES, Evidence, parse_evidence
 from nodegate.records.manifest import MANIFEST
+from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.kept import drop_what_failed
 from nodegate.run.prepare import prepare
@@ -217,11 +218,14 @@ NOTHING = CannotMeasure("the connection broke while it ran", next_step="run agai
 RAN = ProgramRun("speed", stdout="400")
 
 
-def with_evidence(run: Path, of: dict[str, list[ProgramRun]], name: str = "speed") -> RunFolder:
+def with_evidence(
+    run: Path, of: dict[str, list[ProgramRun]], name: str = "speed", missing: tuple[MissingRail, ...] = ()
+) -> RunFolder:
     folder = RunFolder.create(run, profile="delivery", started_epoch_s=0.0)
     for node, runs in of.items():
+        attempt = Attempt(tuple(runs), missing=missing)
         folder.write_evidence(Evidence(node, "facts", 1.0, 1.0, document={}))
-        folder.write_evidence(Evidence(node, name, 1.0, 1.0, document=document(name, [runs])))
+        folder.write_evidence(Evidence(node, name, 1.0, 1.0, document=document(name, [attempt])))
         folder.write_evidence(Evidence(node, "facts_after", 1.0, 1.0, document={}))
     return folder
 
@@ -244,8 +248,9 @@ def test_what_broke_off_is_measured_again(tmp_path: Path) -> None:
 
 
 def test_a_rail_that_is_missing_alone_does_not_cost_what_was_measured_with_others(tmp_path: Path) -> None:
-    folder = with_evidence(tmp_path / "run", {"b": [RAN, not_run("", NOTHING)], "c": [RAN]})
-    assert kept_after_resume(folder) == {name: ["facts", "facts_after", "speed"] for name in "bc"}
+    missing = (MissingRail("mlx5_1", NOTHING.reason, NOTHING.next_step),)
+    folder = with_evidence(tmp_path / "run", {"b": [RAN]}, missing=missing)
+    assert kept_after_resume(folder) == {"b": ["facts", "facts_after", "speed"]}
 
 
 def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path) -> None:
@@ -257,7 +262,7 @@ def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path
 
 
 def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
-    line = ProgramRun("ib_write_bw", stdout="x" * 1400, labels={"peer": "gpu2"})
+    line = ProgramRun("ib_write_bw", stdout="x" * 1400, plan=Plan(link=LinkPlan("gpu2")))
     folder = with_evidence(tmp_path / "run", {"a": [line] * 3600})
     assert folder.evidence_file("a", "speed").stat().st_size > 5 << 20
     read = folder.read_evidence("a", "speed")
