@@ -68,10 +68,6 @@ def one_more_says(machine: OneMachine, number: int) -> None:
         machine.kernel(ODD, ago_s=900)
 
 
-def no_log(machine: OneMachine) -> None:
-    machine.section_fails("kernel_log", "denied", "no")
-
-
 @dataclass(frozen=True)
 class FleetCase(Case):
     """A case of one node of eight; `others` is what each of the seven others says, by its number."""

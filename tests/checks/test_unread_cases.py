@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fleet.machine import Machine
 
 ERROR = Verdict.ERROR
-_SEE = "see the evidence file for what the node answered"
 
 
 def unread(reading: str) -> Callable[[Machine], None]:

@@ -33,7 +33,6 @@ class GroupCase(cases.Case):
     `beside` are other nodes that the run judges, which have the same numbers of the launches over many nodes.
     """
 
-    message: str
     rans: Sequence[ProgramRun] | Attempt
     again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)

@@ -32,7 +32,6 @@ WHATS = tuple(launch.what for launch in LAUNCHES)
 class NcclCase(cases.Case):
     """One node and what one check must say of it. `told` is what the programs do, `change` alters their evidence."""
 
-    message: str
     told: Mapping[str, object] = field(default_factory=dict)
     change: Callable[[list[ProgramRun]], list[ProgramRun]] = list
     machine: Callable[[], Machine] = Machine.hgx_h100

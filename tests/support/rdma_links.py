@@ -127,7 +127,6 @@ def checks() -> Mapping[str, suite.Check]:
 class LinkCase(cases.Case):
     """What was measured on one node, and what one check must say of it, word for word."""
 
-    message: str
     change: Callable[[Links], object] = lambda links: None
     attempts: Callable[[Links], Sequence[Attempt]] = lambda links: [attempt(links)]
     machine: Callable[[Machine], object] = lambda machine: None
