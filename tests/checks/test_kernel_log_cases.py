@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from fleet.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+MEMORY = "kernel_log.memory"
+NIC_ERRORS = "kernel_log.nic_errors"
+NIC_FLAPS = "kernel_log.nic_flaps"
+PCIE_BANDWIDTH = "kernel_log.pcie_bandwidth"
+REACHES_BACK = "kernel_log.reaches_back"
+SXID = "kernel_log.sxid"
+XID = "kernel_log.xid"
 NOT_JUDGED = Verdict.NOT_JUDGED
 BOOTCHECK = Profile.BOOTCHECK
 DAY_S = 86400.0
@@ -103,141 +110,121 @@ def gsp_times_out_again_and_again(machine: Machine) -> None:
 
 
 CASES = (
-    Case("none", "kernel_log.xid", PASS),
+    Case("none", XID, PASS),
     Case(
         "31: a program's own fault",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
     ),
-    Case(
-        "31 before a job",
-        "kernel_log.xid",
-        WARN,
-        change=says(GPU + "31, pid=7, name=python, Ch 00000010"),
-        profile=BOOTCHECK,
-    ),
+    Case("31 before a job", XID, WARN, change=says(GPU + "31, pid=7, name=python, Ch 00000010"), profile=BOOTCHECK),
     Case(
         "31 three days ago",
-        "kernel_log.xid",
+        XID,
         PASS,
         change=says(GPU + "31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S),
         profile=BOOTCHECK,
     ),
     Case(
         "48",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)"),
         profile=BOOTCHECK,
     ),
     Case(
         "63 at delivery",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
     ),
     Case(
         "63 before a job",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping"),
         profile=BOOTCHECK,
     ),
     Case(
         "64",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped"),
         profile=BOOTCHECK,
     ),
     Case(
         "64 is not settled by a reboot",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S),
         profile=BOOTCHECK,
     ),
-    Case("79", "kernel_log.xid", FAIL, change=says(GPU + LOST), profile=BOOTCHECK),
-    Case("79 before this boot, at delivery", "kernel_log.xid", WARN, change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S)),
+    Case("79", XID, FAIL, change=says(GPU + LOST), profile=BOOTCHECK),
+    Case("79 before this boot, at delivery", XID, WARN, change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S)),
     Case(
         "79 before this boot, before a job",
-        "kernel_log.xid",
+        XID,
         PASS,
         change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S),
         profile=BOOTCHECK,
     ),
     Case(
         "94 at delivery",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"),
     ),
     Case(
         "94 before a job",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"),
         profile=BOOTCHECK,
     ),
     Case(
         "95",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No"),
         profile=BOOTCHECK,
     ),
     Case(
-        "109 at delivery",
-        "kernel_log.xid",
-        FAIL,
-        change=says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT"),
+        "109 at delivery", XID, FAIL, change=says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")
     ),
     Case(
         "109 before a job",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT"),
         profile=BOOTCHECK,
     ),
     Case(
         "119 again and again is one fault of one board",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=gsp_times_out_again_and_again,
         profile=BOOTCHECK,
     ),
     Case(
         "120",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "120, pid='<unknown>', name=<unknown>, GSP task exception"),
         profile=BOOTCHECK,
     ),
     Case(
         "110 before this boot",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S),
         profile=BOOTCHECK,
     ),
-    Case(
-        "a code that nobody has told us",
-        "kernel_log.xid",
-        WARN,
-        change=says(GPU + "999, pid=3, name=x, NVLink: FLA fault"),
-    ),
-    Case(
-        "43 alone before a job",
-        "kernel_log.xid",
-        PASS,
-        change=says(GPU + "43, pid=3, name=x, Ch 00000008"),
-        profile=BOOTCHECK,
-    ),
-    Case("45 alone at delivery", "kernel_log.xid", WARN, change=says(GPU + "45, pid=3, name=x, Ch 00000008")),
+    Case("a code that nobody has told us", XID, WARN, change=says(GPU + "999, pid=3, name=x, NVLink: FLA fault")),
+    Case("43 alone before a job", XID, PASS, change=says(GPU + "43, pid=3, name=x, Ch 00000008"), profile=BOOTCHECK),
+    Case("45 alone at delivery", XID, WARN, change=says(GPU + "45, pid=3, name=x, Ch 00000008")),
     Case(
         "45 and 43 after 31 are its consequences",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(
             GPU + "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
@@ -247,19 +234,19 @@ CASES = (
     ),
     Case(
         "119 and 120 of a lost GPU are its consequences",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + LOST, GPU + "119, pid=1, name=nvidia-smi, Timeout after 6s", GPU + "120, GSP task exception"),
     ),
     Case(
         "a MIG instance in a PCI domain of its own",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
     ),
     Case(
         "154 says what the driver wants",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(
             GPU + "94, Contained", GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"
@@ -268,7 +255,7 @@ CASES = (
     ),
     Case(
         "154 takes its wish back",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(
             GPU + "94, Contained",
@@ -279,7 +266,7 @@ CASES = (
     ),
     Case(
         "a failed row remap that the driver asks nothing for",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(
             GPU + "64, pid=7, name=x, Row Remapper Error",
@@ -289,7 +276,7 @@ CASES = (
     ),
     Case(
         "a memory error with all that it brings: one root",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(
             GPU + "48, An uncorrectable double bit error (DBE) has been detected on GPU",
@@ -304,32 +291,24 @@ CASES = (
     ),
     Case(
         "154 alone",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(GPU + "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"),
         profile=BOOTCHECK,
     ),
     Case(
         "149 Nonfatal",
-        "kernel_log.xid",
+        XID,
         WARN,
         change=says(GPU + "149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)"),
     ),
     Case(
-        "149 Fatal",
-        "kernel_log.xid",
-        FAIL,
-        change=says(GPU + "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)"),
+        "149 Fatal", XID, FAIL, change=says(GPU + "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")
     ),
-    Case(
-        "a lost GPU without an Xid",
-        "kernel_log.xid",
-        FAIL,
-        change=says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus."),
-    ),
+    Case("a lost GPU without an Xid", XID, FAIL, change=says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
     Case(
         "a lost GPU in three lines",
-        "kernel_log.xid",
+        XID,
         FAIL,
         change=says(
             "NVRM: The NVIDIA GPU 0000:18:00.0",
@@ -337,25 +316,23 @@ CASES = (
             "NVRM: fallen off the bus and is not responding to commands.",
         ),
     ),
-    Case(
-        "an Xid line in a form that is not known", "kernel_log.xid", WARN, change=says("NVRM: Xid (PCI:garbled): fell")
-    ),
+    Case("an Xid line in a form that is not known", XID, WARN, change=says("NVRM: Xid (PCI:garbled): fell")),
     Case(
         "healthy: the driver says that it loads",
-        "kernel_log.xid",
+        XID,
         PASS,
         change=says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
     ),
     Case(
         "the log was not read",
-        "kernel_log.xid",
+        XID,
         ERROR,
         change=lambda machine: machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted"),
     ),
-    Case("none", "kernel_log.sxid", PASS),
+    Case("none", SXID, PASS),
     Case(
         "fatal, with its lines of data",
-        "kernel_log.sxid",
+        SXID,
         FAIL,
         change=says(
             SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up",
@@ -364,62 +341,59 @@ CASES = (
         ),
     ),
     Case(
-        "non-fatal",
-        "kernel_log.sxid",
-        WARN,
-        change=says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)"),
+        "non-fatal", SXID, WARN, change=says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")
     ),
     Case(
         "fatal after the loss of a GPU",
-        "kernel_log.sxid",
+        SXID,
         WARN,
         change=says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up"),
     ),
     Case(
         "fatal before this boot",
-        "kernel_log.sxid",
+        SXID,
         PASS,
         change=says(SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
         profile=BOOTCHECK,
     ),
-    Case("only a line of data", "kernel_log.sxid", WARN, change=says(SWITCH + "11111, Data {0x50610002, 0x10100030}")),
-    Case("an SXid line in a form that is not known", "kernel_log.sxid", WARN, change=says(SWITCH + "xyz, Fatal error")),
+    Case("only a line of data", SXID, WARN, change=says(SWITCH + "11111, Data {0x50610002, 0x10100030}")),
+    Case("an SXid line in a form that is not known", SXID, WARN, change=says(SWITCH + "xyz, Fatal error")),
     Case(
         "the log was not read",
-        "kernel_log.sxid",
+        SXID,
         ERROR,
         change=lambda machine: machine.section_fails("kernel_log", "timeout", "10 s"),
     ),
-    Case("it does", "kernel_log.reaches_back", PASS),
+    Case("it does", REACHES_BACK, PASS),
     Case(
         "the ring buffer has wrapped",
-        "kernel_log.reaches_back",
+        REACHES_BACK,
         WARN,
         change=lambda machine: machine.set("kernel_log", "since_epoch_s", EPOCH_S - 3600),
     ),
-    Case("lines were left out", "kernel_log.reaches_back", WARN, change=left_out("network", 12, ago_s=60.0)),
+    Case("lines were left out", REACHES_BACK, WARN, change=left_out("network", 12, ago_s=60.0)),
     Case(
         "healthy: warnings of a firewall were left out",
-        "kernel_log.reaches_back",
+        REACHES_BACK,
         PASS,
         change=left_out("warning", 4711, ago_s=60.0),
     ),
-    Case("lines of level error were left out", "kernel_log.reaches_back", WARN, change=left_out("err", 12, ago_s=60.0)),
+    Case("lines of level error were left out", REACHES_BACK, WARN, change=left_out("err", 12, ago_s=60.0)),
     Case(
         "healthy: lines of an earlier boot were left out",
-        "kernel_log.reaches_back",
+        REACHES_BACK,
         PASS,
         change=left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S),
     ),
     Case(
         "the kernel overwrote messages",
-        "kernel_log.reaches_back",
+        REACHES_BACK,
         WARN,
         change=lambda machine: machine.sections["kernel_log"].update(missed=3),
     ),
     Case(
         "nobody knows how far",
-        "kernel_log.reaches_back",
+        REACHES_BACK,
         ERROR,
         change=lambda machine: machine.set(
             "kernel_log", "since_epoch_s", {"why": "missing", "detail": "no line has a time"}
@@ -447,18 +421,18 @@ CASES = (
         PASS,
         change=says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
     ),
-    Case("none is limited", "kernel_log.pcie_bandwidth", PASS),
-    Case("one of eight NICs at half", "kernel_log.pcie_bandwidth", FAIL, change=says(HALF)),
-    Case("all eight NICs at half", "kernel_log.pcie_bandwidth", WARN, change=every_rail_limited),
+    Case("none is limited", PCIE_BANDWIDTH, PASS),
+    Case("one of eight NICs at half", PCIE_BANDWIDTH, FAIL, change=says(HALF)),
+    Case("all eight NICs at half", PCIE_BANDWIDTH, WARN, change=every_rail_limited),
     Case(
         "healthy: available, and not limited",
-        "kernel_log.pcie_bandwidth",
+        PCIE_BANDWIDTH,
         PASS,
         change=says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
     ),
     Case(
         "healthy: a disk in a slow slot",
-        "kernel_log.pcie_bandwidth",
+        PCIE_BANDWIDTH,
         PASS,
         change=says(
             "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at 0000:e0:01.0 "
@@ -467,65 +441,48 @@ CASES = (
     ),
     Case(
         "the kernel does not know where the slow link is",
-        "kernel_log.pcie_bandwidth",
+        PCIE_BANDWIDTH,
         FAIL,
         change=says(HALF.replace("0000:17:02.0", "<unknown>")),
     ),
     Case(
-        "a line without the place of the link",
-        "kernel_log.pcie_bandwidth",
-        FAIL,
-        change=says(HALF.replace(" at 0000:17:02.0", "")),
+        "a line without the place of the link", PCIE_BANDWIDTH, FAIL, change=says(HALF.replace(" at 0000:17:02.0", ""))
     ),
     Case(
         "a wide device that is not there any more",
-        "kernel_log.pcie_bandwidth",
+        PCIE_BANDWIDTH,
         FAIL,
         change=says(HALF.replace(NIC, "pci 0000:f1:00.0")),
     ),
-    Case("before this boot", "kernel_log.pcie_bandwidth", PASS, change=says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
-    Case("none", "kernel_log.nic_flaps", PASS, limits=FLAPS),
-    Case("three in a day", "kernel_log.nic_flaps", FAIL, change=flaps(3), limits=FLAPS),
-    Case("two in a day", "kernel_log.nic_flaps", WARN, change=flaps(2), limits=FLAPS),
-    Case(
-        "one long outage",
-        "kernel_log.nic_flaps",
-        FAIL,
-        change=outage(300.0),
-        limits={**FLAPS, "kernel.nic_outage_max_s": 30},
-    ),
+    Case("before this boot", PCIE_BANDWIDTH, PASS, change=says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
+    Case("none", NIC_FLAPS, PASS, limits=FLAPS),
+    Case("three in a day", NIC_FLAPS, FAIL, change=flaps(3), limits=FLAPS),
+    Case("two in a day", NIC_FLAPS, WARN, change=flaps(2), limits=FLAPS),
+    Case("one long outage", NIC_FLAPS, FAIL, change=outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
     Case(
         "healthy: a cable that was changed before the last boot",
-        "kernel_log.nic_flaps",
+        NIC_FLAPS,
         WARN,
         change=outage(300.0, before_the_boot=True),
         limits={**FLAPS, "kernel.nic_outage_max_s": 30},
     ),
-    Case("one outage of 20 s", "kernel_log.nic_flaps", WARN, change=outage(20.0)),
-    Case(
-        "it stays down", "kernel_log.nic_flaps", WARN, change=says("infiniband mlx5_3: Port: 1 Link DOWN"), limits=FLAPS
-    ),
-    Case("soft-RoCE", "kernel_log.nic_flaps", WARN, change=says("infiniband rxe1: set down"), limits=FLAPS),
-    Case(
-        "healthy: the shutdown before this boot",
-        "kernel_log.nic_flaps",
-        PASS,
-        change=down_with_the_shutdown,
-        limits=FLAPS,
-    ),
-    Case("healthy: bring-up", "kernel_log.nic_flaps", PASS, change=up_and_down_at_bring_up, limits=FLAPS),
+    Case("one outage of 20 s", NIC_FLAPS, WARN, change=outage(20.0)),
+    Case("it stays down", NIC_FLAPS, WARN, change=says("infiniband mlx5_3: Port: 1 Link DOWN"), limits=FLAPS),
+    Case("soft-RoCE", NIC_FLAPS, WARN, change=says("infiniband rxe1: set down"), limits=FLAPS),
+    Case("healthy: the shutdown before this boot", NIC_FLAPS, PASS, change=down_with_the_shutdown, limits=FLAPS),
+    Case("healthy: bring-up", NIC_FLAPS, PASS, change=up_and_down_at_bring_up, limits=FLAPS),
     Case(
         "three days ago",
-        "kernel_log.nic_flaps",
+        NIC_FLAPS,
         PASS,
         change=says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S),
         limits=FLAPS,
     ),
-    Case("without a limit", "kernel_log.nic_flaps", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
-    Case("none", "kernel_log.nic_errors", PASS),
+    Case("without a limit", NIC_FLAPS, NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
+    Case("none", NIC_ERRORS, PASS),
     Case(
         "the firmware stopped",
-        "kernel_log.nic_errors",
+        NIC_ERRORS,
         FAIL,
         change=says(
             "mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"
@@ -534,14 +491,14 @@ CASES = (
     ),
     Case(
         "a queue stands still",
-        "kernel_log.nic_errors",
+        NIC_ERRORS,
         WARN,
         change=says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
         profile=BOOTCHECK,
     ),
     Case(
         "too little power",
-        "kernel_log.nic_errors",
+        NIC_ERRORS,
         WARN,
         change=says(
             "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the PCIe slot (27W)."
@@ -549,7 +506,7 @@ CASES = (
     ),
     Case(
         "healthy: refused registers, no watts, an unplugged cable",
-        "kernel_log.nic_errors",
+        NIC_ERRORS,
         PASS,
         change=says(
             "mlx5_core: Detected insufficient power on the PCIe slot (W).",
@@ -558,24 +515,24 @@ CASES = (
             "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
         ),
     ),
-    Case("none", "kernel_log.memory", PASS),
+    Case("none", MEMORY, PASS),
     Case(
         "the node ran out",
-        "kernel_log.memory",
+        MEMORY,
         WARN,
         change=says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
         profile=BOOTCHECK,
     ),
     Case(
         "a job reached its own limit",
-        "kernel_log.memory",
+        MEMORY,
         PASS,
         change=says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
         profile=BOOTCHECK,
     ),
     Case(
         "three days ago",
-        "kernel_log.memory",
+        MEMORY,
         PASS,
         change=says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S),
         profile=BOOTCHECK,

@@ -2,226 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.attempts import having
 from support.cases import assert_case
-from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, healthy, judged, link
+from support.link_changes import (
+    LOST,
+    READ,
+    WRITE,
+    alone,
+    at_once,
+    broken,
+    detour_everywhere,
+    down,
+    further_away,
+    hurt,
+    hurt_both_ways,
+    left_out,
+    much_further_away,
+    neighbour_inside,
+    nothing_inside,
+    of_three,
+    of_two,
+    of_two_one_way,
+    one_way,
+    slow,
+    with_gpu,
+    with_inside,
+    without,
+)
+from support.rdma_links import PARTNERS, RAILS, LinkCase, attempt, judged
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_begun
-from nodegate.records.program_run import Attempt, Memory, MissingRail, Path, Role
+from nodegate.records.program_run import MissingRail
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
-    from support.attempts import having
-from support.rdma_links import Links
+    pass
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+BOTH_AT_ONCE = "rdma_bandwidth.both_at_once"
+BOTH_WAYS = "rdma_bandwidth.both_ways"
+COMPLETE = "rdma_bandwidth.complete"
+ERRORS = "rdma_bandwidth.errors"
+GPU_MEMORY = "rdma_bandwidth.gpu_memory"
+INSIDE = "rdma_bandwidth.inside"
+LATENCY = "rdma_bandwidth.latency"
+PATH = "rdma_bandwidth.path"
+RAIL_RATE = "rdma_bandwidth.rails"
+SHARE_OF_RATE = "rdma_bandwidth.share_of_rate"
+WRITE_RATE = "rdma_bandwidth.write"
 NOT_JUDGED = Verdict.NOT_JUDGED
-WRITE, READ = "ib_write_bw", "ib_read_bw"
-LOST = {"text": "peer-lost.txt", "timed_out": True}
 NINE = tuple(f"gpu{number:02}" for number in range(5, 14))
 STORAGE = CannotMeasure("left out: no GPU is behind its PCIe switch", next_step="name the rails")
 UNPLACED = "sysfs does not say to which of 2 NUMA nodes mlx5_3 belongs"
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
-
-
-def slow(
-    gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **fields: object
-) -> Callable[[Links], None]:
-    """The device is slow with these partners, with all where none is named."""
-
-    def change(links: Links) -> None:
-        for peer in partners or PARTNERS:
-            known = {"peer_best": 391.5} | fields
-            links[tool, device, peer] = link(tool, device, peer, gbps, **known)
-
-    return change
-
-
-def broken(*partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
-    """The transfers of a device with these partners, with all where none is named, go wrong in this way."""
-
-    def change(links: Links) -> None:
-        for peer in partners or PARTNERS:
-            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
-
-    return change
-
-
-def without(tool: str = WRITE, device: str = "mlx5_3") -> Callable[[Links], None]:
-    def change(links: Links) -> None:
-        for peer in PARTNERS:
-            links.pop((tool, device, peer), None)
-
-    return change
-
-
-def one_way(*partners: str, gbps: float = 98.5, **fields: object) -> Callable[[Links], None]:
-    """mlx5_3 sends slowly to these partners: as a client it writes, as a server it is read from."""
-
-    def change(links: Links) -> None:
-        for place, peer in enumerate(PARTNERS):
-            for tool in (WRITE, READ):
-                server, slowly = place % 2 == 1, peer in partners or not partners
-                value = gbps if slowly and server == (tool == READ) else TESTS[tool]
-                about = {"peer_best": 391.5, "role": Role.SERVER if server else Role.CLIENT} | fields
-                links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
-
-    return change
-
-
-def of_two_one_way() -> Links:
-    """This node and one other, which has met nobody else; mlx5_3 sends slowly."""
-    links = of_two()
-    return {
-        key: run if key[1] != "mlx5_3" else replace(link(*key, 98.5 if key[0] == WRITE else TESTS[key[0]]))
-        for key, run in links.items()
-    }
-
-
-def at_once(gbps: float, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
-    """Both directions at the same time, of which this device carries so much with everybody."""
-
-    def change(links: Links) -> None:
-        for rail in RAILS:
-            for peer in PARTNERS:
-                value, more = (gbps, how) if rail == device else (774.5, {})
-                ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})  # type: ignore[arg-type]
-                both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
-                links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
-
-    return change
-
-
-def alone(links: Links) -> list[Attempt]:
-    inside = {key: link(WRITE, key, "gpu01", 391.5, path=Path.INSIDE) for key in RAILS}
-    return [attempt({}, partners=0, more=tuple(inside.values()))]
-
-
-def with_inside(**how: object) -> Callable[[Links], list[Attempt]]:
-    """Rails as usual, and inside the node mlx5_3 like this."""
-
-    def attempts(links: Links) -> list[Attempt]:
-        values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [
-            link(WRITE, key, "gpu01", path=Path.INSIDE, peer_device="mlx5_2", **each) for key, each in values.items()
-        ]
-        return [attempt(links, more=runs)]
-
-    return attempts
-
-
-def with_gpu(**how: object) -> Callable[[Links], list[Attempt]]:
-    def attempts(links: Links) -> list[Attempt]:
-        values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [link(WRITE, device, "gpu02", memory=Memory.GPU, **each) for device, each in values.items()]
-        return [attempt(links, more=runs)]
-
-    return attempts
-
-
-def detour_everywhere(links: Links) -> list[Attempt]:
-    """From GPU memory mlx5_3 is slow with every partner, and each of them is with others."""
-    fields = {"memory": Memory.GPU, "peer_best": 141.5}
-    return [attempt(links, more=[link(WRITE, "mlx5_3", peer, 140.25, **fields) for peer in PARTNERS])]
-
-
-def of_two() -> Links:
-    """This node and one other, which has met nobody else; mlx5_3 is slow between them."""
-    links = healthy(("gpu02",))
-    for key, run in links.items():
-        value = 212.5 if key[:2] == (WRITE, "mlx5_3") else TESTS[key[0]]
-        links[key] = having(replace(link(*key, value), plan=run.plan, link=run.link), peer_best=None)
-    return links
-
-
-def of_three() -> Links:
-    """This node and two others, on all of which mlx5_3 writes slowly."""
-    links = healthy(PARTNERS[:2])
-    for peer in PARTNERS[:2]:
-        links[WRITE, "mlx5_3", peer] = link(WRITE, "mlx5_3", peer, 198.25, peer_best=198.5)
-    return links
-
-
-def hurt_both_ways(links: Links) -> None:
-    slow(98.5)(links)
-    slow(98.5, tool=READ)(links)
-
-
-def neighbour_inside(links: Links) -> list[Attempt]:
-    """mlx5_3 is slow everywhere, and mlx5_2 had only it to be measured with inside the node."""
-    values = dict.fromkeys(RAILS, 391.5) | {"mlx5_2": 212.5, "mlx5_3": 212.5}
-    partner = {"mlx5_2": "mlx5_3", "mlx5_3": "mlx5_2"}
-    runs = [
-        link(WRITE, device, "gpu01", value, path=Path.INSIDE, peer_device=partner.get(device, "mlx5_7"))
-        for device, value in values.items()
-    ]
-    return [attempt(hurt(links), more=runs)]
-
-
-def hurt(links: Links) -> Links:
-    """A copy in which mlx5_3 is slow with everybody."""
-    found = dict(links)
-    slow(212.5)(found)
-    return found
-
-
-def down(machine: Machine) -> None:
-    machine.set_port("mlx5_3", 1, "state", "1: DOWN")
-    machine.set_port("mlx5_3", 1, "phys_state", "2: Polling")
-
-
-def further_away(links: Links, times: float = 1.4) -> None:
-    """All rails are late alike with every partner."""
-    for (tool, device, peer), _ in list(links.items()):
-        if tool == "ib_write_lat":
-            links[tool, device, peer] = link(tool, device, peer, TESTS[tool] * times)
-
-
-def much_further_away(links: Links) -> None:
-    further_away(links, 2.2)
-
-
-def nothing_inside(links: Links) -> list[Attempt]:
-    """Every transfer inside the node loses its peer."""
-    runs = [link(WRITE, device, "gpu01", path=Path.INSIDE, peer_device="mlx5_0", **LOST) for device in RAILS]
-    return [attempt(links, more=runs)]
-
-
-def left_out(links: Links) -> list[Attempt]:
-    why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
-    some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
-    rails = [device for device in RAILS if device != "mlx5_3"]
-    return [attempt(some, rails=rails, missing=[MissingRail("mlx5_3", why.reason, why.next_step)])]
-
-
 CASES = (
     # complete
-    LinkCase("every rail", "rdma_bandwidth.complete", PASS),
-    LinkCase("a rail without a number", "rdma_bandwidth.complete", ERROR, change=without()),
-    LinkCase("a rail without a GID", "rdma_bandwidth.complete", ERROR, attempts=left_out),
+    LinkCase("every rail", COMPLETE, PASS),
+    LinkCase("a rail without a number", COMPLETE, ERROR, change=without()),
+    LinkCase("a rail without a GID", COMPLETE, ERROR, attempts=left_out),
     LinkCase(
-        "every partner of a rail lacks something",
-        "rdma_bandwidth.complete",
-        ERROR,
-        change=broken(cannot="gpu02: the connection broke"),
+        "every partner of a rail lacks something", COMPLETE, ERROR, change=broken(cannot="gpu02: the connection broke")
     ),
     LinkCase(
         "healthy: one partner of three was lost",
-        "rdma_bandwidth.complete",
+        COMPLETE,
         PASS,
         change=broken("gpu02", cannot="gpu02: the connection broke"),
     ),
     LinkCase(
         "healthy: a rail that is down",
-        "rdma_bandwidth.complete",
+        COMPLETE,
         PASS,
         machine=down,
         attempts=lambda links: [
@@ -233,33 +86,31 @@ CASES = (
     ),
     LinkCase(
         "a node that was lost after its first partner",
-        "rdma_bandwidth.complete",
+        COMPLETE,
         ERROR,
         change=broken("gpu03", "gpu04", tool=READ, device="mlx5_7", cannot="gpu01: the connection broke", lost="gpu01"),
         attempts=lambda links: [attempt(dict(sorted(links.items(), key=lambda item: item[1].cannot)))],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.complete", PASS, attempts=alone),
-    LinkCase("no perftest", "rdma_bandwidth.complete", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+    LinkCase("a node alone", COMPLETE, PASS, attempts=alone),
+    LinkCase("no perftest", COMPLETE, ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
     # write and read
-    LinkCase("a slow rail", "rdma_bandwidth.write", FAIL, change=slow(212.5)),
-    LinkCase(
-        "healthy: slow with one bad partner", "rdma_bandwidth.write", PASS, change=slow(212.5, "gpu02", peer_best=212.5)
-    ),
+    LinkCase("a slow rail", WRITE_RATE, FAIL, change=slow(212.5)),
+    LinkCase("healthy: slow with one bad partner", WRITE_RATE, PASS, change=slow(212.5, "gpu02", peer_best=212.5)),
     LinkCase(
         "healthy: disturbed at first, well twice more",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         PASS,
         attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
     ),
     LinkCase(
         "no number of any rail",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         ERROR,
         attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.write", SKIP, attempts=alone),
+    LinkCase("a node alone", WRITE_RATE, SKIP, attempts=alone),
     LinkCase("slow to read", "rdma_bandwidth.read", FAIL, change=slow(150.25, tool=READ)),
-    LinkCase("healthy: slow to read is fast to write", "rdma_bandwidth.write", PASS, change=slow(150.25, tool=READ)),
+    LinkCase("healthy: slow to read is fast to write", WRITE_RATE, PASS, change=slow(150.25, tool=READ)),
     LinkCase("healthy", "rdma_bandwidth.read", PASS),
     LinkCase(
         "no number of any rail",
@@ -268,70 +119,70 @@ CASES = (
         attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != READ})],
     ),
     # latency
-    LinkCase("healthy", "rdma_bandwidth.latency", PASS),
-    LinkCase("a detour", "rdma_bandwidth.latency", FAIL, change=slow(6.75, "gpu02", tool="ib_write_lat")),
+    LinkCase("healthy", LATENCY, PASS),
+    LinkCase("a detour", LATENCY, FAIL, change=slow(6.75, "gpu02", tool="ib_write_lat")),
     LinkCase(
         "not measured",
-        "rdma_bandwidth.latency",
+        LATENCY,
         ERROR,
         attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.latency", SKIP, attempts=alone),
+    LinkCase("a node alone", LATENCY, SKIP, attempts=alone),
     LinkCase(
         "a NIC that is late beside the same rail of the others, while its neighbours are not",
-        "rdma_bandwidth.latency",
+        LATENCY,
         FAIL,
         change=slow(2.35, "gpu02", tool="ib_write_lat"),
         fleet=dict.fromkeys(NINE, 1.68),
     ),
     LinkCase(
         "known false alarm: a node on a leaf of its own, late with all rails alike",
-        "rdma_bandwidth.latency",
+        LATENCY,
         WARN,
         change=further_away,
         fleet=dict.fromkeys(NINE, 1.68),
     ),
     LinkCase(
         "a node whose rails are all later than a switch explains",
-        "rdma_bandwidth.latency",
+        LATENCY,
         FAIL,
         change=much_further_away,
         fleet=dict.fromkeys(NINE, 1.68),
         limits={"rdma.write_latency_us": None},
     ),
     # the share of the link's own rate
-    LinkCase("healthy", "rdma_bandwidth.share_of_rate", PASS),
-    LinkCase("far below its own rate", "rdma_bandwidth.share_of_rate", FAIL, change=slow(212.5)),
+    LinkCase("healthy", SHARE_OF_RATE, PASS),
+    LinkCase("far below its own rate", SHARE_OF_RATE, FAIL, change=slow(212.5)),
     LinkCase(
         "healthy: far below 0.01 Gb/s, where that is enough",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         PASS,
         change=slow(0.00374),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
     ),
     LinkCase(
         "known false alarm: of two nodes alone nobody can tell which end is slow",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         attempts=lambda _links: [attempt(of_two(), partners=1)],
     ),
     LinkCase(
         "known false alarm: a bond carries what one of its ports does",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         change=slow(195.5),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "netdev", "bond0"),
     ),
     LinkCase(
         "a bond carries less than one of its ports does",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         FAIL,
         change=slow(120.5),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "netdev", "bond0"),
     ),
     LinkCase(
         "healthy: a bond whose driver says the rate of one port carries that of both",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         PASS,
         change=slow(391.5),
         machine=lambda machine: (
@@ -341,7 +192,7 @@ CASES = (
     ),
     LinkCase(
         "healthy: storage NICs are left out by rule, and named",
-        "rdma_bandwidth.complete",
+        COMPLETE,
         PASS,
         attempts=lambda links: [
             attempt(
@@ -353,19 +204,19 @@ CASES = (
     ),
     LinkCase(
         "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         change=slow(300.25, client_unbound=UNPLACED),
     ),
     LinkCase(
         "known false alarm: the programs of the partners may have run on the other socket",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         ERROR,
         change=slow(300.25, server_unbound=UNPLACED),
     ),
     LinkCase(
         "slow near its NIC with one partner, and with the others who knows where",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         FAIL,
         change=lambda links: (
             slow(300.25, server_unbound=UNPLACED)(links),
@@ -374,13 +225,13 @@ CASES = (
     ),
     LinkCase(
         "known false alarm: slow in one direction, from the other socket perhaps",
-        "rdma_bandwidth.both_ways",
+        BOTH_WAYS,
         ERROR,
         change=one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
     ),
     LinkCase(
         "healthy: nobody knows where the NIC is, and it is fast",
-        "rdma_bandwidth.complete",
+        COMPLETE,
         PASS,
         change=lambda links: [
             slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
@@ -389,69 +240,64 @@ CASES = (
     ),
     LinkCase(
         "slow on every node of the run",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         FAIL,
         change=slow(198.25, peer_best=198.5),
         fleet=dict.fromkeys(PARTNERS, 198.5),
     ),
     LinkCase(
         "known false alarm: all partners happen to be slow, another node of the run is not",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         change=slow(198.25, peer_best=198.5),
         fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
     ),
     LinkCase(
         "known false alarm: two of three nodes are slow, and the third met nobody else",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         attempts=lambda _links: [attempt(of_three(), partners=2)],
         fleet=dict.fromkeys(PARTNERS[:2], 198.5),
     ),
     LinkCase(
         "the rate was not read",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         ERROR,
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", {"why": "failed", "detail": "EIO"}),
     ),
     LinkCase(
         "healthy: a link that trained slower carries what it can",
-        "rdma_bandwidth.share_of_rate",
+        SHARE_OF_RATE,
         PASS,
         change=lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
     ),
-    LinkCase(
-        "a site without the share",
-        "rdma_bandwidth.share_of_rate",
-        NOT_JUDGED,
-        limits={"rdma.share_of_rate_percent": None},
-    ),
+    LinkCase("a site without the share", SHARE_OF_RATE, NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
     LinkCase(
         "below its limit on every node of the run",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         FAIL,
         change=slow(371.5, peer_best=371.75),
         fleet=dict.fromkeys(PARTNERS, 371.75),
     ),
     LinkCase(
         "beside one partner alone it proves nothing",
-        "rdma_bandwidth.write",
+        WRITE_RATE,
         ERROR,
         attempts=lambda _links: [attempt(of_two(), partners=1)],
     ),
     # the same rail on many nodes
-    LinkCase("healthy", "rdma_bandwidth.rails", PASS, fleet=dict.fromkeys(NINE, 391.5)),
+    LinkCase("healthy", RAIL_RATE, PASS, fleet=dict.fromkeys(NINE, 391.5)),
     LinkCase(
         "known false alarm: one slow NIC is no slow rail",
-        "rdma_bandwidth.rails",
+        RAIL_RATE,
         PASS,
         change=slow(212.5),
         fleet=dict.fromkeys(NINE, 391.5),
     ),
     LinkCase(
         "known false alarm: four slow NICs, and as many of another rail",
-        "rdma_bandwidth.rails",
+        RAIL_RATE,
         PASS,
         change=slow(212.5),
         slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
@@ -460,7 +306,7 @@ CASES = (
     ),
     LinkCase(
         "the NICs behind one leaf",
-        "rdma_bandwidth.rails",
+        RAIL_RATE,
         FAIL,
         change=slow(212.5),
         slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
@@ -468,7 +314,7 @@ CASES = (
     ),
     LinkCase(
         "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
-        "rdma_bandwidth.rails",
+        RAIL_RATE,
         WARN,
         change=slow(372.5),
         limits={"rdma.write_gbps": None},
@@ -477,162 +323,135 @@ CASES = (
     ),
     LinkCase(
         "not measured",
-        "rdma_bandwidth.rails",
+        RAIL_RATE,
         ERROR,
         attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0].endswith("lat")})],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.rails", SKIP, attempts=alone),
+    LinkCase("a node alone", RAIL_RATE, SKIP, attempts=alone),
     # errors
-    LinkCase("healthy", "rdma_bandwidth.errors", PASS),
-    LinkCase("a rail that loses its peers", "rdma_bandwidth.errors", FAIL, change=broken(**LOST)),
-    LinkCase("completion errors", "rdma_bandwidth.errors", FAIL, change=broken(text="completion-error.txt")),
-    LinkCase(
-        "a path that hangs", "rdma_bandwidth.errors", WARN, change=broken("gpu03", text="truncated.txt", timed_out=True)
-    ),
+    LinkCase("healthy", ERRORS, PASS),
+    LinkCase("a rail that loses its peers", ERRORS, FAIL, change=broken(**LOST)),
+    LinkCase("completion errors", ERRORS, FAIL, change=broken(text="completion-error.txt")),
+    LinkCase("a path that hangs", ERRORS, WARN, change=broken("gpu03", text="truncated.txt", timed_out=True)),
     LinkCase(
         "healthy: one partner hangs, nothing is known of it",
-        "rdma_bandwidth.errors",
+        ERRORS,
         PASS,
         change=broken("gpu03", peer_best=None, **LOST),
     ),
     LinkCase(
-        "only partners that are bad themselves",
-        "rdma_bandwidth.errors",
-        ERROR,
-        change=broken(peer_best=None, peer_failed=True, **LOST),
+        "only partners that are bad themselves", ERRORS, ERROR, change=broken(peer_best=None, peer_failed=True, **LOST)
     ),
     LinkCase(
-        "healthy: the partner had no perftest",
-        "rdma_bandwidth.errors",
-        PASS,
-        change=broken("gpu02", cannot="gpu02: no ib_write_bw"),
+        "healthy: the partner had no perftest", ERRORS, PASS, change=broken("gpu02", cannot="gpu02: no ib_write_bw")
     ),
     LinkCase(
         "a node alone whose NICs do not reach each other",
-        "rdma_bandwidth.errors",
+        ERRORS,
         ERROR,
         change=lambda links: links.clear(),
         attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
     ),
     LinkCase(
         "healthy: rails that do not reach each other inside the node, and are well with other nodes",
-        "rdma_bandwidth.errors",
+        ERRORS,
         PASS,
         attempts=nothing_inside,
     ),
-    LinkCase("nothing was tried", "rdma_bandwidth.errors", ERROR, attempts=lambda links: [attempt({})]),
+    LinkCase("nothing was tried", ERRORS, ERROR, attempts=lambda links: [attempt({})]),
     # both_ways
-    LinkCase("healthy", "rdma_bandwidth.both_ways", PASS),
-    LinkCase(
-        "a rail that sends slowly to all, whoever is the client", "rdma_bandwidth.both_ways", FAIL, change=one_way()
-    ),
-    LinkCase("healthy: a partner that receives slowly", "rdma_bandwidth.both_ways", PASS, change=one_way("gpu03")),
-    LinkCase(
-        "healthy: slow both ways, which the other checks say", "rdma_bandwidth.both_ways", PASS, change=hurt_both_ways
-    ),
-    LinkCase(
-        "one partner alone",
-        "rdma_bandwidth.both_ways",
-        ERROR,
-        attempts=lambda links: [attempt(of_two_one_way(), partners=1)],
-    ),
+    LinkCase("healthy", BOTH_WAYS, PASS),
+    LinkCase("a rail that sends slowly to all, whoever is the client", BOTH_WAYS, FAIL, change=one_way()),
+    LinkCase("healthy: a partner that receives slowly", BOTH_WAYS, PASS, change=one_way("gpu03")),
+    LinkCase("healthy: slow both ways, which the other checks say", BOTH_WAYS, PASS, change=hurt_both_ways),
+    LinkCase("one partner alone", BOTH_WAYS, ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
     LinkCase(
         "sends 7 % less than the other nodes, within every limit",
-        "rdma_bandwidth.both_ways",
+        BOTH_WAYS,
         FAIL,
         change=one_way(gbps=365.0),
         limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
         fleet=dict.fromkeys(NINE, 391.5),
     ),
-    LinkCase("a node alone", "rdma_bandwidth.both_ways", SKIP, attempts=alone),
+    LinkCase("a node alone", BOTH_WAYS, SKIP, attempts=alone),
     LinkCase(
         "no limit",
-        "rdma_bandwidth.both_ways",
+        BOTH_WAYS,
         NOT_JUDGED,
         limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
     ),
     # path
-    LinkCase("healthy", "rdma_bandwidth.path", PASS),
-    LinkCase("a slow path", "rdma_bandwidth.path", WARN, change=slow(98.5, "gpu03")),
-    LinkCase("healthy: a slow partner", "rdma_bandwidth.path", PASS, change=slow(98.5, "gpu03", peer_best=99.25)),
+    LinkCase("healthy", PATH, PASS),
+    LinkCase("a slow path", PATH, WARN, change=slow(98.5, "gpu03")),
+    LinkCase("healthy: a slow partner", PATH, PASS, change=slow(98.5, "gpu03", peer_best=99.25)),
     LinkCase(
         "healthy: a NIC that sends slowly to all is no path, though it receives well",
-        "rdma_bandwidth.path",
+        PATH,
         PASS,
         change=one_way(peer_best_way=391.5),
     ),
     LinkCase(
         "healthy: just below the limit with one partner, and just above it with others",
-        "rdma_bandwidth.path",
+        PATH,
         PASS,
         change=slow(379.5, "gpu03"),
     ),
-    LinkCase("slow with all: the NIC, which is not the path's", "rdma_bandwidth.path", PASS, change=slow(98.5)),
-    LinkCase("a node alone", "rdma_bandwidth.path", SKIP, attempts=alone),
-    LinkCase("no perftest", "rdma_bandwidth.path", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+    LinkCase("slow with all: the NIC, which is not the path's", PATH, PASS, change=slow(98.5)),
+    LinkCase("a node alone", PATH, SKIP, attempts=alone),
+    LinkCase("no perftest", PATH, ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
     # inside
-    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP),
-    LinkCase("a node alone", "rdma_bandwidth.inside", PASS, attempts=alone),
-    LinkCase("a slow NIC", "rdma_bandwidth.inside", FAIL, attempts=with_inside(value=61.5)),
+    LinkCase("not asked for", INSIDE, SKIP),
+    LinkCase("a node alone", INSIDE, PASS, attempts=alone),
+    LinkCase("a slow NIC", INSIDE, FAIL, attempts=with_inside(value=61.5)),
     LinkCase(
-        "the neighbour of a slow NIC is not blamed: one finding, of mlx5_3",
-        "rdma_bandwidth.inside",
-        FAIL,
-        attempts=neighbour_inside,
+        "the neighbour of a slow NIC is not blamed: one finding, of mlx5_3", INSIDE, FAIL, attempts=neighbour_inside
     ),
-    LinkCase(
-        "healthy: no rail of the network reaches another one", "rdma_bandwidth.inside", SKIP, attempts=nothing_inside
-    ),
-    LinkCase(
-        "healthy: NICs of a node that do not reach each other",
-        "rdma_bandwidth.inside",
-        WARN,
-        attempts=with_inside(**LOST),
-    ),
+    LinkCase("healthy: no rail of the network reaches another one", INSIDE, SKIP, attempts=nothing_inside),
+    LinkCase("healthy: NICs of a node that do not reach each other", INSIDE, WARN, attempts=with_inside(**LOST)),
     LinkCase(
         "a node alone whose NIC loses its peer",
-        "rdma_bandwidth.inside",
+        INSIDE,
         FAIL,
         change=lambda links: links.clear(),
         attempts=with_inside(**LOST),
     ),
     LinkCase(
         "a node alone whose program does not start",
-        "rdma_bandwidth.inside",
+        INSIDE,
         ERROR,
         change=lambda links: links.clear(),
         attempts=with_inside(cannot="no memory"),
     ),
     # Both directions at once
-    LinkCase("healthy", "rdma_bandwidth.both_at_once", PASS, change=at_once(774.5)),
-    LinkCase("no more in both directions than in one", "rdma_bandwidth.both_at_once", FAIL, change=at_once(412.5)),
+    LinkCase("healthy", BOTH_AT_ONCE, PASS, change=at_once(774.5)),
+    LinkCase("no more in both directions than in one", BOTH_AT_ONCE, FAIL, change=at_once(412.5)),
     LinkCase(
         "known false alarm: perftest may have run on the other socket",
-        "rdma_bandwidth.both_at_once",
+        BOTH_AT_ONCE,
         ERROR,
         change=at_once(512.5, client_unbound=UNPLACED),
     ),
     LinkCase(
         "perftest could not register its memory",
-        "rdma_bandwidth.both_at_once",
+        BOTH_AT_ONCE,
         ERROR,
         change=at_once(0.0, value=None, stderr=" Couldn't allocate MR\n"),
     ),
-    LinkCase("not part of a nightly run", "rdma_bandwidth.both_at_once", SKIP),
-    LinkCase("no other node", "rdma_bandwidth.both_at_once", SKIP, change=lambda links: links.clear(), attempts=alone),
+    LinkCase("not part of a nightly run", BOTH_AT_ONCE, SKIP),
+    LinkCase("no other node", BOTH_AT_ONCE, SKIP, change=lambda links: links.clear(), attempts=alone),
     # GPU memory
-    LinkCase("no CUDA in perftest", "rdma_bandwidth.gpu_memory", SKIP),
-    LinkCase("healthy", "rdma_bandwidth.gpu_memory", PASS, attempts=with_gpu(value=380.5)),
-    LinkCase("a detour through host memory", "rdma_bandwidth.gpu_memory", FAIL, attempts=with_gpu(value=140.5)),
+    LinkCase("no CUDA in perftest", GPU_MEMORY, SKIP),
+    LinkCase("healthy", GPU_MEMORY, PASS, attempts=with_gpu(value=380.5)),
+    LinkCase("a detour through host memory", GPU_MEMORY, FAIL, attempts=with_gpu(value=140.5)),
     LinkCase(
         "the detour on every node of the run",
-        "rdma_bandwidth.gpu_memory",
+        GPU_MEMORY,
         FAIL,
         attempts=detour_everywhere,
         fleet=dict.fromkeys(PARTNERS, 140.5),
         limits={"rdma.gpu_write_gbps": None},
     ),
-    LinkCase("no peer memory", "rdma_bandwidth.gpu_memory", ERROR, attempts=with_gpu(stderr=" Couldn't allocate MR\n")),
+    LinkCase("no peer memory", GPU_MEMORY, ERROR, attempts=with_gpu(stderr=" Couldn't allocate MR\n")),
 )
 
 
