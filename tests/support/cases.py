@@ -12,13 +12,26 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, TypeGuard
 
+from support.measured import entries
+
+from nodegate import suite
+from nodegate.baseline.baseline import Baseline
+from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
+from nodegate.numbers.peers import Peers
 from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
+
+    from nodegate.facts import NodeFacts
+    from nodegate.metric import Metric
+    from nodegate.numbers.peers import NodePeers
 
 FOLDER = Path(__file__).resolve().parents[1] / "checks"
 GOLDEN = FOLDER.with_name("golden") / "checks"
@@ -35,6 +48,37 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.check}: {self.name}"
+
+
+def judged_with(check: str, facts: NodeFacts, given: Mapping[str, object]) -> Record:
+    """What a check says of the node gpu01.
+
+    Args:
+        check: its id.
+        facts: of the node.
+        given: what the check may ask for beside facts, by the name of its argument: it, or a function that reads it.
+    """
+
+    def resolve(name: str) -> object:
+        found = given[name] if name in given else facts.get(name)
+        return found() if isinstance(found, FunctionType) else found
+
+    return judge(suite.check(check), resolve, "gpu01", node_parts(facts))
+
+
+def h100_with(limits: str, changed: Mapping[str, object] | None = None) -> Baseline:
+    """The baseline of an HGX H100 with these limits alone, without those that are None in `changed`."""
+    without = {key for key, value in (changed or {}).items() if value is None}
+    kept = {key: entry for key, entry in entries(limits).items() if key not in without}
+    return Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", kept, {})
+
+
+def beside(nodes: int, own: Iterable[Metric] = (), healthy: Iterable[Metric] = ()) -> NodePeers:
+    """So many nodes of one kind as gpu01 sees them, which has its own numbers; where it is alone, nobody."""
+    if nodes == 1:
+        return Peers.of({}).of_node("gpu01")
+    others = {f"gpu{number:02}": ("hgx-h100-8", healthy) for number in range(2, nodes + 1)}
+    return Peers.of({"gpu01": ("hgx-h100-8", own), **others}).of_node("gpu01")
 
 
 @cache

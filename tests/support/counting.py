@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,6 @@ from fleet.machine import EPOCH_S, Machine, facts_of
 from support import cases
 from support.judging import baseline_of
 
-from nodegate import suite
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.subjects.counters import Counters
 
@@ -25,14 +21,6 @@ if TYPE_CHECKING:
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"
 LOAD_S = 600.0
-
-
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of the counters."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
 
 
 @dataclass(frozen=True)
@@ -60,4 +48,4 @@ def judged(case: CounterCase) -> Record:
     """What the check says."""
     counters = counted(case)
     known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}
-    return judge(checks()[case.check], known.__getitem__, NODE, node_parts(counters.before))
+    return cases.judged_with(case.check, counters.before, known)

@@ -10,10 +10,7 @@ from support import cases
 from support.attempts import attempts
 from support.judging import baseline_of
 
-from nodegate import suite
 from nodegate.errors import CannotMeasure
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
@@ -44,13 +41,12 @@ class GroupCase(cases.Case):
         baseline = baseline_of(facts, node, self.limits)
         tried = attempts([self.rans, *([self.again] if self.again else [])], node="gpu01")
 
-        def resolve(name: str) -> object:
-            if name == "nccl_groups":
-                return parse(tried)
-            known = {"baseline": baseline, "peers": self._peers(baseline.platform, tried), "rdma": facts.rdma}
-            return known[name]
-
-        return judge(suite.check(self.check), resolve, node.name, node_parts(facts))
+        given = {
+            "nccl_groups": lambda: parse(tried),
+            "baseline": baseline,
+            "peers": lambda: self._peers(baseline.platform, tried),
+        }
+        return cases.judged_with(self.check, facts, given)
 
     def _peers(self, platform: str, tried: Sequence[Attempt]) -> NodePeers:
         try:

@@ -11,9 +11,6 @@ from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
 
-from nodegate import suite
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
@@ -51,9 +48,6 @@ def said(
     node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
     baseline = baseline_of(facts, node, limits or {})
 
-    def resolve(name: str) -> object:
-        if name == "nccl":
-            return parse(attempts(tried))
-        return {"baseline": baseline, "gpus": facts.gpus, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
-
-    return judge(suite.check(check), resolve, node.name, node_parts(facts))
+    peers = Peers.of({}).of_node(node.name)
+    given = {"nccl": lambda: parse(attempts(tried)), "baseline": baseline, "node": node, "peers": peers}
+    return cases.judged_with(check, facts, given)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.attempts import having
-from support.measured import entries
 
-from nodegate import suite
-from nodegate.baseline.baseline import Baseline
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
@@ -115,14 +109,6 @@ def attempt(
     return Attempt(runs, rails=tuple(rails), partners=partners, missing=tuple(missing))
 
 
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of RDMA bandwidth."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
-
-
 @dataclass(frozen=True)
 class LinkCase(cases.Case):
     """What was measured on one node, and what one check must say of it, word for word."""
@@ -140,17 +126,12 @@ def judged(case: LinkCase) -> Record:
     machine, links = Machine.hgx_h100(NODE), healthy()
     case.machine(machine)
     case.change(links)
-    limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
-    known = {"baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {})}
-
-    def resolve(name: str) -> object:
-        if name == "rdma_bandwidth":
-            return rdma_result.parse(case.attempts(links))
-        if name == "peers":
-            return _peers(case, links)
-        return known[name] if name in known else facts_of(machine).get(name)
-
-    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
+    given = {
+        "rdma_bandwidth": lambda: rdma_result.parse(case.attempts(links)),
+        "peers": lambda: _peers(case, links),
+        "baseline": cases.h100_with(LIMITS, case.limits),
+    }
+    return cases.judged_with(case.check, facts_of(machine), given)
 
 
 def _peers(case: LinkCase, links: Links) -> NodePeers:
