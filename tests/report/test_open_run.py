@@ -21,6 +21,7 @@ from support.recorded import run_pytest
 
 import nodegate
 from nodegate.errors import UsageError
+from nodegate.measure.registry import measurement
 from nodegate.records.results import read
 
 ROOT = Path(__file__).parents[2]
@@ -137,11 +138,8 @@ def test_a_look_is_the_one_that_gave_the_number(folder: Path) -> None:
     assert of_slow.look["GPU 2"] == seen.index(max(seen)) + 1
 
 
-def _rate(attempt: list[dict[str, str]], gpu: int) -> float:
-    from nodegate.measure.measurement import from_json
-    from nodegate.measure.registry import measurement
-
-    found = measurement("burn").parse([[from_json(ran) for ran in attempt]]).metrics
+def _rate(attempt: object, gpu: int) -> float:
+    found = measurement("burn").of_document({"attempts": [attempt]}).metrics
     (rate,) = (each.best for each in found if (each.name, each.device) == ("burn.bf16_tflops", f"GPU {gpu}"))
     return rate
 
