@@ -22,7 +22,13 @@ from support.recorded import run_pytest
 import nodegate
 from nodegate.errors import UsageError
 from nodegate.measure.registry import measurement
+from nodegate.metric import Metric
+from nodegate.records import part
+from nodegate.records.finding import Finding, Record
 from nodegate.records.results import read
+from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import Verdict
+from nodegate.report.looks import Looks
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "recorded" / "run-0.2.0.tar.xz"
@@ -142,6 +148,17 @@ def _rate(attempt: object, gpu: int) -> float:
     found = measurement("burn").of_document({"attempts": [attempt]}).metrics
     (rate,) = (each.best for each in found if (each.name, each.device) == ("burn.bf16_tflops", f"GPU {gpu}"))
     return rate
+
+
+@pytest.mark.parametrize(("observed", "look"), [(0.333333, 2), (0.5, 1), (0.416667, None)])
+def test_a_look_is_found_by_its_rounded_value(
+    monkeypatch: pytest.MonkeyPatch, observed: float, look: int | None
+) -> None:
+    seen = Metric("burn.bf16_tflops", (0.5, 1 / 3, 0.5), "TFLOPS", "GPU 0")
+    monkeypatch.setattr(Looks, "_metrics", lambda _looks, name: (seen,) if name == "burn" else ())
+    finding = Finding(part.gpu(0), Verdict.PASS, observed=observed, unit="TFLOPS", metric=seen.name)
+    record = Record("n1", "burn.throughput", Verdict.PASS, (finding,), evidence=("evidence/n1/burn.json",))
+    assert Looks(RunFolder(Path("none"))).of(record, finding) == look
 
 
 def test_without_its_evidence_a_look_is_unknown(copy: Path) -> None:
