@@ -97,8 +97,8 @@ def test_nodes_named_by_address_are_numbered_everywhere() -> None:
 def test_parts_stay_told_apart_without_their_serials() -> None:
     """Serial numbers are what parts are known by: without them their places in the node still tell them apart."""
     found = tuple(
-        Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, text=text, action="replace it")
-        for index, text in enumerate(("pending row remap", "no spare rows"))
+        Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, code=code, action="replace it")
+        for index, code in enumerate(("pending", "no spare rows"))
     )
     node = NodeReport(
         "gpu001",
