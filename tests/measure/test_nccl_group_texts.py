@@ -12,9 +12,10 @@ from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
 
 from nodegate import suite
 from nodegate.errors import CannotMeasure, UsageError
+from nodegate.launchers.mpirun import Mpirun
 from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for
-from nodegate.measure.groups.group_node import GroupNode, Launcher
+from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import Launch, for_node, sweep, words
 from nodegate.measure.groups.result import parse, read
 from nodegate.measure.groups.run import NCCL_GROUPS
@@ -143,14 +144,14 @@ def members(count, gpus=8):
         node = Node(f"gpu{number:04}", Connection(address=f"10.0.{number // 250}.{number % 250}"))
         target = Target(node, None, facts(1), None, DELIVERY)
         programs = {name: f"/opt/{name}_perf_mpi" for name in COLLECTIVES}
-        launcher = Launcher("mpirun", "/usr/bin/mpirun")
+        launcher = Mpirun("/usr/bin/mpirun")
         found.append(GroupNode(target, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
     return found
 
 
 def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
     launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0, apart=True, report="/tmp/x/report-1.json")
-    argv = words(launch, members(2), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    argv = words(launch, members(2), Mpirun("/usr/bin/mpirun"), "m")
     assert "NCCL_TESTS_SPLIT=DIV 8" in argv
     assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
     assert argv[argv.index("-H") + 1] == "10.0.0.0:8,10.0.0.1:8"
@@ -159,7 +160,7 @@ def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
 
 def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
-    argv = words(launch, members(1250), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    argv = words(launch, members(1250), Mpirun("/usr/bin/mpirun"), "m")
     assert max(map(len, argv)) < 128 << 10
 
 
