@@ -29,7 +29,6 @@ from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Target
-from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.perftest_runner import Ended, LinkCommands
 from nodegate.measure.rdma.rails import rails_in_service
@@ -39,6 +38,7 @@ from nodegate.node import Connection, Node
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
+from nodegate.records.program_run import ProgramRun
 from nodegate.records.verdict import Verdict
 from nodegate.run.load import Load
 
@@ -139,7 +139,7 @@ class Fleet:
         for each in {*names}:
             self.meetings[each] += 1
             if self.meetings[each] > self.lost_after.get(each, sys.maxsize):
-                raise Unreachable("dropped", f"{each}: the connection broke", next_step="see the node")
+                raise Unreachable("dropped", "the connection broke", next_step="see the node", whose=each)
         ended = tuple(self._ended(*names, what, link, timeout_s) for link in links)
         self.busy_s[names] += START_S + max(each.client.duration_s for each in ended)
         return ended
@@ -157,8 +157,8 @@ class Fleet:
             text = None if gbps is None else _bandwidth(link.client.argv, gbps)
         head = HEAD.format(device=ends[1][1])
         hung, took = text is None, timeout_s if text is None else float(_option(link.client.argv, "-D") or 3) + 1
-        ran = ProgramRun(tool, link.client.argv, stdout=head + (text or ""), timed_out=hung, duration_s=took)
-        ran = ProgramRun(**{**vars(ran), "exit_code": None if hung else 0})
+        code, printed = None if hung else 0, head + (text or "")
+        ran = ProgramRun(tool, link.client.argv, printed, exit_code=code, timed_out=hung, duration_s=took)
         return Ended(ProgramRun(tool, link.server.argv, stdout=HEAD.format(device=ends[0][1])), ran)
 
 

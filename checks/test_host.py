@@ -26,7 +26,7 @@ from nodegate.subjects.host import (
     waits_in_gpu_driver,
 )
 from nodegate.subjects.software import judge_version
-from nodegate.text import names, port_number, some
+from nodegate.text import some
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -180,22 +180,17 @@ def test_ports(jobs: Jobs, node: Node, verdicts: Verdicts) -> None:
 
     A master port that is taken ends the job at its start: "Address already in use". Source: PyTorch, MASTER_PORT.
     """
-    wanted = names(node.expected.get("ports"))
-    if not wanted:
+    if not node.settings.ports:
         verdicts.skip("the inventory asks for none: nodegate_ports names them, 29500 for example")
     taken = jobs.listening_ports
-    for name in wanted:
-        number = port_number(name)
-        if number is None:
-            step = "give numbers from 1 to 65535, 29500 for example"
-            verdicts.cannot(f"nodegate_ports: {name} is not a TCP port", next_step=step)
+    for number in node.settings.ports:
         verdicts.holds(
-            part=part.host(f"port {name}"),
+            part=part.host(f"port {number}"),
             quantity="port",
             observed=taken if isinstance(taken, Unknown) else number in taken,
             good="free",
             bad="another program listens on it",
-            action=f"ss -ltnp 'sport = :{name}' says which; end what is left of an earlier job",
+            action=f"ss -ltnp 'sport = :{number}' says which; end what is left of an earlier job",
             expected=False,
         )
 
@@ -289,7 +284,7 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
     "/data:ro" asks for a mount that need not be writable.
     A missing or hung file system stalls data loading and checkpoints.
     """
-    wanted = asked_mounts(node.expected.get("mounts"))
+    wanted = asked_mounts(node.settings.mounts)
     for path, writable in wanted.items():
         mount = mounts.by_path.get(path)
         if mount is None or not mount.type:
@@ -338,7 +333,7 @@ def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Ve
     A full /tmp, /var/log or checkpoint folder makes jobs fail with misleading errors.
     """
     limit = baseline.number("host.mount_free_min_percent")
-    asked = asked_mounts(node.expected.get("mounts"))
+    asked = asked_mounts(node.settings.mounts)
     for path in dict.fromkeys((*SYSTEM_FOLDERS, *asked)):
         mount = mounts.by_path.get(path)
         if mount is None or hangs(mount):

@@ -69,14 +69,14 @@ def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
 
     A swapped address or board would have another machine accepted in its place.
     """
-    wanted = node.expected.get("serial")
-    if wanted is None or str(wanted) == "":
+    wanted = node.settings.serial
+    if not wanted:
         verdicts.skip("the inventory gives no serial number (nodegate_serial)")
     verdicts.equal(
         part=part.NODE,
         quantity="serial number",
         observed=host.serial if isinstance(host.serial, Unknown) else host.serial.strip(),
-        expected=str(wanted),
+        expected=wanted,
         source=f"inventory {node.origin}".rstrip(),
         action="look which machine answers at this address; correct the inventory if the board was replaced",
     )

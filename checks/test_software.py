@@ -10,7 +10,6 @@ from nodegate.records import part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf, judge_version
-from nodegate.text import names
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
 
     A missing compiler or tool ends builds and measurements. "cuda" and "nccl" stand for the toolkit and the library.
     """
-    wanted = names(node.expected.get("require"))
+    wanted = node.settings.require
     if not wanted:
         verdicts.skip("nothing asked for: nodegate_require names programs")
     least = baseline.find("software.cuda_version_min")

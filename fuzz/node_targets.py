@@ -16,14 +16,14 @@ from nodegate.measure.burn import run
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.groups import result as group_result
-from nodegate.measure.measurement import Measurement, document
-from nodegate.measure.program_run import ProgramRun, from_json
+from nodegate.measure.measurement import Measurement, attempts_of, document
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.measure.registry import measurement
 from nodegate.probe.collect import decode
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_line import parse_line
 from nodegate.records.evidence import parse_evidence
+from nodegate.records.program_run import Attempt, LaunchPlan, LinkNotes, LinkPlan, Plan, ProgramRun, Role
 from nodegate.toolbox import found
 from nodegate.unknown import Unknown, Why
 
@@ -69,20 +69,18 @@ def _measured(value: object) -> None:
         for each in _MEASURED:
             _of_document(each, value)
         with refusals_allowed():
-            attempts = value.get("attempts")
-            if isinstance(attempts, list) and all(isinstance(each, list) for each in attempts):
-                rans = [[from_json(ran) for ran in attempt] for attempt in attempts]
-                print_metrics(copies_result.parse(rans).metrics)
-                print_metrics(group_result.parse(rans).metrics)
+            attempts = attempts_of(value)
+            json.dumps(document("nccl", attempts))
+            print_metrics(copies_result.parse(attempts).metrics)
+            print_metrics(group_result.parse(attempts).metrics)
 
 
 def _of_document(one: Measurement, value: dict[str, object]) -> None:
     with refusals_allowed():
         print_metrics(one.of_document(value).metrics)
-    attempts = value.get("attempts")
-    if one.doubtful and isinstance(attempts, list) and all(isinstance(each, list) for each in attempts):
+    if one.doubtful:
         with refusals_allowed():
-            one.doubtful([[from_json(ran) for ran in attempt] for attempt in attempts])
+            one.doubtful(attempts_of(value))
 
 
 def print_metrics(metrics: object) -> None:
@@ -98,36 +96,32 @@ def _rans(data: bytes) -> None:
     except (ValueError, RecursionError):
         return
     _measured(value)
-    with refusals_allowed():
-        ran = from_json(value)
-        json.dumps(document("nccl", [[ran]]))
 
 
-def _printed(what: str, labels: dict[str, str], data: bytes) -> list[list[ProgramRun]]:
-    """One attempt with one program, which printed this."""
+def _printed(what: str, plan: Plan, data: bytes) -> ProgramRun:
+    """A program that printed this."""
     stdout, _, stderr = text_of(data).partition("\n=stderr=\n")
-    return [[ProgramRun(what, ("x",), stdout, stderr, 0, labels=labels)]]
+    return ProgramRun(what, ("x",), stdout, stderr, 0, plan=plan)
 
 
 def _nccl_output(data: bytes) -> None:
-    labels = {"gpus": "8", "size_bytes": str(1 << 30), "limit_s": "60.0"}
+    plan = Plan(gpus=8, size_bytes=1 << 30, limit_s=60.0)
     for what in ("all_reduce", "alltoall"):
         with refusals_allowed():
-            print_metrics(_NCCL.parse(_printed(what, labels, data)).metrics)
-    labels |= {"group": "pair 1", "kind": "pair", "head": "gpu1", "nodes": "gpu1 gpu2", "good": "gpu2", "count": "2"}
-    labels |= {"node": "gpu1", "gpus_of_node": "4", "turns": "4", "builds": "1"}
+            print_metrics(_NCCL.parse([Attempt((_printed(what, plan, data),))]).metrics)
+    nodes, good = ("gpu1", "gpu2"), ("gpu2",)
+    launch = LaunchPlan("pair 1", "pair", "gpu1", nodes, 2, good, gpus_of_node=4, turns=4, builds=1)
     with refusals_allowed():
-        print_metrics(group_result.parse(_printed("all_reduce", labels, data)).metrics)
+        ran = _printed("all_reduce", replace(plan, launch=launch), data)
+        print_metrics(group_result.parse([Attempt((ran,), node="gpu1")]).metrics)
 
 
 def _rdma_output(data: bytes) -> None:
-    labels = {"device": "mlx5_0", "peer": "gpu02", "peer_device": "mlx5_0", "role": "client", "program": "client"}
-    labels |= {"round": "1", "memory": "host", "path": "between", "version": "6.24", "peer_best": "390.0"}
-    plan = ProgramRun(rdma_result.PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    plan = Plan(version="6.24", link=LinkPlan("gpu02", "mlx5_0", device="mlx5_0", round="1"))
     for what in ("ib_write_bw", "ib_read_bw", "ib_write_lat"):
-        ((ran,),) = _printed(what, labels, data)
-        server = replace(ran, labels={**labels, "program": "server", "role": "server"})
-        attempts = [[plan, ran, server]]
+        ran = replace(_printed(what, plan, data), link=LinkNotes(peer_best=390.0))
+        server = replace(ran, link=LinkNotes(program=Role.SERVER))
+        attempts = [Attempt((ran, server), rails=("mlx5_0",), partners=1)]
         with refusals_allowed():
             print_metrics(_RDMA.parse(attempts).metrics)
         rdma_result.doubtful(attempts)
@@ -138,7 +132,7 @@ def _burn_output(data: bytes) -> None:
         burn_document.decode(text_of(data))
     for what in (run.OWN, run.OTHER):
         with refusals_allowed():
-            print_metrics(_BURN.parse(_printed(what, {"mode": "fp32"}, data)).metrics)
+            print_metrics(_BURN.parse([Attempt((_printed(what, Plan(mode="fp32"), data),))]).metrics)
 
 
 def _copies_output(data: bytes) -> None:
@@ -146,7 +140,7 @@ def _copies_output(data: bytes) -> None:
         copies_document.decode(text_of(data))
     for what in (copies_result.OWN, copies_result.OTHER):
         with refusals_allowed():
-            print_metrics(copies_result.parse(_printed(what, {}, data)).metrics)
+            print_metrics(copies_result.parse([Attempt((_printed(what, Plan(), data),))]).metrics)
 
 
 def _tools_found(data: bytes) -> None:

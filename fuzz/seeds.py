@@ -135,21 +135,23 @@ def rans() -> Iterator[bytes]:
     from support import burning, rdma_links  # noqa: PLC0415
 
     from nodegate.measure.measurement import document  # noqa: PLC0415
-    from nodegate.measure.program_run import ProgramRun  # noqa: PLC0415
+    from nodegate.records.program_run import Attempt, Plan, ProgramRun  # noqa: PLC0415
 
-    yield _json(document("burn", [[burning.ran(_small_burn(Machine.hgx_h100()))]]))
-    yield _json(document("burn", [[burning.ran_by_others("healthy.txt")]]))
+    yield _json(document("burn", [Attempt((burning.ran(_small_burn(Machine.hgx_h100())),))]))
+    yield _json(document("burn", [Attempt((burning.ran_by_others("healthy.txt"),))]))
     links = rdma_links.healthy(("gpu02",))
     few = dict(list(links.items())[:2] + list(links.items())[-2:])
     yield _json(document("rdma_bandwidth", [rdma_links.attempt(few, partners=1)]))
     text = (RECORDINGS / "nccl_tests" / "2.19-healthy.txt").read_text()
-    labels = {"gpus": "8", "size_bytes": str(1 << 30), "limit_s": "60.0"}
-    yield _json(document("nccl", [[ProgramRun("all_reduce", ("x",), text, "", 0, labels=labels, duration_s=9.0)]]))
-    hung = ProgramRun("all_reduce", ("x",), text[:900], "", None, timed_out=True, labels=labels)
-    yield _json(document("nccl", [[hung]] * 2))
-    yield _json(document("nccl", [[ProgramRun("", cannot="no tool", next_step="bring it")]]))
+    plan = Plan(gpus=8, size_bytes=1 << 30, limit_s=60.0)
+    yield _json(
+        document("nccl", [Attempt((ProgramRun("all_reduce", ("x",), text, "", 0, plan=plan, duration_s=9.0),))])
+    )
+    hung = ProgramRun("all_reduce", ("x",), text[:900], "", None, timed_out=True, plan=plan)
+    yield _json(document("nccl", [Attempt((hung,))] * 2))
+    yield _json(document("nccl", [Attempt(cannot="no tool", next_step="bring it")]))
     for each in copies_documents():
-        yield _json(document("memory", [[ProgramRun("copies", ("python3", "-"), each.decode(), "", 0)]]))
+        yield _json(document("memory", [Attempt((ProgramRun("copies", ("python3", "-"), each.decode(), "", 0),))]))
 
 
 def _small_burn(machine: Machine) -> dict[str, object]:

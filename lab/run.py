@@ -65,7 +65,7 @@ class Outcome:
 
     def ran(self, node: str, measurement: str) -> list[dict[str, Any]]:
         """What ran on a node for a measurement, all attempts."""
-        return [ran for attempt in self._measured(node, measurement)["attempts"] for ran in attempt]
+        return [ran for attempt in self._measured(node, measurement)["attempts"] for ran in attempt["runs"]]
 
     def values(self, node: str, measurement: str) -> dict[tuple[str, str], float]:
         """(metric, device) -> the best value that was measured on a node."""

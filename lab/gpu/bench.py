@@ -13,7 +13,7 @@ from nodegate.measure.burn.run import PHASES
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.run import MAIN as COPIES_MAIN
 from nodegate.measure.copies.run import PACKAGES
-from nodegate.measure.program_run import ProgramRun, run
+from nodegate.measure.program_run import run
 from nodegate.node import Connection, Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe.collect import collect
@@ -23,6 +23,7 @@ from nodegate.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.records.program_run import ProgramRun
     from nodegate.transport.session import Running, Session
 
 MAX_BYTES = 8 << 20

@@ -11,6 +11,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.burn import run as burn
 from nodegate.measure.copies import result as copies
 from nodegate.numbers.derived import of_platform
+from nodegate.records.program_run import Attempt
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.facts import NodeFacts
-    from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
+    from nodegate.records.program_run import ProgramRun
 
 NO_YAML = "no limits to compare with: this Python has no PyYAML, which reads baselines/*.yaml"
 
@@ -62,7 +63,7 @@ def metrics(programs: Sequence[ProgramRun]) -> tuple[Metric, ...]:
     for what, parse in ((burn.OWN, burn.parse), (copies.OWN, copies.parse)):
         for ran in (each for each in programs if each.what == what):
             with contextlib.suppress(CannotMeasure):  # it was refused or failed: its step says so
-                found += parse([[ran]]).metrics
+                found += parse([Attempt((ran,))]).metrics
     return tuple(found)
 
 

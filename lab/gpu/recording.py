@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from lab.gpu import numbers
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import NodeFacts
-from nodegate.measure.program_run import ProgramRun
 from nodegate.probe.collect import decode
+from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

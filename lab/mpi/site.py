@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from lab.slurm.cluster import cluster
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.group_node import GroupNode
-from nodegate.measure.groups.launch import Launch, labels_of, words
+from nodegate.measure.groups.launch import Launch, plan_of, words
 from nodegate.measure.groups.launcher import LOOK, Launcher, heard, known
 from nodegate.measure.groups.network import door
 from nodegate.measure.groups.plan import Group
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ class Site:
 
     def run(self, what: Launch, members: list[GroupNode], argv: tuple[str, ...]) -> ProgramRun:
         """Run this command on the head, to its end or its limit."""
-        labels = labels_of(what, Group("fleet", "fleet", tuple(member.name for member in members)), members)
+        plan = plan_of(what, Group("fleet", "fleet", tuple(member.name for member in members)), members)
         began = time.monotonic()
         command = ["timeout", "-k", "2", f"{what.limit_s:g}", *argv]
         done = self._on_head(command, what.limit_s + 30)
@@ -97,7 +97,7 @@ class Site:
             exit_code=done.returncode if ended else None,
             timed_out=not ended,
             duration_s=time.monotonic() - began,
-            labels={**labels, "node": members[0].name},
+            plan=plan,
         )
 
     def _on_head(self, command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:

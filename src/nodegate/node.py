@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
+from nodegate.node_settings import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from nodegate.node_settings.table import NodeSettings
 
 TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
 
@@ -42,9 +45,8 @@ class Node:
     """One machine of the inventory.
 
     `expected` has every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
-    in the inventory: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
-    is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node, `order_origin`
-    the one that says what was ordered (`nodegate_expect`), `gaps_origin` the one that signs for gaps (`nodegate_gaps`).
+    in the inventory, for run.json; `settings` are the same, read. `groups` are all groups the node is in, sorted,
+    without `all` and `ungrouped`. `origin` is the `file:line` that names the node, `origins` those that set variables.
     """
 
     name: str
@@ -52,32 +54,27 @@ class Node:
     groups: tuple[str, ...] = ()
     expected: Mapping[str, object] = field(default_factory=dict)
     origin: str = ""
-    order_origin: str = ""
-    gaps_origin: str = ""
+    origins: Mapping[str, str] = field(default_factory=dict)
 
-    def place(self, origin: str = "") -> tuple[str, int]:
-        """The file and the line of an origin, of the node's own if it is empty; line 0 if it has none."""
-        origin = origin or self.origin
+    @cached_property
+    def settings(self) -> NodeSettings:
+        """What the inventory says of this node, checked and typed; an inventory reads them with its nodes.
+
+        Raises:
+            UsageError: a variable has a value that is not of its kind, with the file and line that set it.
+        """
+        return table.read(self.expected, lambda name, message, hint: self.wrong(message, hint, variable=name))
+
+    def place(self, variable: str = "") -> tuple[str, int]:
+        """The file and the line that set a variable, else of those that name the node; line 0 if it has none."""
+        origin = self.origins.get(variable) or self.origin
         file, _, line = origin.rpartition(":")
         return (file, int(line)) if line.isdigit() else (origin, 0)
 
-    def wrong(self, message: str, hint: str = "", *, origin: str = "") -> UsageError:
-        """The error for a wrong variable of this node, with the place that names it."""
-        file, line = self.place(origin)
+    def wrong(self, message: str, hint: str = "", *, variable: str = "") -> UsageError:
+        """The error for a wrong variable of this node (its name without the prefix), with its place."""
+        file, line = self.place(variable)
         return UsageError(f"{self.name}: {message}", file=file, line=line, hint=hint)
-
-    def mapping(self, name: str) -> dict[Any, Any] | None:
-        """A variable that maps names to values, empty where it is not set; None if it is anything else.
-
-        An INI inventory has text only: there it is JSON.
-        """
-        given = self.expected.get(name, {})
-        if isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError):
-                return None
-        return given if isinstance(given, dict) else None
 
     @property
     def address(self) -> str:
@@ -87,9 +84,9 @@ class Node:
     @property
     def platform(self) -> str:
         """The platform that the inventory names, or empty: then it is recognised from the hardware."""
-        return str(self.expected.get("platform", ""))
+        return self.settings.platform
 
     @property
     def rack(self) -> str:
         """The rack that the inventory names, or empty."""
-        return str(self.expected.get("rack", ""))
+        return self.settings.rack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
 from typing import TYPE_CHECKING
@@ -77,6 +78,14 @@ def port_number(written: str) -> int | None:
     """The TCP port that a text from the inventory says; None where it says none of 1 to 65535."""
     number = int(written) if re.fullmatch(r"[0-9]{1,5}", written) else 0
     return number if 1 <= number <= _LAST_PORT else None
+
+
+def day(value: object) -> dt.date | None:
+    """A day written as 2026-12-31; None if it is anything else."""
+    try:
+        return dt.date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -144,20 +144,6 @@ CASES = (
         change=lambda machine: machine.set("jobs", "listening_ports", {"why": "timeout", "detail": "/proc/net/tcp"}),
         expected={"ports": "29500"},
     ),
-    Case(
-        "a port that is none",
-        "host.ports",
-        ERROR,
-        "node: nodegate_ports: ssh is not a TCP port - give numbers from 1 to 65535, 29500 for example",
-        expected={"ports": ["ssh"]},
-    ),
-    Case(
-        "a port beyond the last, from a run of an earlier release",
-        "host.ports",
-        ERROR,
-        "node: nodegate_ports: 99999 is not a TCP port - give numbers from 1 to 65535, 29500 for example",
-        expected={"ports": 99999},
-    ),
     Case("new enough", "host.kernel_version", PASS, "kernel: version 5.15.0-119-generic", limits=KERNEL),
     Case(
         "healthy: 5.15 is newer than 5.5",

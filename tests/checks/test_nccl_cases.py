@@ -11,7 +11,8 @@ from support import nccl as fake
 from support.nccl_node import WHATS, NcclCase, said
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_run
+from nodegate.records.program_run import ProgramRun
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:

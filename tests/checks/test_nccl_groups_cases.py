@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.attempts import having
 from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.result import ALONE
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_run
+from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -39,35 +40,20 @@ def ran(
     group: str = "",
     busbw: float = 380.0,
     wrong: int = 0,
-    **labels: str,
+    **fields: object,
 ) -> ProgramRun:
     """A launch that ended, as gpu01 keeps it."""
     name = group or (f"pair {'+'.join(nodes)}" if kind == "pair" else kind)
-    told = {
-        "group": name,
-        "kind": kind,
-        "head": nodes[0],
-        "nodes": " ".join(nodes),
-        "count": str(len(nodes)),
-        "gpus": str(8 * len(nodes)),
-        "gpus_of_node": "8",
-        "size_bytes": str(SIZE),
-        "turns": "13",
-        "limit_s": "120",
-        "builds": "1",
-        "node": "gpu01",
-        **labels,
-    }
-    code = 1 if wrong else 0
-    return ProgramRun(
-        what, stdout=table(what, 8 * len(nodes), busbw, wrong), exit_code=code, duration_s=9.0, labels=told
-    )
+    launch = LaunchPlan(name, kind, nodes[0], tuple(nodes), len(nodes), gpus_of_node=8, turns=13, builds=1)
+    plan = Plan(gpus=8 * len(nodes), size_bytes=SIZE, limit_s=120.0, launch=launch)
+    text, code = table(what, 8 * len(nodes), busbw, wrong), 1 if wrong else 0
+    return having(ProgramRun(what, stdout=text, exit_code=code, duration_s=9.0, plan=plan), **fields)
 
 
-def hung(found: ProgramRun, **labels: str) -> ProgramRun:
+def hung(found: ProgramRun, **fields: object) -> ProgramRun:
     """The same launch, which finished no size."""
     text = found.stdout[: found.stdout.index("NCCL version")]
-    return replace(found, stdout=text, exit_code=None, timed_out=True, labels={**found.labels, **labels})
+    return having(replace(found, stdout=text, exit_code=None, timed_out=True), **fields)
 
 
 def pairs(**changes: float) -> list[ProgramRun]:
@@ -78,30 +64,30 @@ def fleet(what: str = "all_reduce", **more: object) -> ProgramRun:
     return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)  # type: ignore[arg-type]
 
 
-def part(*nodes: str, good: str = "", **more: object) -> ProgramRun:
+def part(*nodes: str, good: tuple[str, ...] = (), **more: object) -> ProgramRun:
     name = f"part {'+'.join(nodes)}"
     return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)  # type: ignore[arg-type]
 
 
 def refused(reason: str = "gpu01: no mpirun was found") -> list[ProgramRun]:
     why = CannotMeasure(reason, next_step="install openmpi-bin")
-    return [not_run(found.what, why, found.labels) for found in pairs()]
+    return [not_run(found.what, why, found.plan) for found in pairs()]
 
 
-ALONE_RUN = [ProgramRun(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
+ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 BROKEN = [replace(each, stdout="", stderr="", exit_code=139) for each in pairs()]
 PAIR_HANGS_HERE = [
-    hung(ran("all_reduce"), blamed="gpu01"),
-    hung(part("gpu01", "gpu03", good="gpu03")),
+    hung(ran("all_reduce"), blamed=("gpu01",)),
+    hung(part("gpu01", "gpu03", good=("gpu03",))),
 ]
 PAIR_HANGS_THERE = [
-    hung(ran("all_reduce"), blamed="gpu02"),
-    part("gpu01", "gpu03", good="gpu03"),
-    *(ran(what, nodes=("gpu01", "gpu03"), good="gpu03") for what in WHATS),
+    hung(ran("all_reduce"), blamed=("gpu02",)),
+    part("gpu01", "gpu03", good=("gpu03",)),
+    *(ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS),
 ]
-FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed="gpu04"), part("gpu01", "gpu02")]
+FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed=("gpu04",)), part("gpu01", "gpu02")]
 THREE = ("gpu01", "gpu02", "gpu03")
-FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out="gpu04")
+FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out=("gpu04",))
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
@@ -113,7 +99,7 @@ LAUNCH = [
         WARN,
         "pair gpu01+gpu02: 2 builds of nccl-tests or NCCL among its nodes - install the same nccl-tests and NCCL on "
         "all nodes; sha256sum tells them apart",
-        [ran(what, builds="2") for what in WHATS],
+        [ran(what, builds=2) for what in WHATS],
     ),
     GroupCase(
         "no launcher",
@@ -182,7 +168,7 @@ HANG = [
             f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; gpu02 fails, and this node was not seen to "
             f"work without; not known which node is at fault - {SEARCH} (and 2 more)"
         ),
-        [hung(ran("all_reduce"), blamed="gpu02")],
+        [hung(ran("all_reduce"), blamed=("gpu02",))],
     ),
     GroupCase(
         "two nodes and no third",
@@ -204,7 +190,7 @@ HANG = [
         ),
         [
             replace(
-                hung(ran("all_reduce"), blamed="gpu02"),
+                hung(ran("all_reduce"), blamed=("gpu02",)),
                 stdout="gpu02: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n",
                 exit_code=2,
                 timed_out=False,
@@ -241,7 +227,7 @@ DATA = [
             "all_reduce over nodes: pair gpu01+gpu02: 6 wrong elements: silent data corruption; also with "
             f"nodes that work without it: this node is at fault - {NAMED}"
         ),
-        [ran("all_reduce", wrong=3, blamed="gpu01"), part("gpu01", "gpu03", good="gpu03", wrong=3)],
+        [ran("all_reduce", wrong=3, blamed=("gpu01",)), part("gpu01", "gpu03", good=("gpu03",), wrong=3)],
     ),
     GroupCase(
         "wrong sums of another node",
@@ -251,7 +237,7 @@ DATA = [
             "all_reduce over nodes: fleet: 6 wrong elements: silent data corruption; caused by gpu04, this "
             "node works without"
         ),
-        [*pairs(), fleet(wrong=3, blamed="gpu04"), part("gpu01", "gpu02")],
+        [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")],
     ),
     GroupCase(
         "not launched",
@@ -273,7 +259,7 @@ BANDWIDTH = [
         PASS,
         "",
         pairs(busbw=220.0),
-        again=[ran(what, nodes=("gpu01", "gpu03"), good="gpu03") for what in WHATS],
+        again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
         limits=FAST,
     ),
     GroupCase(
@@ -320,7 +306,7 @@ BANDWIDTH = [
         "nccl_groups.wide",
         FAIL,
         "",
-        [*pairs(), fleet(busbw=200.0, blamed="gpu01")],
+        [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
         limits=FAST,
     ),
     GroupCase(
@@ -347,7 +333,7 @@ BANDWIDTH = [
         PASS,
         "all_reduce over nodes: fleet: disturbed by gpu04, this node works without",
         [*pairs(), fleet(busbw=200.0)],
-        again=[*pairs(), fleet(busbw=200.0, blamed="gpu04")],
+        again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
         limits=FAST,
     ),
     GroupCase("the fleet hangs", "nccl_groups.wide", ERROR, "", [*pairs(), hung(fleet())], limits=FAST),
@@ -363,14 +349,13 @@ BANDWIDTH = [
 APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
 
 
-def kept_apart(**labels: str) -> ProgramRun:
-    found = fleet(group="fleet, each node by itself", **labels)
-    return replace(found, labels={**found.labels, "kind": "apart"})
+def kept_apart(time_us: int = 0) -> ProgramRun:
+    return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
 
 
 APART = [
-    GroupCase("fast", "nccl_groups.apart", PASS, "", [*pairs(), kept_apart(time_us="4000")], limits=APART_FAST),
-    GroupCase("slow", "nccl_groups.apart", FAIL, "", [*pairs(), kept_apart(time_us="9000")], limits=APART_FAST),
+    GroupCase("fast", "nccl_groups.apart", PASS, "", [*pairs(), kept_apart(time_us=4000)], limits=APART_FAST),
+    GroupCase("slow", "nccl_groups.apart", FAIL, "", [*pairs(), kept_apart(time_us=9000)], limits=APART_FAST),
     GroupCase("hangs", "nccl_groups.apart", ERROR, "", [*pairs(), hung(kept_apart())], limits=APART_FAST),
     GroupCase(
         "no times in the report",

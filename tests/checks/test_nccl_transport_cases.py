@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from fleet.machine import Machine
+from support.attempts import having
 from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
-from nodegate.measure.groups.result import ALONE
-from nodegate.measure.program_run import ProgramRun
+from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import read_log
 from nodegate.unknown import Unknown
@@ -44,14 +44,28 @@ NVLINK = """\
 """
 
 
-def ran(mine: str, other: str = IB, **labels: str) -> ProgramRun:
+def ran(mine: str, other: str = IB, **fields: object) -> ProgramRun:
     """A pair as gpu01 keeps it: what NCCL says on gpu01 and on gpu02."""
-    told = {"group": "pair gpu01+gpu02", "kind": "pair", "head": "gpu01", "nodes": "gpu01 gpu02", "count": "2"}
-    told |= {"gpus": "16", "gpus_of_node": "8", "size_bytes": str(SIZE), "turns": "13", "limit_s": "120", "builds": "1"}
-    told |= {"node": "gpu01", "asked": "transports", **labels}
-    text = table("all_reduce", 16, 380.0)
-    said = mine.format(host=told.get("hostname", "gpu01").partition(".")[0]) + other.format(host="gpu02")
-    return ProgramRun("all_reduce", stdout=f"{said}{text}", exit_code=0, duration_s=9.0, labels=told)
+    launch = LaunchPlan(
+        "pair gpu01+gpu02",
+        "pair",
+        "gpu01",
+        ("gpu01", "gpu02"),
+        count=2,
+        gpus_of_node=8,
+        turns=13,
+        builds=1,
+        asks_transports=True,
+    )
+    plan = Plan(gpus=16, size_bytes=SIZE, limit_s=120.0, launch=launch)
+    said = mine.format(host="gpu01") + other.format(host="gpu02") + table("all_reduce", 16, 380.0)
+    return having(ProgramRun("all_reduce", stdout=said, exit_code=0, duration_s=9.0, plan=plan), **fields)
+
+
+def under_another_name(said: str) -> Attempt:
+    """A pair in which gpu01 calls itself by the name of its cloud."""
+    found = ran(said.replace("{host}", "ip-10-0-0-11"))
+    return Attempt((found,), node="gpu01", hostname="ip-10-0-0-11.ec2.internal")
 
 
 def no_rdma() -> Machine:
@@ -61,19 +75,19 @@ def no_rdma() -> Machine:
     return machine
 
 
-def without_label(found: ProgramRun) -> ProgramRun:
-    return replace(found, labels={name: text for name, text in found.labels.items() if name != "asked"})
+def not_asked(found: ProgramRun) -> ProgramRun:
+    return having(found, asks_transports=False)
 
 
 REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", exit_code=255)
-ALONE_RUN = [ProgramRun(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
+ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 SOCKETS_SAID = (
     "network of NCCL: pair gpu01+gpu02: NCCL sends over TCP sockets, and the node has RDMA - look for NCCL_IB_DISABLE, "
     "NCCL_NET and NCCL_IB_HCA in /etc/nccl.conf and nodegate_nccl_env, at /dev/infiniband and the limit of locked "
     "memory; in a cloud its plug-in must be in LD_LIBRARY_PATH"
 )
 NO_LAUNCH = "node: no launch over two nodes started that asks NCCL what it uses"
-ONE = {"nvlink": "one domain"}
+ONE = {"one_domain": True}
 
 CASES = [
     GroupCase("over InfiniBand", TRANSPORT, PASS, "network of NCCL: NCCL sends over IB, from GPU memory", [ran(IB)]),
@@ -86,7 +100,7 @@ CASES = [
     ),
     GroupCase("over EFA", TRANSPORT, PASS, "network of NCCL: NCCL sends over Libfabric", [ran(EFA, EFA)]),
     GroupCase("over sockets", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)]),
-    GroupCase("under another name", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET, hostname="ip-10-0-0-11.ec2.internal")]),
+    GroupCase("under another name", TRANSPORT, FAIL, SOCKETS_SAID, under_another_name(SOCKET)),
     GroupCase("sockets once, in the first of two attempts", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)], [ran(IB)]),
     GroupCase(
         "the other node goes over sockets",
@@ -118,7 +132,7 @@ CASES = [
         "file by hand on its head node with NCCL_DEBUG=INFO",
         [ran("")],
     ),
-    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, NO_LAUNCH, [without_label(ran(SOCKET))]),
+    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, NO_LAUNCH, [not_asked(ran(SOCKET))]),
     GroupCase("no launch started", TRANSPORT, SKIP, NO_LAUNCH, [REFUSED]),
     GroupCase("no other node", TRANSPORT, SKIP, "node: no other node takes part", ALONE_RUN),
     GroupCase(

@@ -6,17 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support.attempts import having
 from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, checks, healthy, judged, link
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import not_run
+from nodegate.measure.program_run import not_begun
+from nodegate.records.program_run import Attempt, Memory, MissingRail, Path, Role
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.machine import Machine
-    from support.rdma_links import Links
+    from support.attempts import having
+from support.rdma_links import Links
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
@@ -30,13 +33,13 @@ NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install per
 
 
 def slow(
-    gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **labels: str
+    gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **fields: object
 ) -> Callable[[Links], None]:
     """The device is slow with these partners, with all where none is named."""
 
     def change(links: Links) -> None:
         for peer in partners or PARTNERS:
-            known = {"peer_best": "391.5"} | labels
+            known = {"peer_best": 391.5} | fields
             links[tool, device, peer] = link(tool, device, peer, gbps, **known)
 
     return change
@@ -47,7 +50,7 @@ def broken(*partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: obj
 
     def change(links: Links) -> None:
         for peer in partners or PARTNERS:
-            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": "391.5", **how})  # type: ignore[arg-type]
+            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
 
     return change
 
@@ -60,7 +63,7 @@ def without(tool: str = WRITE, device: str = "mlx5_3") -> Callable[[Links], None
     return change
 
 
-def one_way(*partners: str, gbps: float = 98.5, **labels: str) -> Callable[[Links], None]:
+def one_way(*partners: str, gbps: float = 98.5, **fields: object) -> Callable[[Links], None]:
     """mlx5_3 sends slowly to these partners: as a client it writes, as a server it is read from."""
 
     def change(links: Links) -> None:
@@ -68,7 +71,7 @@ def one_way(*partners: str, gbps: float = 98.5, **labels: str) -> Callable[[Link
             for tool in (WRITE, READ):
                 server, slowly = place % 2 == 1, peer in partners or not partners
                 value = gbps if slowly and server == (tool == READ) else TESTS[tool]
-                about = {"peer_best": "391.5", "role": "server" if server else "client"} | labels
+                about = {"peer_best": 391.5, "role": Role.SERVER if server else Role.CLIENT} | fields
                 links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
 
     return change
@@ -90,42 +93,44 @@ def at_once(gbps: float, device: str = "mlx5_3", **how: object) -> Callable[[Lin
         for rail in RAILS:
             for peer in PARTNERS:
                 value, more = (gbps, how) if rail == device else (774.5, {})
-                ran = link(WRITE, rail, peer, **{"value": value, "peer_best": "774.5", **more})  # type: ignore[arg-type]
+                ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})  # type: ignore[arg-type]
                 both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
                 links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
 
     return change
 
 
-def alone(links: Links) -> list[list[object]]:
-    inside = {key: link(WRITE, key, "gpu01", 391.5, path="inside") for key in RAILS}
+def alone(links: Links) -> list[Attempt]:
+    inside = {key: link(WRITE, key, "gpu01", 391.5, path=Path.INSIDE) for key in RAILS}
     return [attempt({}, partners=0, more=tuple(inside.values()))]
 
 
-def with_inside(**how: object) -> Callable[[Links], list[list[object]]]:
+def with_inside(**how: object) -> Callable[[Links], list[Attempt]]:
     """Rails as usual, and inside the node mlx5_3 like this."""
 
-    def attempts(links: Links) -> list[list[object]]:
+    def attempts(links: Links) -> list[Attempt]:
         values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [link(WRITE, key, "gpu01", path="inside", peer_device="mlx5_2", **each) for key, each in values.items()]
+        runs = [
+            link(WRITE, key, "gpu01", path=Path.INSIDE, peer_device="mlx5_2", **each) for key, each in values.items()
+        ]
         return [attempt(links, more=runs)]
 
     return attempts
 
 
-def with_gpu(**how: object) -> Callable[[Links], list[list[object]]]:
-    def attempts(links: Links) -> list[list[object]]:
+def with_gpu(**how: object) -> Callable[[Links], list[Attempt]]:
+    def attempts(links: Links) -> list[Attempt]:
         values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [link(WRITE, device, "gpu02", memory="gpu", **each) for device, each in values.items()]
+        runs = [link(WRITE, device, "gpu02", memory=Memory.GPU, **each) for device, each in values.items()]
         return [attempt(links, more=runs)]
 
     return attempts
 
 
-def detour_everywhere(links: Links) -> list[list[object]]:
+def detour_everywhere(links: Links) -> list[Attempt]:
     """From GPU memory mlx5_3 is slow with every partner, and each of them is with others."""
-    labels = {"memory": "gpu", "peer_best": "141.5"}
-    return [attempt(links, more=[link(WRITE, "mlx5_3", peer, 140.25, **labels) for peer in PARTNERS])]
+    fields = {"memory": Memory.GPU, "peer_best": 141.5}
+    return [attempt(links, more=[link(WRITE, "mlx5_3", peer, 140.25, **fields) for peer in PARTNERS])]
 
 
 def of_two() -> Links:
@@ -133,8 +138,7 @@ def of_two() -> Links:
     links = healthy(("gpu02",))
     for key, run in links.items():
         value = 212.5 if key[:2] == (WRITE, "mlx5_3") else TESTS[key[0]]
-        about = {name: each for name, each in run.labels.items() if name != "peer_best"}
-        links[key] = replace(link(*key, value), labels=about)
+        links[key] = having(replace(link(*key, value), plan=run.plan, link=run.link), peer_best=None)
     return links
 
 
@@ -142,7 +146,7 @@ def of_three() -> Links:
     """This node and two others, on all of which mlx5_3 writes slowly."""
     links = healthy(PARTNERS[:2])
     for peer in PARTNERS[:2]:
-        links[WRITE, "mlx5_3", peer] = link(WRITE, "mlx5_3", peer, 198.25, peer_best="198.5")
+        links[WRITE, "mlx5_3", peer] = link(WRITE, "mlx5_3", peer, 198.25, peer_best=198.5)
     return links
 
 
@@ -151,12 +155,12 @@ def hurt_both_ways(links: Links) -> None:
     slow(98.5, tool=READ)(links)
 
 
-def neighbour_inside(links: Links) -> list[list[object]]:
+def neighbour_inside(links: Links) -> list[Attempt]:
     """mlx5_3 is slow everywhere, and mlx5_2 had only it to be measured with inside the node."""
     values = dict.fromkeys(RAILS, 391.5) | {"mlx5_2": 212.5, "mlx5_3": 212.5}
     partner = {"mlx5_2": "mlx5_3", "mlx5_3": "mlx5_2"}
     runs = [
-        link(WRITE, device, "gpu01", value, path="inside", peer_device=partner.get(device, "mlx5_7"))
+        link(WRITE, device, "gpu01", value, path=Path.INSIDE, peer_device=partner.get(device, "mlx5_7"))
         for device, value in values.items()
     ]
     return [attempt(hurt(links), more=runs)]
@@ -185,17 +189,17 @@ def much_further_away(links: Links) -> None:
     further_away(links, 2.2)
 
 
-def nothing_inside(links: Links) -> list[list[object]]:
+def nothing_inside(links: Links) -> list[Attempt]:
     """Every transfer inside the node loses its peer."""
-    runs = [link(WRITE, device, "gpu01", path="inside", peer_device="mlx5_0", **LOST) for device in RAILS]
+    runs = [link(WRITE, device, "gpu01", path=Path.INSIDE, peer_device="mlx5_0", **LOST) for device in RAILS]
     return [attempt(links, more=runs)]
 
 
-def left_out(links: Links) -> list[list[object]]:
+def left_out(links: Links) -> list[Attempt]:
     why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
     some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
     rails = [device for device in RAILS if device != "mlx5_3"]
-    return [attempt(some, rails=rails, more=[not_run("", why, {"device": "mlx5_3"})])]
+    return [attempt(some, rails=rails, missing=[MissingRail("mlx5_3", why.reason, why.next_step)])]
 
 
 CASES = (
@@ -279,7 +283,7 @@ CASES = (
         "rdma_bandwidth.complete",
         ERROR,
         f"node: no {WRITE} on the node - apt install perftest",
-        attempts=lambda links: [[not_run("", NO_TOOL)]],
+        attempts=lambda links: [not_begun(NO_TOOL)],
     ),
     # write and read
     LinkCase("a slow rail", "rdma_bandwidth.write", FAIL, "", change=slow(212.5)),
@@ -288,7 +292,7 @@ CASES = (
         "rdma_bandwidth.write",
         PASS,
         "",
-        change=slow(212.5, "gpu02", peer_best="212.5"),
+        change=slow(212.5, "gpu02", peer_best=212.5),
     ),
     LinkCase(
         "healthy: disturbed at first, well twice more",
@@ -431,7 +435,7 @@ CASES = (
             attempt(
                 {key: ran for key, ran in links.items() if key[1] != "mlx5_7"},
                 rails=RAILS[:7],
-                more=[not_run("", STORAGE, {"device": "mlx5_7", "left_out": "yes"})],
+                missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
             )
         ],
     ),
@@ -507,7 +511,7 @@ CASES = (
             "- not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, "
             "and PCIe in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
         ),
-        change=slow(198.25, peer_best="198.5"),
+        change=slow(198.25, peer_best=198.5),
         fleet=dict.fromkeys(PARTNERS, 198.5),
     ),
     LinkCase(
@@ -519,7 +523,7 @@ CASES = (
             "with others too (gpu02 mlx5_3, gpu03 mlx5_3, gpu04 mlx5_3) - measure it with a third node to find out "
             "which end it is"
         ),
-        change=slow(198.25, peer_best="198.5"),
+        change=slow(198.25, peer_best=198.5),
         fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
     ),
     LinkCase(
@@ -564,7 +568,7 @@ CASES = (
         "rdma_bandwidth.write",
         FAIL,
         "",
-        change=slow(371.5, peer_best="371.75"),
+        change=slow(371.5, peer_best=371.75),
         fleet=dict.fromkeys(PARTNERS, 371.75),
     ),
     LinkCase(
@@ -678,7 +682,7 @@ CASES = (
         "rdma_bandwidth.errors",
         PASS,
         "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: transfers without an error",
-        change=broken("gpu03", peer_best="", **LOST),
+        change=broken("gpu03", peer_best=None, **LOST),
     ),
     LinkCase(
         "only partners that are bad themselves",
@@ -688,7 +692,7 @@ CASES = (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write with gpu02 mlx5_3: stalled: 0 iterations, it lost its "
             "peer; that partner fails with others too - measure this node again with good ones"
         ),
-        change=broken(peer_best="none", **LOST),
+        change=broken(peer_best=None, peer_failed=True, **LOST),
     ),
     LinkCase(
         "healthy: the partner had no perftest",
@@ -818,14 +822,14 @@ CASES = (
             "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth alike "
             "with all partners"
         ),
-        change=slow(98.5, "gpu03", peer_best="99.25"),
+        change=slow(98.5, "gpu03", peer_best=99.25),
     ),
     LinkCase(
         "healthy: a NIC that sends slowly to all is no path, though it receives well",
         "rdma_bandwidth.path",
         PASS,
         "",
-        change=one_way(peer_best_way="391.5"),
+        change=one_way(peer_best_way=391.5),
     ),
     LinkCase(
         "healthy: just below the limit with one partner, and just above it with others",
@@ -850,7 +854,7 @@ CASES = (
         "rdma_bandwidth.path",
         ERROR,
         f"node: no {WRITE} on the node - apt install perftest",
-        attempts=lambda links: [[not_run("", NO_TOOL)]],
+        attempts=lambda links: [not_begun(NO_TOOL)],
     ),
     # inside
     LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "node: NIC to NIC inside the node was not asked for"),

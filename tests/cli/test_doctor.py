@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import bare
+from support import bare, warm
 from support.holding import hold_in
 from support.sshd import Fleet
 
@@ -45,7 +45,7 @@ def path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", DOCTOR, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    return warm.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
 def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_bad_inventory_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("nodegate_gpu: 8", "unknown variable nodegate_gpu - did you mean nodegate_gpus"),
-        ("nodegate_platform: hgx-h100", "no baseline for 'hgx-h100'"),
-        ("nodegate_gpus: eight", "gpu.count must be a number, not 'eight'"),
+        ("nodegate_gpu: 8", "hosts.yaml:4: gpu1.nodegate_gpu: unknown variable - did you mean nodegate_gpus"),
+        ("nodegate_platform: hgx-h100", "hosts.yaml:4: gpu1: nodegate_platform: no baseline for 'hgx-h100'"),
+        ("nodegate_gpus: eight", "hosts.yaml:3: gpu1: gpu.count must be a number, not 'eight'"),
     ],
 )
 def test_what_the_run_would_refuse_is_refused_here_too(tmp_path: Path, line: str, words: str) -> None:
@@ -94,8 +94,7 @@ def test_what_the_run_would_refuse_is_refused_here_too(tmp_path: Path, line: str
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 2, done.stdout
     assert len(done.stderr.splitlines()) == 1
-    assert f"{tmp_path}/hosts.yaml:3: " in done.stderr
-    assert words in done.stderr
+    assert f"{tmp_path}/{words}" in done.stderr
 
 
 def test_a_platform_of_the_sites_own_is_known_by_its_baseline(fleet: Fleet, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.results import build as build_report
+from nodegate.run.run_evidence import RunEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,10 +84,10 @@ def acceptance() -> Judging:
     for node in nodes.values():
         for name in (FACTS, FACTS_AFTER, *(each.name for each in wanted(MEASURED))):
             folder.write_evidence(node_facts.recorded(node, name))
-    found = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
+    found = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers(()), RunEvidence(folder))
     for node in nodes:
         for check in CHECKS:
-            found.ask(check, node)
+            found.register.ask(check, node)
     return found
 
 
@@ -99,7 +100,11 @@ def _kept() -> TemporaryDirectory[str]:
 def records() -> tuple[Record, ...]:
     """What every check of the suite says of every node."""
     judging = acceptance()
-    return tuple(judging.record(judging.checks[check], node) for node in judging.asked for check in judging.asked[node])
+    return tuple(
+        judging.record(judging.register.checks[check], node)
+        for node in judging.register.asked
+        for check in judging.register.asked[node]
+    )
 
 
 def test_exactly_the_planted_faults_are_found():
@@ -178,7 +183,7 @@ def test_the_slow_node_is_above_the_stored_limit_and_found_by_the_fleet():
 
 def test_the_partners_of_the_slow_nic_are_not_blamed():
     met = json.loads(files()[f"{RECORDINGS}/hgx02/rdma_bandwidth.json"])["attempts"][0]
-    partners = {ran["labels"].get("peer") for ran in met} - {None, "hgx02"}
+    partners = {ran["plan"]["link"]["peer"] for ran in met["runs"]} - {"hgx02"}
     assert len(partners) == 3
     blamed = {
         record.node for record in records() if record.check == "rdma_bandwidth.write" and record.verdict is Verdict.FAIL
@@ -234,7 +239,7 @@ def unpacked(text: str) -> object:
         return text
     found = json.loads(text)
     for attempt in found["attempts"]:
-        for ran in attempt:
+        for ran in attempt["runs"]:
             wire = next((each for each in WIRES if each in ran.get("stdout", "")), None)
             if wire is not None:
                 ran["stdout"] = zlib.decompress(base64.b64decode(ran["stdout"].strip().removeprefix(wire)))
@@ -272,6 +277,6 @@ def test_serials_and_identities_differ_between_nodes():
 
 
 def test_every_number_of_the_fleet_has_a_name_that_a_baseline_may_hold():
-    named = {metric.name for machine in fleet().machines for metric in acceptance().metrics(machine.name)}
+    named = {metric.name for machine in fleet().machines for metric in acceptance().view.metrics(machine.name)}
     assert named
     assert named <= METRICS

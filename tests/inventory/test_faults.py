@@ -108,19 +108,19 @@ VARIABLES = {
     "ansible_ssh_common_args: -o 'x": "gpu1.ansible_ssh_common_args: no closing quotation",
     "ansible_python_interpreter: python3; id": "gpu1.ansible_python_interpreter: 'python3; id' is not a valid path",
     "nodegate_host_keys: sometimes": "gpu1.nodegate_host_keys: 'sometimes' is unknown - use strict, accept-new, off",
-    "nodegate_nics: [[1]]": "gpu1.nodegate_nics: must be a single value, a list of values, or a flat mapping",
-    "nodegate_ports: 99999": f"gpu1.nodegate_ports: '99999' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: [29500, 65536]": f"gpu1.nodegate_ports: '65536' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: '29500, 0'": f"gpu1.nodegate_ports: '0' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: [-1]": f"gpu1.nodegate_ports: '-1' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: [ssh]": f"gpu1.nodegate_ports: 'ssh' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: 29500-29510": f"gpu1.nodegate_ports: '29500-29510' is not a TCP port - {NUMBERS}",
-    "nodegate_ports: true": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
-    "nodegate_ports: 29500.5": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
-    "nodegate_ports: {master: 29500}": f"gpu1.nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
-    "nodegate_rdma_port: 65535": "gpu1.nodegate_rdma_port: '65535' is not the first of some TCP ports",
-    "nodegate_rdma_port: ib0": "gpu1.nodegate_rdma_port: 'ib0' is not the first of some TCP ports",
-    "nodegate_rdma_port: [18515]": "gpu1.nodegate_rdma_port: '[18515]' is not the first of some TCP ports",
+    "nodegate_nics: [[1]]": "gpu1: nodegate_nics: must be a single value, a list of values, or a flat mapping",
+    "nodegate_ports: 99999": f"gpu1: nodegate_ports: '99999' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [29500, 65536]": f"gpu1: nodegate_ports: '65536' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: '29500, 0'": f"gpu1: nodegate_ports: '0' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [-1]": f"gpu1: nodegate_ports: '-1' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: [ssh]": f"gpu1: nodegate_ports: 'ssh' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: 29500-29510": f"gpu1: nodegate_ports: '29500-29510' is not a TCP port - {NUMBERS}",
+    "nodegate_ports: true": f"gpu1: nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
+    "nodegate_ports: 29500.5": f"gpu1: nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
+    "nodegate_ports: {master: 29500}": f"gpu1: nodegate_ports: must be a TCP port or a list of them - {NUMBERS}",
+    "nodegate_rdma_port: 65535": "gpu1: nodegate_rdma_port: '65535' is not the first of some TCP ports",
+    "nodegate_rdma_port: ib0": "gpu1: nodegate_rdma_port: 'ib0' is not the first of some TCP ports",
+    "nodegate_rdma_port: [18515]": "gpu1: nodegate_rdma_port: '[18515]' is not the first of some TCP ports",
     "nodegate_serial: !vault abc": "gpu1.nodegate_serial: is encrypted, and nodegate has no vault password",
     "nodegate_serial: !other abc": "gpu1.nodegate_serial: has the tag !other",
     "nodegate_list: [!vault abc]": "gpu1.nodegate_list: is encrypted",
@@ -149,7 +149,7 @@ def test_ports_that_can_be_and_none_at_all_are_taken(ports: str, read: Read) -> 
 
 def test_ports_of_a_group_that_cannot_be_are_refused_where_they_are_written(read: Read) -> None:
     found = read("[gpu]\ngpu1", files={"group_vars/gpu.yml": "a: 1\nnodegate_ports: 99999\n"})
-    with pytest.raises(UsageError, match=r"^group_vars/gpu\.yml:2: gpu1\.nodegate_ports: '99999' is not a TCP port"):
+    with pytest.raises(UsageError, match=r"^group_vars/gpu\.yml:2: gpu1: nodegate_ports: '99999' is not a TCP port"):
         _ = found.nodes
 
 

@@ -11,15 +11,18 @@ from types import SimpleNamespace
 import pytest
 from fleet.machine import Machine, facts_of
 from support import bare, burning
+from support.attempts import attempts
 from support.burning import burnt, document, every_window, ran, ran_by_others, why_not, window, wire
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure import measurement
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn import run as burn
 from nodegate.measure.durations import Durations
-from nodegate.measure.measurement import Target, no_gpus
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.measurement import Inapplicable, Target, no_gpus
+from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
+from nodegate.records.program_run import ProgramRun
 from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.local import LocalSession
@@ -105,21 +108,21 @@ def test_a_quantity_that_nvml_does_not_give_says_why():
 def test_a_suspect_that_is_burnt_again_has_a_value_for_each_attempt():
     slow, good = document(H100), document(H100)
     slow["gpus"][0]["phases"][0]["tflops"] = 600.0
-    found = burn.parse([[ran(slow)], [ran(good)]])
+    found = burn.parse(attempts([[ran(slow)], [ran(good)]]))
     rate = metric(found, "burn.bf16_tflops", "GPU 0")
     assert (rate.values, rate.best) == ((600.0, 700.0), 700.0)
 
 
 def test_an_attempt_that_fails_is_kept_beside_one_that_worked():
-    broke = not_run("", CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
-    found = burn.parse([[ran(document(H100))], [broke]])
+    broke = not_begun(CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
+    found = burn.parse(attempts([[ran(document(H100))], broke]))
     assert len(found.runs) == 1
     assert [why.reason for why in found.failed] == ["gpu01: the connection broke"]
 
 
 def test_rates_of_gpu_burn_have_names_of_their_own():
     found = burn.parse(
-        [[ran(document(H100)), ran_by_others("healthy.txt"), ran_by_others("one-device.txt", "tensor cores")]]
+        attempts([[ran(document(H100)), ran_by_others("healthy.txt"), ran_by_others("one-device.txt", "tensor cores")]])
     )
     assert metric(found, "burn.gpu_burn_fp32_tflops", "GPU 1").values == (pytest.approx(50.816),)
     assert metric(found, "burn.gpu_burn_tensor_tflops", "GPU 3").values == (pytest.approx(611.673),)
@@ -154,12 +157,12 @@ def test_a_burn_that_was_refused_says_why():
 )
 def test_evidence_without_a_document_says_why(left, reason):
     with pytest.raises(CannotMeasure, match=reason):
-        burn.parse([[left]])
+        burn.parse(attempts([[left]]))
 
 
 def test_a_document_that_came_before_the_program_hung_is_read_and_the_hang_is_kept():
     hung = replace(ran(document(H100)), exit_code=None, timed_out=True, stuck=("711 python3 D",), duration_s=390.0)
-    found = burn.parse([[hung]])
+    found = burn.parse(attempts([[hung]]))
     assert len(found.runs[0].gpus) == 8
     assert [why.reason for why in found.failed] == ["the burn did not end within 390 s; still there: 711 python3 D"]
 
@@ -226,15 +229,15 @@ def test_a_long_burn_is_followed_by_gpu_burn_in_both_precisions_in_its_own_folde
     where = target(tool, 600.0)
     rans = burn.burn_of(where)
     where.session.close()
-    assert [(each.what, each.labels.get("mode")) for each in rans] == [
-        ("burn", None),
+    assert [(each.what, each.plan.mode) for each in rans] == [
+        ("burn", ""),
         ("gpu_burn", "tensor cores"),
         ("gpu_burn", "fp32"),
     ]
     assert "Burning for 120 seconds" in rans[1].stdout
     assert "CUDA_DEVICE_ORDER is PCI_BUS_ID" in rans[1].stdout
     assert [each.exit_code for each in rans] == [0, 0, 0], "gpu_burn says 0 with a faulty GPU too"
-    found = burn.parse([rans])
+    found = burn.parse(attempts([rans]))
     tensor, plain = (other.found for other in found.others)
     assert (tensor.tensor_cores, plain.tensor_cores) == (True, False)
     assert [gpu.errors for gpu in plain.gpus] == [0, 0, 0, 5, 0, 0, 0, 0]
@@ -245,7 +248,7 @@ def test_a_link_to_gpu_burn_is_followed_to_the_folder_of_its_kernel(own_program,
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gpu_burn").symlink_to(tool / "gpu_burn")
     where = target(tmp_path / "bin", 600.0)
-    found = burn.parse([burn.burn_of(where)])
+    found = burn.parse(attempts([burn.burn_of(where)]))
     where.session.close()
     assert [len(other.found.gpus) for other in found.others] == [8, 8]
 
@@ -256,7 +259,7 @@ def test_a_short_burn_and_a_node_without_gpu_burn_are_burnt_by_us_alone(own_prog
     rans = burn.burn_of(where)
     where.session.close()
     assert [each.what for each in rans] == ["burn"]
-    assert burn.parse([rans]).others == ()
+    assert burn.parse(attempts([rans])).others == ()
 
 
 def test_gpu_burn_runs_long_enough_for_its_reports_and_never_for_hours():
@@ -273,7 +276,7 @@ def test_a_node_that_breaks_away_within_gpu_burn_keeps_the_burn_before_it(own_pr
 
     rans = burn.burn_of(target(tool, 600.0, SimpleNamespace(run=run)))
     real.close()
-    found = burn.parse([rans])
+    found = burn.parse(attempts([rans]))
     assert len(found.runs) == 1
     assert [str(other.found.reason) for other in found.others] == ["gpu01: the connection broke"]
 
@@ -313,16 +316,16 @@ def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(mo
 def test_a_node_without_gpus_is_not_burnt():
     none = Machine.hgx_h100()
     none.set("nvml", "gpus", [])
-    assert no_gpus(facts_of(none)) == "no NVIDIA GPU"
-    assert no_gpus(facts_of(H100)) == ""
+    assert no_gpus(facts_of(none)) == Inapplicable("no NVIDIA GPU")
+    assert no_gpus(facts_of(H100)) is None
     silent = Machine.hgx_h100()
     silent.section_fails("nvml", "timeout", "10 s")
     silent.section_fails("nvidia_smi", "timeout", "10 s")
-    assert no_gpus(facts_of(silent)) == "", "the burn itself says what is wrong"
+    assert no_gpus(facts_of(silent)) is None, "the burn itself says what is wrong"
 
 
 def test_the_measurement_reads_its_own_evidence():
-    evidence = {"attempts": [[ran(document(H100)).to_json()]]}
+    evidence = measurement.document("burn", attempts([[ran(document(H100))]]))
     assert len(burn.BURN.of_document(evidence).metrics) == 48
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from fleet.machine import Machine, facts_of
 from support import bare, copies_node
+from support.attempts import attempts
 from support.copies import (
     PEER,
     copied,
@@ -27,18 +28,20 @@ from support.copies import (
 
 from lab.nvml.scenario import healthy_h100
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure import measurement
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies import run as copies
 from nodegate.measure.copies.document import ALONE
 from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
 from nodegate.measure.durations import OF_PROFILE, Durations
-from nodegate.measure.measurement import Target, no_gpus
-from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
+from nodegate.measure.measurement import Inapplicable, Target, no_gpus
+from nodegate.measure.program_run import MAX_KEPT, not_begun
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
+from nodegate.records.program_run import ProgramRun
 from nodegate.toolbox.toolbox import Tool
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.local import LocalSession
@@ -113,7 +116,8 @@ def test_pairs_through_the_host_and_pairs_that_failed_give_no_peer_rate():
 def test_the_conditions_name_no_node_so_that_slots_of_all_nodes_are_compared():
     def keys(name: str):
         return [
-            (each.device, each.key) for each in copies_result.parse([[ran(document(Machine.hgx_h100(name)))]]).metrics
+            (each.device, each.key)
+            for each in copies_result.parse(attempts([[ran(document(Machine.hgx_h100(name)))]])).metrics
         ]
 
     assert keys("gpu0001") == keys("gpu0002")
@@ -127,14 +131,14 @@ def test_host_memory_on_another_numa_node_is_another_condition():
 def test_a_suspect_that_is_measured_again_has_a_value_for_each_attempt():
     slow, good = document(H100), document(H100)
     rate("host_to_device", 27.0, gpu=0)(slow)
-    found = copies_result.parse([[ran(slow)], [ran(good)]])
+    found = copies_result.parse(attempts([[ran(slow)], [ran(good)]]))
     assert metric(found, TO_DEVICE, "GPU 0").values == (27.0, 55.4)
     assert len(found.gpus[0]) == 2
 
 
 def test_an_attempt_that_fails_is_kept_beside_one_that_worked():
-    broke = not_run("", CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
-    found = copies_result.parse([[ran(document(H100))], [broke]])
+    broke = not_begun(CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
+    found = copies_result.parse(attempts([[ran(document(H100))], broke]))
     assert len(found.runs) == 1
     assert [why.reason for why in found.failed] == ["gpu01: the connection broke"]
 
@@ -223,7 +227,7 @@ def test_copies_that_were_refused_say_why():
 )
 def test_evidence_without_a_document_says_why(left, reason):
     with pytest.raises(CannotMeasure, match=reason):
-        copies_result.parse([[left]])
+        copies_result.parse(attempts([[left]]))
 
 
 def test_no_attempt_is_no_measurement():
@@ -304,7 +308,7 @@ def test_the_real_program_over_a_session_gives_metrics_of_every_gpu(monkeypatch,
     where = target(None, BOOTCHECK)
     rans = copies.copies_of(where)
     where.session.close()
-    found = copies_result.parse([rans])
+    found = copies_result.parse(attempts([rans]))
     assert metric(found, TO_DEVICE, "GPU 1").best == pytest.approx(55, rel=1e-3)
     assert metric(found, copies_result.DEVICE, "GPU 1").best == pytest.approx(2500, rel=1e-3)
     assert metric(found, copies_result.PEER, "GPU 0").best == pytest.approx(380, rel=1e-3)
@@ -329,7 +333,7 @@ def test_at_a_delivery_nvbandwidth_runs_after_our_own_program(own_program, tool)
     where.session.close()
     assert [each.what for each in rans] == ["copies", "nvbandwidth"]
     assert rans[1].argv[:2] == ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID")
-    found = copies_result.parse([rans])
+    found = copies_result.parse(attempts([rans]))
     assert isinstance(found.others[0], NvBandwidth)
     assert metric(found, TO_DEVICE, "GPU 3", "nvbandwidth").best == pytest.approx(27.8)
     assert metric(found, copies_result.PEER, "GPU 0", "nvbandwidth").best == pytest.approx(198.05)
@@ -341,7 +345,7 @@ def test_a_short_run_and_a_node_without_nvbandwidth_are_measured_by_us_alone(own
     rans = copies.copies_of(where)
     where.session.close()
     assert [each.what for each in rans] == ["copies"]
-    assert copies_result.parse([rans]).others == ()
+    assert copies_result.parse(attempts([rans])).others == ()
 
 
 def test_a_node_that_breaks_away_within_nvbandwidth_keeps_the_copies_before_it(own_program, tool):
@@ -354,7 +358,7 @@ def test_a_node_that_breaks_away_within_nvbandwidth_keeps_the_copies_before_it(o
 
     rans = copies.copies_of(target(tool, DELIVERY, SimpleNamespace(run=run)))
     real.close()
-    found = copies_result.parse([rans])
+    found = copies_result.parse(attempts([rans]))
     assert len(found.runs) == 1
     assert [str(other.reason) for other in found.others] == ["gpu01: the connection broke"]
 
@@ -375,16 +379,16 @@ def test_the_program_that_is_sent_says_what_it_does_and_carries_its_options():
 def test_a_node_without_gpus_copies_nothing():
     none = Machine.hgx_h100()
     none.set("nvml", "gpus", [])
-    assert no_gpus(facts_of(none)) == "no NVIDIA GPU"
-    assert no_gpus(facts_of(H100)) == ""
+    assert no_gpus(facts_of(none)) == Inapplicable("no NVIDIA GPU")
+    assert no_gpus(facts_of(H100)) is None
     silent = Machine.hgx_h100()
     silent.section_fails("nvml", "timeout", "10 s")
     silent.section_fails("nvidia_smi", "timeout", "10 s")
-    assert no_gpus(facts_of(silent)) == "", "the copies themselves say what is wrong"
+    assert no_gpus(facts_of(silent)) is None, "the copies themselves say what is wrong"
 
 
 def test_the_measurement_reads_its_own_evidence():
-    evidence = {"attempts": [[ran(document(H100)).to_json()]]}
+    evidence = measurement.document("gpu_copies", attempts([[ran(document(H100))]]))
     assert len(copies.COPIES.of_document(evidence).metrics) == 80
     assert (copies.COPIES.name, copies.COPIES.stage) == ("gpu_copies", "gpu")
 

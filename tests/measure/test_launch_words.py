@@ -17,15 +17,15 @@ from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.knowledge.tables import clouds, rows
 from nodegate.measure.groups.group_node import GroupNode
-from nodegate.measure.groups.launch import RANK, Launch, labels_of, sweep, words
+from nodegate.measure.groups.launch import RANK, Launch, plan_of, sweep, words
 from nodegate.measure.groups.launcher import Launcher, heard, known
 from nodegate.measure.groups.network import Door, door, networks
 from nodegate.measure.groups.plan import pair
 from nodegate.measure.groups.result import read
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.measurement import Target
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node import Connection, Node
+from nodegate.records.program_run import LaunchPlan, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -337,16 +337,17 @@ def test_a_site_replaces_or_takes_away_single_settings_of_a_cloud():
 @pytest.mark.parametrize("name", ["UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER"])
 def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
     nodes = members(Site(**{**vars(SITES["open-mpi-4"]), "expected": {"nccl_env": {name: "x"}}}))
-    labels = labels_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
-    assert labels["settings"] == f"{name}=x"
-    assert read(ProgramRun("all_reduce", labels=labels)).settings == f"{name}=x"
+    plan = plan_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
+    assert plan.launch.settings == f"{name}=x"
+    assert read(ProgramRun("all_reduce", plan=plan)).settings == f"{name}=x"
     output = table("all_reduce", 16, 380.0)
-    assert read(ProgramRun("all_reduce", stdout=output, labels=labels)).conditions["settings"] == f"{name}=x"
+    assert read(ProgramRun("all_reduce", stdout=output, plan=plan)).conditions["settings"] == f"{name}=x"
 
 
 def test_many_settings_are_told_apart_in_the_conditions_by_a_checksum():
     output = table("all_reduce", 16, 380.0)
     said = [settings(nccl_cloud="gcp-a3-mega", nccl_env={"NCCL_SHARE": value}).said for value in ("a", "b")]
-    found = [read(ProgramRun("all_reduce", stdout=output, labels={"settings": each})).conditions for each in said]
+    plans = [Plan(launch=LaunchPlan("pair", settings=each)) for each in said]
+    found = [read(ProgramRun("all_reduce", stdout=output, plan=plan)).conditions for plan in plans]
     assert found[0]["settings"] != found[1]["settings"]
     assert max(len(each["settings"]) for each in found) < 250

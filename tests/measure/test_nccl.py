@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine, facts_of
 from support import nccl as fake
+from support.attempts import attempts
 from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import naming
@@ -19,9 +20,10 @@ from nodegate.measure.measurement import Inapplicable, Target, document
 from nodegate.measure.nccl import run as nccl
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.tools import nccl_tests
 from nodegate.transport import Options, connect
 from nodegate.unknown import Unknown
@@ -55,12 +57,12 @@ def run_here(
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
         target = Target(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), durations)
-        return nccl.NCCL.measure([target], OneThread(**crew))["here"]
+        return nccl.NCCL.measure([target], OneThread(**crew))["here"].runs
 
 
 def replayed(rans):
     """Through the evidence file and back, as a run does it."""
-    return nccl.NCCL.of_document(json.loads(json.dumps(document("nccl", [rans]))))
+    return nccl.NCCL.of_document(json.loads(json.dumps(document("nccl", attempts([rans])))))
 
 
 # Running
@@ -108,7 +110,7 @@ def test_what_we_set_stands_in_the_command_and_nothing_of_the_login(tmp_path, mo
     assert "NCCL_ALGO=Ring" not in rans[0].argv
     assert rans[0].argv[rans[0].argv.index("CUDA_VISIBLE_DEVICES") - 1] == "-u"
     assert replayed(rans).over_ring == pytest.approx(1.295, abs=0.001)
-    assert "do-not-keep-me" not in json.dumps(document("nccl", [rans]))
+    assert "do-not-keep-me" not in json.dumps(document("nccl", attempts([rans])))
 
 
 def test_over_ssh_it_is_the_same(tmp_path):
@@ -131,7 +133,7 @@ def test_a_container_gets_the_settings_behind_its_start(tmp_path):
     with contextlib.closing(connect(node, Options())) as session:
         tools = InContainer(fake.install(tmp_path / "tools"))
         target = Target(node, session, facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([target], OneThread())["here"]
+        rans = nccl.NCCL.measure([target], OneThread())["here"].runs
     assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
     assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
 
@@ -191,7 +193,7 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
     with contextlib.closing(connect(node, Options())) as session:
         tools = fake.Folder(fake.install(tmp_path / "tools"))
         target = Target(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([target], OneThread())["here"]
+        rans = nccl.NCCL.measure([target], OneThread())["here"].runs
     assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
     assert rans[2].cannot == rans[5].cannot == "the connection broke"
 
@@ -298,7 +300,7 @@ def test_the_sizes_of_bridged_cards_are_chosen_by_the_speed_of_the_first(tmp_pat
     bridged = with_links(("remote_type", 1))
     rans = run_here(fake.install(tmp_path / "tools", busbw=busbw), machine=bridged)
     assert [ran.what for ran in rans] == ["first size", *WHATS]
-    assert {ran.labels["size_bytes"] for ran in rans[1:]} == {str(judged)}
+    assert {ran.plan.size_bytes for ran in rans[1:]} == {judged}
     assert {ran.argv[ran.argv.index("-b") + 1] for ran in rans[1:]} == {str(least)}
     assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
 
@@ -306,7 +308,7 @@ def test_the_sizes_of_bridged_cards_are_chosen_by_the_speed_of_the_first(tmp_pat
 def test_where_the_first_size_gives_nothing_the_launches_themselves_say_why(tmp_path):
     bridged = with_links(("remote_type", 1))
     rans = run_here(fake.install(tmp_path / "tools", faults={"*": "empty"}), machine=bridged)
-    assert {ran.labels["size_bytes"] for ran in rans[1:]} == {str(128 << 20)}
+    assert {ran.plan.size_bytes for ran in rans[1:]} == {128 << 20}
     assert {outcome.ending for outcome in replayed(rans).all} == {"incomplete"}
     missing = run_here(tmp_path, machine=bridged)
     assert [ran.what for ran in missing] == WHATS
@@ -362,30 +364,30 @@ def test_it_rests_on_checks_that_there_are():
 def test_each_attempt_gives_a_value_and_the_last_whole_one_counts():
     first = [fake.ran(what, faults={"*": "slow"}) for what in WHATS]
     second = [fake.ran(what) for what in WHATS]
-    found = parse([first, second])
+    found = parse(attempts([first, second]))
     assert found.metrics[0].values == (286.68, 476.35)
     assert found.metrics[0].best == 476.35
     third = [fake.ran(what, faults={"*": "crash"}) for what in WHATS]
-    assert parse([first, third]).final("all_reduce").ending == "whole"
+    assert parse(attempts([first, third])).final("all_reduce").ending == "whole"
 
 
 def test_an_attempt_under_other_conditions_is_a_metric_of_its_own():
-    found = parse([[fake.ran(what) for what in WHATS], [fake.ran(what, nccl="2.21.5") for what in WHATS]])
+    found = parse(attempts([[fake.ran(what) for what in WHATS], [fake.ran(what, nccl="2.21.5") for what in WHATS]]))
     assert [metric.conditions["nccl"] for metric in found.named("all_reduce")] == ["2.27.3", "2.21.5"]
 
 
 def test_a_launch_that_left_nothing_is_not_forgotten():
-    found = parse([[fake.ran("all_reduce")]])
+    found = parse(attempts([[fake.ran("all_reduce")]]))
     assert [outcome.why for outcome in found.all[1:]] == ["not run"] * 5
     assert isinstance(found.over_ring, Unknown)
 
 
 def test_an_attempt_that_could_not_be_made_says_so_for_each_launch():
-    lost = not_run("", CannotMeasure("the connection broke", next_step="see sshd"))
-    found = parse([[fake.ran(what) for what in WHATS], [lost]])
+    lost = not_begun(CannotMeasure("the connection broke", next_step="see sshd"))
+    found = parse(attempts([[fake.ran(what) for what in WHATS], lost]))
     assert {outcome.why for outcome in found.attempts[1]} == {"the connection broke"}
     with pytest.raises(CannotMeasure, match="the connection broke"):
-        parse([[lost]])
+        parse([lost])
     with pytest.raises(CannotMeasure, match="nothing was run"):
         parse([])
 
@@ -393,14 +395,14 @@ def test_an_attempt_that_could_not_be_made_says_so_for_each_launch():
 @pytest.mark.parametrize("layout", ["2.9", "2.13", "2.14", "2.15", "2.16.9", "2.17.5", "2.19"])
 @pytest.mark.parametrize("gpus", [2, 6, 7, 8])
 def test_every_version_of_the_tool_and_number_of_gpus_is_measured(layout, gpus):
-    found = parse([[fake.ran(what, gpus=gpus, layout=layout) for what in WHATS]])
+    found = parse(attempts([[fake.ran(what, gpus=gpus, layout=layout) for what in WHATS]]))
     assert {(outcome.ending, outcome.why) for outcome in found.all} == {("whole", "")}
     assert len(found.metrics) == len(WHATS)
     assert {metric.conditions["nccl"] for metric in found.metrics} == {"2.27.3"}
 
 
-@pytest.mark.parametrize("labels", [{}, {"gpus": "x", "size_bytes": "-1", "limit_s": "9" * 40}])
-def test_evidence_without_its_labels_is_incomplete(labels):
+@pytest.mark.parametrize("plan", [Plan(), Plan(gpus=-8, size_bytes=-1, limit_s=9e15)])
+def test_evidence_without_its_plan_is_incomplete(plan):
     good = fake.ran("all_reduce")
-    found = parse([[ProgramRun("all_reduce", argv=good.argv, stdout=good.stdout, exit_code=0, labels=labels)]])
+    found = parse(attempts([[ProgramRun("all_reduce", argv=good.argv, stdout=good.stdout, exit_code=0, plan=plan)]]))
     assert found.final("all_reduce").ending == "incomplete"

@@ -29,16 +29,18 @@ from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for
 from nodegate.measure.groups.group_node import GroupNode, Launcher
-from nodegate.measure.groups.launch import Launch, for_node, labels_of, sweep, words
+from nodegate.measure.groups.launch import Launch, for_node, plan_of, sweep, words
 from nodegate.measure.groups.result import NAMES, parse, read
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.groups.tour import disjoint
 from nodegate.measure.measurement import Inapplicable, Target
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_begun
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.numbers.suspects import Doubt
+from nodegate.records.plain import to_plain
+from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
@@ -87,9 +89,9 @@ def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken
     }
     own = {name: each.named("nccl.apart_all_reduce_gb_per_s")[0].best for name, each in found.items()}
     assert own == {"gpu1": 479.992, "gpu2": 288.002, "gpu3": 479.992}
-    assert "do-not-keep-me" not in json.dumps([ran.to_json() for rans in runs.values() for ran in rans])
-    assert any("-J" in ran.argv for ran in runs["gpu1"])
-    assert not [ran.argv[-1] for ran in runs["gpu1"] if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
+    assert "do-not-keep-me" not in json.dumps([to_plain(attempt) for attempt in runs.values()])
+    assert any("-J" in ran.argv for ran in runs["gpu1"].runs)
+    assert not [ran.argv[-1] for ran in runs["gpu1"].runs if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
 
 
 def test_a_version_without_times_by_process_is_not_asked_for_them(tmp_path):
@@ -105,7 +107,7 @@ def test_a_fleet_of_one_node_has_nothing_to_measure(tmp_path):
 def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
     expected = {"launcher": "slurm", "nccl_env": {"NCCL_SOCKET_IFNAME": "eth0"}}
     runs = NcclFleet(tmp_path, 2, launcher="srun", expected=expected).runs()["gpu1"]
-    argv = runs[0].argv
+    argv = runs.runs[0].argv
     assert Path(argv[0]).name == "srun"
     assert ("-w", "gpu1,gpu2") in pairwise(argv)
     assert "NCCL_SOCKET_IFNAME=eth0" in argv
@@ -113,15 +115,12 @@ def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
     assert [run.ending for run in replayed([runs]).runs] == ["whole"] * 3
 
 
-def without(ran, label):
-    return replace(ran, labels={name: text for name, text in ran.labels.items() if name != label})
-
-
 def test_nccl_says_on_each_node_what_it_uses_once(tmp_path):
     fleet = NcclFleet(tmp_path, 2, gpus=2, network={"gpu2": "Socket"})
     # Here both are one machine with one host name; the ranks call themselves by the names of the inventory.
-    runs = {name: [without(ran, "hostname") for ran in rans] for name, rans in fleet.runs().items()}
-    found = {name: replayed([rans]).runs for name, rans in runs.items()}
+    kept = {name: replace(attempt, hostname="") for name, attempt in fleet.runs().items()}
+    found = {name: replayed([attempt]).runs for name, attempt in kept.items()}
+    runs = {name: attempt.runs for name, attempt in kept.items()}
     said = {name: {run.what: run.log.network for run in each if run.log} for name, each in found.items()}
     assert said == {"gpu1": {"all_reduce": "IB"}, "gpu2": {"all_reduce": "Socket"}}
     assert runs["gpu1"][0].stdout.count("Using network") == 2  # of four ranks, the first on each node
@@ -155,8 +154,8 @@ class Simulated:
         if "cuda" in own:
             said = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
             changes = {"stdout": said, "exit_code": 2}
-        labels = labels_of(launch, group, members)
-        return ProgramRun(launch.collective, labels={**labels, "size_bytes": str(1 << 30)}, duration_s=9.0, **changes)
+        plan = replace(plan_of(launch, group, members), size_bytes=1 << 30)
+        return ProgramRun(launch.collective, plan=plan, duration_s=9.0, **changes)
 
     def measure(self):
         return self.fleet.measure()
@@ -577,27 +576,15 @@ entry for that peer.
 
 
 def a_run(**changes):
-    labels = {
-        "group": "pair gpu1+gpu2",
-        "kind": "pair",
-        "head": "gpu1",
-        "nodes": "gpu1 gpu2",
-        "count": "2",
-        "gpus": "2",
-        "gpus_of_node": "1",
-        "size_bytes": "1073741824",
-        "turns": "4",
-        "limit_s": "60",
-        "builds": "1",
-        "node": "gpu1",
-    }
-    labels |= changes.pop("labels", {})
+    group = {"count": changes.pop("count", 2), "gpus_of_node": 1, "turns": 4, "builds": 1}
+    launch = LaunchPlan("pair gpu1+gpu2", "pair", "gpu1", ("gpu1", "gpu2"), **group)
+    plan = Plan(gpus=changes.pop("gpus", 2), size_bytes=1 << 30, limit_s=60.0, launch=launch)
     fields = {"stdout": whole_output(2), "exit_code": 0, "duration_s": 5.0, **changes}
-    return ProgramRun("all_reduce", labels=labels, **fields)
+    return ProgramRun("all_reduce", plan=plan, **fields)
 
 
 def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
-    ran = a_run(stdout=whole_output(10_000), labels={"count": "1250", "gpus": "10000"})
+    ran = a_run(stdout=whole_output(10_000), count=1250, gpus=10000)
     other = for_node(ran, "gpu7")
     assert for_node(ran, "gpu1").stdout == ran.stdout
     assert len(other.stdout) < 2000
@@ -656,7 +643,7 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
             "refused",
             "allocate",
         ),
-        ({"stdout": "", "labels": {"gpus": "-3", "count": "x"}}, "incomplete", "empty"),
+        ({"stdout": "", "gpus": -3, "count": -1}, "incomplete", "empty"),
     ],
 )
 def test_what_a_launch_left_is_read_for_what_it_is(changes, ending, why):
@@ -672,9 +659,9 @@ def test_a_table_of_two_ranks_is_whole():
 
 def test_nothing_at_all_is_a_reason_and_no_result():
     with pytest.raises(CannotMeasure, match="the connection broke"):
-        parse([[not_run("", CannotMeasure("the connection broke", next_step="see sshd"))]])
+        parse([not_begun(CannotMeasure("the connection broke", next_step="see sshd"))])
     with pytest.raises(CannotMeasure, match="nothing was launched"):
-        parse([[]])
+        parse([Attempt()])
 
 
 def test_a_real_refusal_of_mpirun_is_read():

@@ -19,12 +19,12 @@ from support.rdma_fleet import LENGTH
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
-from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import node_pair, rdma_node
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.traffic import ipv6_gid_index, parse_classes, traffic_of
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
+from nodegate.records.program_run import ProgramRun
 from nodegate.toolbox.toolbox import Tool
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def lines(shape: Shape, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             assert seat is not None
             said.append(f"{nic} {end}: {seat.why or f'CPU {sorted(seat.cpus)}, {seat.near}'}")
     for test in node_pair.TESTS:
-        said.append(f"\n{test.what} ({test.memory} memory)")
+        said.append(f"\n{test.what} ({test.memory.value} memory)")
         for step in pair.steps:
             found = [node_pair._words(pair, test, each) for each in step]
             said += [" ".join(words.argv) for link in found if link for words in (link.server, link.client)]

@@ -7,43 +7,39 @@ import json
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import MAX_KEPT, ProgramRun, from_json, kept, not_run
+from nodegate.measure.measurement import attempts_of, document
+from nodegate.measure.program_run import MAX_KEPT, kept, not_begun, not_run
+from nodegate.records.program_run import Attempt, LinkEnd, LinkNotes, LinkPlan, Memory, MissingRail, Plan, ProgramRun
 from nodegate.transport.session import Output
 
 
 @pytest.mark.parametrize(
-    "ran",
+    "attempt",
     [
-        ProgramRun("all_reduce", ("all_reduce_perf", "-g", "8"), "# nccl-tests\n", "", 0, labels={"gpus": "8"}),
-        ProgramRun("all_reduce", ("all_reduce_perf",), "half", "why", None, timed_out=True, stuck=("77 nccl D",)),
-        ProgramRun("ib_write_bw", exit_code=1, truncated=True, started_epoch_s=1.5, duration_s=2.25),
-        not_run("", CannotMeasure("the run was ended", next_step="continue with --resume")),
+        Attempt((ProgramRun("all_reduce", ("all_reduce_perf", "-g", "8"), "# x\n", exit_code=0, plan=Plan(gpus=8)),)),
+        Attempt((ProgramRun("all_reduce", (), "half", "why", None, timed_out=True, stuck=("77 nccl D",)),)),
+        Attempt((ProgramRun("ib_write_bw", exit_code=1, truncated=True, started_epoch_s=1.5, duration_s=2.25),)),
+        Attempt((not_run("x", CannotMeasure("it broke", next_step="see it"), Plan(link=LinkPlan("b"))),), node="a"),
+        Attempt((ProgramRun("x", link=LinkNotes(client=LinkEnd(counted=()), peer_best=0.0)),), rails=("mlx5_0",)),
+        Attempt((ProgramRun("x", plan=Plan(link=LinkPlan("b", memory=Memory.GPU))),), partners=3),
+        Attempt(rails=("mlx5_0",), missing=(MissingRail("mlx5_1", "down", by_rule=True),)),
+        not_begun(CannotMeasure("the run was ended", next_step="continue with --resume")),
     ],
 )
-def test_what_was_kept_comes_back_as_it_was(ran: ProgramRun) -> None:
-    assert from_json(json.loads(json.dumps(ran.to_json()))) == ran
+def test_what_was_kept_comes_back_as_it_was(attempt: Attempt) -> None:
+    assert attempts_of(json.loads(json.dumps(document("x", [attempt])))) == (attempt,)
 
 
-def test_an_exit_code_of_zero_is_not_the_same_as_none() -> None:
-    assert from_json(ProgramRun("a", exit_code=0).to_json()).exit_code == 0
-    assert from_json(ProgramRun("a", exit_code=None).to_json()).exit_code is None
+@pytest.mark.parametrize("code", [0, None])
+def test_an_exit_code_of_zero_is_not_the_same_as_none(code: int | None) -> None:
+    ((ran,),) = (each.runs for each in attempts_of(document("x", [Attempt((ProgramRun("a", exit_code=code),))])))
+    assert ran.exit_code == code
 
 
 def test_a_stream_keeps_its_beginning_and_its_end() -> None:
     raw = b"first line\n" + b"x" * (MAX_KEPT * 3) + b"\nlast line\n"
-    ran = kept("loud", ["loud"], Output(raw, b"", 0, 1.0), started_epoch_s=0.0, labels={})
+    ran = kept("loud", ["loud"], Output(raw, b"", 0, 1.0), started_epoch_s=0.0)
     assert ran.truncated
     assert ran.stdout.startswith("first line\n")
     assert ran.stdout.endswith("\nlast line\n")
     assert len(ran.stdout) < MAX_KEPT + 100
-
-
-@pytest.mark.parametrize("value", [None, [], "text", {"what": 7}, {}, {"stdout": "no what"}])
-def test_evidence_in_another_form_is_refused(value: object) -> None:
-    with pytest.raises(CannotMeasure, match="malformed"):
-        from_json(value)
-
-
-def test_values_of_the_wrong_kind_never_pass_for_good_ones() -> None:
-    ran = from_json({"what": "a", "exit_code": True, "duration_s": float("inf"), "argv": "rm -rf", "timed_out": 1})
-    assert ran == ProgramRun("a")

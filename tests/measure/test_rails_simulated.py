@@ -153,7 +153,7 @@ def met_again(looked_at: Fleet, suspects: dict[str, tuple[Doubt, ...]]) -> tuple
     with rails.wired(looked_at):
         found = again([rails._target(name) for name in looked_at.names], pool, suspects)
     peers = {
-        name: {ran.labels["peer"] for ran in runs if "peer" in ran.labels} - {name} for name, runs in found.items()
+        name: {ran.plan.link.peer for ran in attempt.runs if ran.plan.link} - {name} for name, attempt in found.items()
     }
     return peers, pool.seconds
 

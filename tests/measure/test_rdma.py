@@ -19,7 +19,6 @@ from support.rdma_links import link
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
-from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import asked, perftest_runner
 from nodegate.measure.rdma import node_pair as rdma_pair
 from nodegate.measure.rdma import rails as rdma_rails
@@ -27,10 +26,11 @@ from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.perftest_runner import Program
-from nodegate.measure.rdma.result import BOTH_AT_ONCE, PLAN, doubtful, parse
+from nodegate.measure.rdma.result import BOTH_AT_ONCE, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
 from nodegate.records.finding import Limit
+from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
 
 if TYPE_CHECKING:
     from nodegate.measure.rdma.result import RdmaBandwidth
@@ -111,11 +111,8 @@ def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
     targets = fleet.targets()
     runs = rdma.measure(targets, Crew())
     last = str(max(os.sched_getaffinity(0)))
-    ends = {(f"{end}_cpus", f"{end}_near"): (last, "NUMA node 1") for end in ("server", "client")}
-    for ran in (
-        ran for each in runs.values() for ran in each if "peer" in ran.labels and "mlx5_1" in ran.labels["device"]
-    ):
-        assert {names: tuple(ran.labels[name] for name in names) for names in ends} == ends
+    for ran in (ran for each in runs.values() for ran in each.runs if "mlx5_1" in ran.plan.link.device):
+        assert {(end.cpus, end.near) for end in (ran.link.server, ran.link.client)} == {(last, "NUMA node 1")}
     node = parse([runs["gpu01"]])
     places = {metric.device: dict(metric.over_runs) for metric in node.named(WRITE)}
     assert places == {"mlx5_0": {}, "mlx5_1": {"place": "near the NICs"}}
@@ -162,11 +159,9 @@ def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault,
     node_pair = rdma.NodePair(*(rdma.prepare(target) for target in targets), "1")
     runs = rdma_pair.runs_of(node_pair, [rdma.WRITE])
     assert left_behind(fleet) == []
-    plan = {
-        name: rdma.ProgramRun(what="plan", labels={"rails": "mlx5_0 mlx5_1", "partners": "1"}) for name in fleet.names
-    }
     for name in fleet.names:
-        node = parse([[plan[name], *(ran for both in runs for owner, ran in both if owner == name)]])
+        own = tuple(ran for both in runs for owner, ran in both if owner == name)
+        node = parse([Attempt(own, rails=("mlx5_0", "mlx5_1"), partners=1)])
         (run,) = node.of(WRITE, "mlx5_1")
         assert run.value is None
         assert run.trouble.kind == kind
@@ -236,15 +231,18 @@ def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_onc
     assert {run.peer_best_way for node in found.values() for run in node.runs} == {None}
 
 
+def of_one_rail(ran: ProgramRun) -> Attempt:
+    return Attempt((ran,), rails=("mlx5_0",), partners=1)
+
+
 def test_a_run_that_went_one_way_is_no_number_of_both(tmp_path):
     one = link("ib_write_bw", "mlx5_0", "gpu02", 391.5)
-    plan = ProgramRun(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
     ran = replace(one, what="ib_write_bw -b", argv=(*one.argv, "-b"))
-    (run,) = parse([[plan, ran]]).of(BOTH_AT_ONCE)
+    (run,) = parse([of_one_rail(ran)]).of(BOTH_AT_ONCE)
     assert run.trouble is not None
     assert run.trouble.said == "not believed: it transferred in one direction, and both at once were asked for"
     both = replace(ran, stdout=ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW"))
-    assert parse([[plan, both]]).of(BOTH_AT_ONCE)[0].value == 391.5
+    assert parse([of_one_rail(both)]).of(BOTH_AT_ONCE)[0].value == 391.5
 
 
 def test_gpu_memory_has_more_time_to_start():
@@ -461,7 +459,7 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
     with contextlib.closing(socket.create_server(("0.0.0.0", target.node.expected["rdma_port"]))):  # noqa: S104
         node_pair = rdma.NodePair(rdma.prepare(target), rdma.prepare(other), "1")
         (both,) = rdma_pair.runs_of(node_pair, [rdma.WRITE])
-    client = next(ran for _, ran in both if ran.labels["program"] == "client")
+    client = next(ran for _, ran in both if ran.link.program is Role.CLIENT)
     assert "the server on gpu01 does not listen on port" in client.cannot
     assert "Couldn't listen to port" in client.cannot
     for each in (target, other):
@@ -471,12 +469,10 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
 def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
     zeros = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
     zeros += " 65536      1409           0.000000            0.000000            0.000000\n"
-    plan = ProgramRun(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
-    about = {"program": "client", "role": "client", "device": "mlx5_0", "peer": "b", "peer_device": "mlx5_0"}
-    labels = {**about, "round": "1", "memory": "host", "path": "between"}
+    plan = Plan(link=LinkPlan("b", "mlx5_0", device="mlx5_0", round="1"))
     said = "Correlation coefficient r^2: 0.89274 < 0.9\n"
-    ran = ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, labels=labels)
-    (run,) = parse([[plan, ran]]).runs
+    ran = ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, plan=plan)
+    (run,) = parse([of_one_rail(ran)]).runs
     assert run.trouble is not None
     assert "its measure of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said
-    assert doubtful([[plan, ran]])
+    assert doubtful([of_one_rail(ran)])

@@ -29,7 +29,7 @@ RECORDS = [
         (
             Finding(
                 PORT, Verdict.FAIL, "rate", 1.5, "Gb/s", Limit(2, "Gb/s", "order", "at least", LimitKind.ORDER),
-                "text", "note", "action", "code", "metric.key", 0.75, Why.TIMEOUT, "gpu.lost", (gpu(1), gpu(2)),
+                "text", "note", "action", "code", "metric.key", 0.75, Why.TIMEOUT, "gpu.lost", "nvml", (gpu(1), gpu(2)),
             ),
             Finding(NODE, Verdict.PASS, observed=True, limit=Limit(value=True)),
             Finding(NODE, Verdict.PASS, observed="9.1", limit=Limit(("9.1", "9.2"), kind=LimitKind.BASELINE)),

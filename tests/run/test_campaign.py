@@ -19,6 +19,7 @@ from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.run.run_evidence import RunEvidence
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 
@@ -33,7 +34,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campaign]:
     with Fleet(tmp_path) as fleet:
         node = changed(fleet.nodes[0], python=str(deaf))
         folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
-        judging = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
+        judging = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), RunEvidence(folder))
         connections = Connections(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
         campaign = Campaign(
             Plan([node], durations_of(Profile.DELIVERY)), folder, connections, Gate(judging), Progress(None)

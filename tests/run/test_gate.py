@@ -20,6 +20,7 @@ from nodegate.records.evidence import FACTS, Evidence
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.gate import HARMED, Gate
 from nodegate.run.judging import Judging
+from nodegate.run.run_evidence import RunEvidence
 
 TODAY = dt.date(2026, 11, 21)
 BY_NAME = {each.name: each for each in wanted(MEASURED)}
@@ -52,9 +53,9 @@ def gate(tmp_path: Path, fault: Callable[[Machine], None], measurement: str, wai
     fault(machine)
     folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
     folder.write_evidence(Evidence("gpu01", FACTS, 0.0, 0.0, document=machine.document()))
-    judging = Judging({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, folder)
+    judging = Judging({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, RunEvidence(folder))
     for check in BY_NAME[measurement].rests_on:
-        judging.ask(suite.check(check), "gpu01")
+        judging.register.ask(suite.check(check), "gpu01")
     return Gate(judging).refusal("gpu01", BY_NAME[measurement])
 
 

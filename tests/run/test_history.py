@@ -232,9 +232,9 @@ def test_a_node_is_read_once_in_a_run_however_many_checks_ask(history: History) 
     keep_nights(history, range(3))
     today = dt.date(2026, 11, 23)
     judging = Judging({"gpu01": Node("gpu01")}, Profile.NIGHTLY, Baselines.read(), Waivers((), today), history=history)
-    earlier = judging.earlier("gpu01")
+    earlier = judging.view.earlier("gpu01")
     history.file.unlink()
-    assert judging.earlier("gpu01") is earlier
+    assert judging.view.earlier("gpu01") is earlier
     assert list(earlier(BUSBW)) == [400.0, 401.0, 402.0]
 
 

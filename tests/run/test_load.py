@@ -13,12 +13,13 @@ from nodegate.errors import Busy, CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_each_node, suspects_alone
-from nodegate.measure.program_run import ProgramRun, run
+from nodegate.measure.program_run import run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.numbers.suspects import Doubt
 from nodegate.probe.document import document_of
 from nodegate.records.evidence import Evidence
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.load import Load
 from nodegate.run.pool import ThreadPool
@@ -33,8 +34,8 @@ class Speed:
     metrics: tuple[Metric, ...]
 
 
-def parse_speed(attempts: Sequence[Sequence[ProgramRun]]) -> Speed:
-    found = [float(ran.stdout) for attempt in attempts for ran in attempt if ran.stdout.strip()]
+def parse_speed(attempts: Sequence[Attempt]) -> Speed:
+    found = [float(ran.stdout) for attempt in attempts for ran in attempt.runs if ran.stdout.strip()]
     if not found:
         raise CannotMeasure("no speed", next_step="measure again")
     return Speed((Metric("test.speed_gbps", tuple(found), "Gb/s"),))
@@ -119,7 +120,7 @@ def evidence(tmp_path: Path, node: str) -> Evidence:
 def attempts(tmp_path: Path, node: str) -> list[str]:
     document = evidence(tmp_path, node).document
     assert document is not None
-    return [ran["stdout"].strip() for attempt in document["attempts"] for ran in attempt]  # type: ignore[attr-defined]
+    return [ran["stdout"].strip() for attempt in document["attempts"] for ran in attempt["runs"]]  # type: ignore[attr-defined]
 
 
 def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_suspect_that_was_only_disturbed_is_not_measured_a_third_time(tmp_path
 def test_what_a_node_gave_is_read_once_an_attempt(tmp_path: Path) -> None:
     read: list[int] = []
 
-    def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Speed:
+    def parse(attempts: Sequence[Attempt]) -> Speed:
         read.append(len(attempts))
         return parse_speed(attempts)
 
@@ -210,7 +211,7 @@ def test_one_node_that_fails_costs_the_others_nothing_and_is_no_pass(tmp_path: P
     assert attempts(tmp_path, "a") == ["400"]
     document = evidence(tmp_path, "b").document
     assert document is not None
-    assert "nodegate itself failed" in document["attempts"][0][0]["cannot"]  # type: ignore[index]
+    assert "nodegate itself failed" in document["attempts"][0]["cannot"]  # type: ignore[index]
 
 
 def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
 
     def measure(targets: Sequence[Target], pool: Pool) -> Runs:
         ended.set()
-        return {each.node.name: (ProgramRun("speed", stdout="1"),) for each in targets}
+        return {each.node.name: Attempt((ProgramRun("speed", stdout="1"),)) for each in targets}
 
     what = Measurement("speed", "gpu", lambda _facts: "", (), measure, suspects_alone(measure), parse_speed)
     Load(RunFolder(tmp_path), [target("a")], ThreadPool(Progress(None), ended), Judge()).run([what], keep=False)

@@ -19,7 +19,7 @@ from nodegate.packed import pack
 from nodegate.probe import nvml
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence
-from nodegate.run import judging as judging_module
+from nodegate.run import contexts as contexts_module
 from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def judged(documents: Mapping[tuple[str, str], object]) -> tuple[_Folder, list[R
     nodes = {node: Node(node) for node, name in documents if name == FACTS}
     run = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers())
     folder = _Folder(documents)
-    run.folder = folder  # type: ignore[assignment]
+    run.evidence.folder = folder  # type: ignore[assignment]
     checks = [suite.check(name) for name in CHECKS]
     for check in checks:
         for node in nodes:
-            run.ask(check, node)
+            run.register.ask(check, node)
     for node in nodes:
         run.judge_node(node)
     return folder, [run.record(check, node) for check in checks for node in nodes]
@@ -67,14 +67,14 @@ def test_what_is_kept_judges_as_what_was_read(
     documents: Mapping[tuple[str, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, whole = judged(documents)
-    monkeypatch.setattr(judging_module, "CONTEXTS_KEPT", 1)
+    monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     _, packed = judged(documents)
     assert packed == whole
     assert {record.verdict.value for record in whole} >= {"pass", "fail"}
 
 
 def test_each_node_is_parsed_once(documents: Mapping[tuple[str, str], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging_module, "CONTEXTS_KEPT", 1)
+    monkeypatch.setattr(contexts_module, "MOST_AT_HAND", 1)
     parsed: list[object] = []
     parse = nvml.parse
 

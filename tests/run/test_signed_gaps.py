@@ -72,7 +72,7 @@ def open_claims(node: dict[str, object]) -> list[str]:
     ],
 )
 def test_what_is_half_signed_is_refused_with_its_line(given: object, message: str, hint: str) -> None:
-    node = Node("gpu01", expected={"gaps": given}, origin="hosts.yaml:3", gaps_origin="group_vars/rack1.yaml:2")
+    node = Node("gpu01", expected={"gaps": given}, origin="hosts.yaml:3", origins={"gaps": "group_vars/rack1.yaml:2"})
     with pytest.raises(UsageError) as said:
         signed_gaps([node])
     assert message in said.value.message

@@ -47,7 +47,9 @@ nodegate_expect:
     ],
 )
 def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, message: str, hint: str) -> None:
-    node = Node("gpu01", expected={"expect": order}, origin="hosts.yaml:3", order_origin="group_vars/h100.yaml:2")
+    node = Node(
+        "gpu01", expected={"expect": order}, origin="hosts.yaml:3", origins={"expect": "group_vars/h100.yaml:2"}
+    )
     with pytest.raises(UsageError) as said:
         check_orders([node])
     assert message in said.value.message
@@ -69,7 +71,7 @@ def test_the_place_of_the_order_is_the_file_of_variables(tmp_path: Path) -> None
     (tmp_path / "group_vars" / "all.yaml").write_text(GROUP_VARS)
     (node,) = inventory.read([str(tmp_path / "hosts.yaml")]).nodes
     assert node.expected["expect"] == {"driver": ["550.163.01", "560.35.03"], "gpus": 8}
-    assert node.order_origin == f"{tmp_path}/group_vars/all.yaml:1"
+    assert node.origins["expect"] == f"{tmp_path}/group_vars/all.yaml:1"
 
 
 def a_fleet_with_one_firmware_everywhere(firmware: str) -> list[Machine]:
@@ -100,5 +102,5 @@ def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_sign
     again = run_pytest(old, ["--replay", str(outcome.folder.resolve()), "-q", "-p", "no:cacheprovider", "--passive"])
     assert set(again.verdicts("ordered.versions").values()) == {"fail"}
     earlier = read_earlier(RunFolder.existing(outcome.folder))
-    assert earlier.nodes[0].order_origin == f"{old}/group_vars/all.yaml:4"
+    assert earlier.nodes[0].origins["expect"] == f"{old}/group_vars/all.yaml:4"
     assert len(RunFolder.existing(outcome.folder).read_json("run.json")["orders"]) == 1  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support.attempts import attempts
 from support.measured import entries
 
 from nodegate import suite
@@ -21,9 +22,9 @@ from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
+from nodegate.records.program_run import Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +62,6 @@ def window(start_s: float, **values: object) -> Document:
         "count": 5,
         "load": 5 if start_s >= 0 else 0,
         "sm_clock_mhz": [1700, 1755, 1980],
-        "memory_clock_mhz": [2619, 2619, 2619],
         "power_w": [640.0, 698.0, 703.0],
         "temperature_c": [58, 62, 64],
         "memory_temperature_c": [70, 71, 72],
@@ -110,8 +110,7 @@ def _gpu(index: int, address: str, uuid: str) -> Document:
             "count": 305,
             "error": "",
             "windows": [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))],
-            "violations_ns": dict.fromkeys(("power", "thermal", "board_limit", "reliability"), 0),
-            "energy_j": 41_000.0,
+            "violations_ns": dict.fromkeys(("thermal", "board_limit", "reliability"), 0),
         },
     }
 
@@ -147,14 +146,14 @@ def ran(found: Document) -> ProgramRun:
 def ran_by_others(name: str, mode: str = "fp32", stderr: str = "") -> ProgramRun:
     """A run of the program gpu_burn, from a recording."""
     text = (CHECK_FILE.parents[1] / "tests/tools/recordings/gpu_burn" / name).read_bytes().decode()
-    return ProgramRun(run.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, labels={"mode": mode})
+    return ProgramRun(run.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, plan=Plan(mode=mode))
 
 
 def burnt(machine: Machine, change: Callable[[Document], object] = lambda found: None) -> run.Burn:
     """The burn of a machine's GPUs, with something changed."""
     found = document(machine)
     change(found)
-    return run.parse([[ran(found)]])
+    return run.parse(attempts([[ran(found)]]))
 
 
 def every_window(found: Document, gpu: int, **values: object) -> None:
@@ -203,12 +202,12 @@ class BurnCase:
 def judged(case: BurnCase) -> Record:
     """What the check says."""
     machine = Machine.hgx_h100(NODE)
-    attempts = []
+    tried: list[list[ProgramRun]] = []
     for change in (case.change, *case.again):
         found = copy.deepcopy(document(machine))
         change(found)
-        attempts.append([ran(found)])
-    attempts[0] += case.others
+        tried.append([ran(found)])
+    tried[0] += case.others
     case.machine(machine)
     limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
     peers = fleet(case.nodes, case.change) if case.nodes > 1 else Peers.of({})
@@ -220,7 +219,7 @@ def judged(case: BurnCase) -> Record:
 
     def resolve(name: str) -> object:
         if name == "burn":
-            return run.parse(attempts)
+            return run.parse(attempts(tried))
         return known[name] if name in known else facts_of(machine).get(name)
 
     return judge(checks().get(case.check) or suite.check(case.check), resolve, NODE, node_parts(facts_of(machine)))
@@ -231,10 +230,10 @@ def refused(found: Document) -> None:
     found["refused"] = "GPU 2 is in use by pid 4711 (python)"
 
 
-def why_not(attempts: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
+def why_not(tried: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
     """Why attempts cannot be read."""
     try:
-        run.parse(attempts)
+        run.parse(attempts(tried))
     except CannotMeasure as why:
         return why
     raise AssertionError("it was read")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support.attempts import attempts
 from support.measured import entries
 
 from nodegate import suite
@@ -21,9 +22,9 @@ from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
+from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -223,7 +224,7 @@ def copied(change: Callable[[Document], object] = lambda found: None, *more: Pro
     """The copies of a healthy HGX H100, with something changed."""
     found = document(Machine.hgx_h100(NODE))
     change(found)
-    return copies_result.parse([[ran(found), *more]])
+    return copies_result.parse(attempts([[ran(found), *more]]))
 
 
 @cache
@@ -257,12 +258,12 @@ class CopiesCase:
 def judged(case: CopiesCase) -> Record:
     """What the check says."""
     machine = Machine.hgx_h100(NODE)
-    attempts = []
+    tried: list[list[ProgramRun]] = []
     for change in (case.change, *case.again):
         found = copy.deepcopy(document(machine))
         change(found)
-        attempts.append([ran(found)])
-    attempts[0] += case.others
+        tried.append([ran(found)])
+    tried[0] += case.others
     case.machine(machine)
     known = {
         "profile": case.profile,
@@ -272,7 +273,7 @@ def judged(case: CopiesCase) -> Record:
 
     def resolve(name: str) -> object:
         if name == "gpu_copies":
-            return copies_result.parse(attempts)
+            return copies_result.parse(attempts(tried))
         return known[name] if name in known else facts_of(machine).get(name)
 
     return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
@@ -287,10 +288,10 @@ def _fleet(case: CopiesCase) -> Peers:
     return Peers.of({NODE: ("hgx-h100-8", own), **measured})
 
 
-def why_not(attempts: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
+def why_not(tried: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
     """Why attempts cannot be read."""
     try:
-        copies_result.parse(attempts)
+        copies_result.parse(attempts(tried))
     except CannotMeasure as why:
         return why
     raise AssertionError("it was read")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support.attempts import attempts
 from support.judging import baseline_of
 
 from nodegate import suite
@@ -19,9 +20,9 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.program_run import ProgramRun
     from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import Record
+    from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.records.verdict import Verdict
 
 
@@ -36,7 +37,7 @@ class GroupCase:
     check: str
     verdict: Verdict
     message: str
-    rans: Sequence[ProgramRun]
+    rans: Sequence[ProgramRun] | Attempt
     again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine.hgx_h100)
@@ -48,19 +49,19 @@ class GroupCase:
     def record(self) -> Record:
         node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(self.machine)
         baseline = baseline_of(facts, node, self.limits)
-        attempts = [list(self.rans), *([list(self.again)] if self.again else [])]
+        tried = attempts([self.rans, *([self.again] if self.again else [])], node="gpu01")
 
         def resolve(name: str) -> object:
             if name == "nccl_groups":
-                return parse(attempts)
-            known = {"baseline": baseline, "peers": self._peers(baseline.platform, attempts), "rdma": facts.rdma}
+                return parse(tried)
+            known = {"baseline": baseline, "peers": self._peers(baseline.platform, tried), "rdma": facts.rdma}
             return known[name]
 
         return judge(suite.check(self.check), resolve, node.name, node_parts(facts))
 
-    def _peers(self, platform: str, attempts: Sequence[Sequence[ProgramRun]]) -> NodePeers:
+    def _peers(self, platform: str, tried: Sequence[Attempt]) -> NodePeers:
         try:
-            own = parse(attempts).metrics
+            own = parse(tried).metrics
         except CannotMeasure:  # then the check says so
             own = ()
         together = [metric for metric in own if metric.launch]

@@ -19,7 +19,8 @@ from nodegate.measure.registry import FACTS_AFTER
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence, parse_evidence
-from nodegate.run.judging import Judging, NodeSummary
+from nodegate.run.contexts import NodeSummary
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,7 +70,7 @@ def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Ma
     evidence = _evidence_of(machines, make)
     healthy = [f"healthy{number}" for number in range(1, HEALTHY + 1)]
     run = _run([*(machine.name for machine in machines), *healthy], platform, memory_gib)
-    run.folder = _Recordings({**_healthy_evidence(platform), **evidence})  # type: ignore[assignment]
+    run.evidence.folder = _Recordings({**_healthy_evidence(platform), **evidence})  # type: ignore[assignment]
     return {machine.name: _records(run, machine.name) for machine in machines}
 
 
@@ -84,7 +85,7 @@ def judged_alone(
         baselines: where not the shipped ones.
     """
     run = _alone(machines, expected, baselines or _baselines())
-    run.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
     return {name: _records(run, name) for name in run.nodes}
 
 
@@ -92,7 +93,7 @@ def facts_alone(machines: Sequence[Machine], expected: Mapping[str, object]) -> 
     """The run of these nodes before anything is measured."""
     run = _alone(machines, expected, _baselines())
     facts = {(each.name, FACTS): _parsed(each.name, FACTS, each.document()) for each in machines}
-    run.folder = _Recordings(facts)  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(facts)  # type: ignore[assignment]
     return run
 
 
@@ -102,7 +103,7 @@ def _alone(machines: Sequence[Machine], expected: Mapping[str, object], baseline
     run = Judging(nodes, Profile.DELIVERY, baselines, Waivers(()))
     for name in nodes:
         for check in suite.checks():
-            run.ask(check, name)
+            run.register.ask(check, name)
     return run
 
 
@@ -114,10 +115,10 @@ def _run(names: Sequence[str], platform: str, memory_gib: int) -> _JudgedOnce:
     expected = {**EXPECTED, "limits": {"host.memory_gib": memory_gib}}
     nodes = {name: Node(name, groups=(platform,), expected=expected) for name in names}
     run = _JudgedOnce(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
-    run._summaries = {name: _healthy_summary(platform, name) for name in names if name.startswith("healthy")}
+    run.contexts.summaries = {name: _healthy_summary(platform, name) for name in names if name.startswith("healthy")}
     for name in names:
         for check in suite.checks():
-            run.ask(check, name)
+            run.register.ask(check, name)
     return run
 
 
@@ -182,8 +183,8 @@ def _healthy_evidence(platform: str) -> Mapping[tuple[str, str], Evidence]:
 @cache
 def _healthy_summary(platform: str, name: str) -> NodeSummary:
     run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
-    run.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
-    found = run.summary(name)
+    run.evidence.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
+    found = run.contexts.summary(name)
     assert found is not None
     return found
 
@@ -191,5 +192,5 @@ def _healthy_summary(platform: str, name: str) -> NodeSummary:
 @cache
 def _healthy_metrics(platform: str, name: str) -> tuple[Metric, ...]:
     run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
-    run.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
-    return run.metrics(name)
+    run.evidence.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
+    return run.view.metrics(name)

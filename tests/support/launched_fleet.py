@@ -24,14 +24,14 @@ from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.groups import launch_session, tour
-from nodegate.measure.groups.launch import labels_of
+from nodegate.measure.groups.launch import plan_of
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
+from nodegate.records.program_run import ProgramRun
 from nodegate.run.load import Load
 from nodegate.toolbox.toolbox import Tool
 
@@ -122,11 +122,11 @@ class Fabric:
         nodes = frozenset(member.name for member in members)  # type: ignore[attr-defined]
         self.launches += 1
         size = launch.sweep.judged_bytes  # type: ignore[attr-defined]
-        labels = labels_of(launch, group, members)  # type: ignore[arg-type]
+        plan = plan_of(launch, group, members)  # type: ignore[arg-type]
         gone = self.lost is not None and self.launches > self.lost[1] and self.lost[0] in nodes
         if gone:
             self._took.append(limit_s)
-            raise Unreachable("lost", f"{self.lost[0]}: the connection broke", next_step="see its sshd")  # type: ignore[index]
+            raise Unreachable("lost", "the connection broke", next_step="see its sshd", whose=self.lost[0])
         spoilt = [each.how for each in self.faults if each.only in ("", what) and each.spoils(nodes)]
         hangs, wrong = "hang" in spoilt, "wrong" in spoilt
         took_s = limit_s if hangs else GOOD_S
@@ -137,7 +137,7 @@ class Fabric:
         if hangs:
             text = text[: text.index("NCCL version")]
         code = None if hangs else int(wrong)
-        return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, labels=labels)
+        return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, plan=plan)
 
     def _speed(self, what: str, nodes: frozenset[str], spoilt: Iterable[str | float]) -> float:
         share = min([1.0, *(each for each in spoilt if isinstance(each, float))])

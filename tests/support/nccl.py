@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import ProgramRun
+from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 
@@ -81,7 +81,7 @@ def ran(what: str, *, gpus: int = 8, size_bytes: int = 1 << 30, limit_s: float =
         exit_code=code,
         timed_out=code is None,
         duration_s=limit_s if code is None else 9.0,
-        labels={"gpus": str(gpus), "size_bytes": str(size_bytes), "limit_s": f"{limit_s:g}"},
+        plan=Plan(gpus=gpus, size_bytes=size_bytes, limit_s=limit_s),
     )
 
 

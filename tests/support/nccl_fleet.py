@@ -26,7 +26,7 @@ from nodegate.transport import Options, connect
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.measure.groups.result import NcclGroups
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt
 
 FAKES = Path(__file__).with_name("fake_tools")
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
@@ -105,9 +105,9 @@ class NcclFleet:
             yield found
 
     def measure(self) -> dict[str, NcclGroups]:
-        return {name: replayed([rans]) for name, rans in self.runs().items()}
+        return {name: replayed([attempt]) for name, attempt in self.runs().items()}
 
-    def runs(self) -> dict[str, tuple[ProgramRun, ...]]:
+    def runs(self) -> dict[str, Attempt]:
         with self.targets() as targets:
             return NCCL_GROUPS.measure(targets, self.pool)
 
@@ -120,7 +120,7 @@ def facts(gpus: int) -> NodeFacts:
     return facts_of(machine)
 
 
-def replayed(attempts: list[tuple[ProgramRun, ...]]) -> NcclGroups:
+def replayed(attempts: list[Attempt]) -> NcclGroups:
     """Through the evidence file and back, as a run does it."""
     written = json.dumps(document("nccl_groups", attempts))
     return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support import nccl as fake
+from support.attempts import attempts
 from support.judging import baseline_of
 
 from nodegate import suite
@@ -20,8 +21,8 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.measure.program_run import ProgramRun
     from nodegate.records.finding import Record
+    from nodegate.records.program_run import ProgramRun
     from nodegate.records.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
@@ -45,21 +46,21 @@ class NcclCase:
         return f"{self.check}: {self.name}"
 
     def record(self) -> Record:
-        return said(self.check, self.attempts(), self.machine(), self.limits)
+        return said(self.check, self.tried(), self.machine(), self.limits)
 
-    def attempts(self) -> list[list[ProgramRun]]:
+    def tried(self) -> list[list[ProgramRun]]:
         return [self.change([fake.ran(what, gpus=self.gpus, **self.told) for what in WHATS])]
 
 
 def said(
-    check: str, attempts: list[list[ProgramRun]], machine: Machine, limits: Mapping[str, object] | None = None
+    check: str, tried: list[list[ProgramRun]], machine: Machine, limits: Mapping[str, object] | None = None
 ) -> Record:
     node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
     baseline = baseline_of(facts, node, limits or {})
 
     def resolve(name: str) -> object:
         if name == "nccl":
-            return parse(attempts)
+            return parse(attempts(tried))
         return {"baseline": baseline, "gpus": facts.gpus, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
 
     return judge(suite.check(check), resolve, node.name, node_parts(facts))

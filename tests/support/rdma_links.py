@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support.attempts import having
 from support.measured import entries
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
-from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
+from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,16 +65,15 @@ def link(
     stderr: str = "",
     timed_out: bool = False,
     cannot: str = "",
-    **labels: str,
+    **fields: object,
 ) -> ProgramRun:
     """One run as the node of `device` keeps it. Without a value, what stands in `text`, or in that recording."""
     if value is not None:
         text = printed(tool, value, device)
     elif text.endswith(".txt"):
         text = (RECORDINGS / text).read_text()
-    about = {"program": "client", "role": "client", "device": device, "peer": peer, "peer_device": device}
-    about |= {"round": peer[-1], "memory": "host", "path": "between", "version": "6.24"}
-    return ProgramRun(
+    about = LinkPlan(peer, device, device=device, round=peer[-1])
+    ran = ProgramRun(
         tool,
         (tool, "-d", device),
         stdout=text,
@@ -83,8 +83,9 @@ def link(
         duration_s=25.0,
         cannot=cannot,
         next_step="look at the other node" if cannot else "",
-        labels={**about, **labels},
+        plan=Plan(version="6.24", link=about),
     )
+    return having(ran, **fields)
 
 
 Links = dict[tuple[str, str, str], ProgramRun]  # tool, device, peer
@@ -93,7 +94,7 @@ Links = dict[tuple[str, str, str], ProgramRun]  # tool, device, peer
 def healthy(partners: Sequence[str] = PARTNERS) -> Links:
     """Every rail with every partner."""
     return {
-        (tool, device, peer): link(tool, device, peer, value, peer_best=str(value))
+        (tool, device, peer): link(tool, device, peer, value, peer_best=value)
         for tool, value in TESTS.items()
         for device in RAILS
         for peer in partners
@@ -102,11 +103,16 @@ def healthy(partners: Sequence[str] = PARTNERS) -> Links:
 
 
 def attempt(
-    links: Links, *, partners: int = 3, rails: Sequence[str] = RAILS, more: Sequence[ProgramRun] = ()
-) -> list[ProgramRun]:
+    links: Links,
+    *,
+    partners: int = 3,
+    rails: Sequence[str] = RAILS,
+    more: Sequence[ProgramRun] = (),
+    missing: Sequence[MissingRail] = (),
+) -> Attempt:
     """What one attempt leaves on the node."""
-    plan = ProgramRun(rdma_result.PLAN, labels={"rails": " ".join(rails), "partners": str(partners)})
-    return [plan, *links.values(), *more]
+    runs = (*links.values(), *more)
+    return Attempt(runs, rails=tuple(rails), partners=partners, missing=tuple(missing))
 
 
 @cache
@@ -126,7 +132,7 @@ class LinkCase:
     verdict: Verdict
     message: str
     change: Callable[[Links], object] = lambda links: None
-    attempts: Callable[[Links], Sequence[Sequence[ProgramRun]]] = lambda links: [attempt(links)]
+    attempts: Callable[[Links], Sequence[Attempt]] = lambda links: [attempt(links)]
     machine: Callable[[Machine], object] = lambda machine: None
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
     fleet: Mapping[str, float] = field(default_factory=dict)  # what each other node of the run reached with each rail

@@ -92,8 +92,8 @@ def test_their_memory_is_on_that_socket(found: Found) -> None:
 def test_the_evidence_says_the_same(found: Found) -> None:
     for name in found.programs:
         runs = [each for each in found.outcome.ran(name, MEASUREMENT) if each["what"] == "ib_write_bw"]
-        assert {each["labels"]["device"] for each in runs} == set(CPUS)
-        for labels in (each["labels"] for each in runs):
-            rail = labels["device"]
-            assert {labels["client_near"], labels["server_near"]} == {PLACES[rail]}
-            assert (labels["server_cpus"], labels["client_cpus"]) == CPUS[rail][::-1]
+        assert {each["plan"]["link"]["device"] for each in runs} == set(CPUS)
+        for each in runs:
+            rail, ends = each["plan"]["link"]["device"], (each["link"]["client"], each["link"]["server"])
+            assert {end["near"] for end in ends} == {PLACES[rail]}
+            assert tuple(end["cpus"] for end in ends) == CPUS[rail]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.node_settings.table import KNOWN, PREFIX
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 
 if TYPE_CHECKING:
@@ -18,43 +19,6 @@ if TYPE_CHECKING:
     from nodegate.baseline.plausible import Ranges
     from nodegate.node import Node
 
-PREFIX = "nodegate_"
-LIMIT_KEYS = {"gpus": "gpu.count", "gsp": "gpu.gsp", "mig": "gpu.mig", "nics": "rdma.rails", "rails": "rdma.rails"}
-# The rest are read by checks, by the report or by the transport, each under its own name.
-OTHERS = frozenset(
-    {
-        "platform",
-        "rack",
-        "leaf",
-        "rdma_gid_index",
-        "rdma_port",
-        "rdma_sl",
-        "rdma_tclass",
-        "serial",
-        "expect",
-        "gaps",
-        "mounts",
-        "ports",
-        "require",
-        "limits",
-        "recordings",
-        "fabric_address",
-        "host_keys",
-        "lock",
-        "tools",
-        "tool_paths",
-        "image",
-        "cublas",
-        "launcher",
-        "launch_network",
-        "mpi_args",
-        "nccl_cloud",
-        "nccl_env",
-        "srun",
-        "srun_args",
-    }
-)
-KNOWN = frozenset(LIMIT_KEYS) | OTHERS
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
@@ -79,7 +43,9 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: L
                 )
         if node.platform and node.platform not in platforms:
             raise node.wrong(
-                f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
+                f"{PREFIX}platform: no baseline for {node.platform!r}",
+                did_you_mean(node.platform, platforms),
+                variable="platform",
             )
         for key in overrides(node, {}, ranges):
             near = keys.nearest(key)
@@ -95,12 +61,7 @@ def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mappi
     Raises:
         UsageError: a value of the wrong kind, with the node's file and line.
     """
-    asked = dict(_limits_variable(node))
-    for name, key in LIMIT_KEYS.items():
-        if name in node.expected:
-            value = node.expected[name]
-            asked[key] = len(value) if key == "rdma.rails" and isinstance(value, (list, tuple)) else value
-    found = {key: _limit(node, key, value, entries.get(key)) for key, value in asked.items()}
+    found = {key: _limit(node, key, value, entries.get(key)) for key, value in node.settings.limit_values.items()}
     for key, limit in found.items():
         slip = slip_of_value(key, limit.value, limit.unit, ranges)
         if slip:
@@ -129,10 +90,3 @@ def _number(node: Node, key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise node.wrong(f"{key} must be a number, not {value!r}")
     return value
-
-
-def _limits_variable(node: Node) -> Mapping[str, object]:
-    given = node.mapping("limits")
-    if given is None or not all(isinstance(key, str) for key in given):
-        raise node.wrong(f"{PREFIX}limits must map limit keys to values", "for example {rdma.rails: 4}")
-    return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
@@ -11,13 +12,13 @@ from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
-from nodegate.inventory.expected import GAPS, ORDER, expected
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.var_files import VarFiles
 from nodegate.inventory.variables import Merger
 from nodegate.node import Node
+from nodegate.node_settings.table import CONNECTION, PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nodegate.inventory.variables import Variables
 
 _DEFAULT_PORT = 22
+_NAME = re.compile(r"\w{1,100}")
 
 
 def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Inventory:
@@ -127,15 +129,17 @@ class Inventory:
     def _node(self, name: str) -> Node:
         if name not in self._nodes:
             host, variables = self._tree.hosts[name], self._variables(name)
-            self._nodes[name] = Node(
+            how, expected = connection(variables, self._environ), _expected(variables)
+            node = Node(
                 name=name,
-                connection=connection(variables, self._environ),
+                connection=how,
                 groups=tuple(sorted(set(self._tree.ancestors(host.groups)) - {ALL, UNGROUPED})),
-                expected=expected(variables),
+                expected=expected,
                 origin=f"{host.file}:{host.line}" if host.line else host.file,
-                order_origin=variables.origin(ORDER) if variables.values.get(ORDER) is not None else "",
-                gaps_origin=variables.origin(GAPS) if variables.values.get(GAPS) is not None else "",
+                origins={each: variables.origin(PREFIX + each) for each in expected},
             )
+            _ = node.settings  # a wrong value is refused here
+            self._nodes[name] = node
             for origin in passwords_left_out(variables):
                 self._note(f"{origin}: the password is not used: nodegate needs SSH keys and NOPASSWD sudo")
             if self._nodes[name].connection.become and (origin := other_become_user(variables)):
@@ -170,3 +174,20 @@ class Inventory:
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
+
+
+def _expected(variables: Variables) -> dict[str, object]:
+    """The `nodegate_*` variables without their prefix; one that is empty (null) is left out.
+
+    Raises:
+        UsageError: a value cannot be resolved, or a name is none.
+    """
+    found: dict[str, object] = {}
+    for name in variables.values:
+        short = name.removeprefix(PREFIX)
+        if short == name or short in CONNECTION or (value := variables.get(name)) is None:
+            continue
+        if not _NAME.fullmatch(name):
+            raise variables.wrong(name, "not a valid variable name", "use letters, digits and '_'")
+        found[short] = value
+    return found

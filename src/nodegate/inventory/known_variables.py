@@ -6,7 +6,10 @@ import re
 from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 
+from nodegate.node_settings.table import KNOWN, PREFIX
+
 USED = (
+    *sorted(PREFIX + name for name in KNOWN),
     "ansible_become",
     "ansible_become_method",
     "ansible_become_user",  # only for a note: nodegate can only become root
@@ -27,21 +30,6 @@ USED = (
     "ansible_ssh_timeout",
     "ansible_ssh_user",
     "ansible_user",
-    "nodegate_cublas",
-    "nodegate_expect",
-    "nodegate_host_keys",
-    "nodegate_image",
-    "nodegate_launch_network",
-    "nodegate_launcher",
-    "nodegate_lock",
-    "nodegate_mpi_args",
-    "nodegate_nccl_cloud",
-    "nodegate_nccl_env",
-    "nodegate_recordings",
-    "nodegate_srun",
-    "nodegate_srun_args",
-    "nodegate_tool_paths",
-    "nodegate_tools",
 )
 
 # Ansible's own names that are similar to one of those above and have no meaning here.

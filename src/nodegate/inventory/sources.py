@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,7 +17,7 @@ from nodegate.inventory.connection import LOCAL_NAMES
 from nodegate.inventory.var_files import VAULT_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.inventory.tree import Tree
 
@@ -26,9 +27,22 @@ IGNORED_ENDINGS = (  # as in Ansible: files next to inventories that are not inv
     *(".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry"),
 )
 
+YAML, INI, LIST = "yaml", "ini", "list"  # what a file looks like
+ARGUMENT, LISTING = "argument", "listing"  # names on the command line; what ansible-inventory prints
 _MAX_DEPTH = 8
 _YAML_START = re.compile(r"---|%YAML|\{|- |-$|[\"']?[\w.@+-]+[\"']?\s*:(?:\s|$)")
 _ASSIGNMENT = re.compile(r"\S\s+[A-Za-z_]\w*=|^[A-Za-z_]\w*\s*=", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text that a source names, not yet parsed: its name in messages, its folder and, where it is one, its file."""
+
+    name: str
+    text: str
+    folder: Path
+    kind: str  # YAML, INI, LIST, ARGUMENT or LISTING
+    path: Path | None = None
 
 
 class SourceReader:
@@ -45,27 +59,26 @@ class SourceReader:
         Raises:
             UsageError: there is no such file, or it is malformed.
         """
-        if source == STDIN:
-            self._text(_all_of(self.stdin), "<stdin>", Path.cwd())
-            return
-        path = Path(source)
-        if path.is_dir():
-            self.folders[path] = None
-            self._folder(path, 0)
-        elif os.path.lexists(path):
-            self.folders[path.parent] = None
-            self._file(path)
-        elif all(os.path.lexists(part) for part in _parts(source)) and _parts(source):
-            for part in _parts(source):
-                self.source(part)
-        elif set(source) & set(",[") or source in LOCAL_NAMES:
-            self._record(source, source)
-            plain_list.read(source, source, str(Path.cwd()), self.tree, lines=False)
-        else:
-            strict_yaml.read_text(path)  # says what there is instead
-            raise UsageError("there is no such inventory", file=source)
+        for text in self._texts(source):
+            self._add(text)
 
-    def _folder(self, folder: Path, depth: int) -> None:
+    def _texts(self, source: str) -> Iterator[Text]:
+        path, parts = Path(source), _parts(source)
+        if source == STDIN:
+            yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
+        elif path.is_dir():
+            self.folders[path] = None
+            yield from self._in_folder(path, 0)
+        elif parts and not os.path.lexists(path) and all(os.path.lexists(part) for part in parts):
+            for part in parts:
+                yield from self._texts(part)
+        elif not os.path.lexists(path) and (set(source) & set(",[") or source in LOCAL_NAMES):
+            yield Text(source, source, Path.cwd(), ARGUMENT)
+        else:
+            self.folders[path.parent] = None
+            yield self._in_file(path)  # if there is none, the error says what there is instead
+
+    def _in_folder(self, folder: Path, depth: int) -> Iterator[Text]:
         if depth > _MAX_DEPTH:
             raise UsageError(
                 f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="is there a loop of links?"
@@ -74,53 +87,48 @@ class SourceReader:
             if path.name.startswith(".") or path.name in IGNORED_FOLDERS or path.name.endswith(IGNORED_ENDINGS):
                 continue
             if path.is_dir():
-                self._folder(path, depth + 1)
+                yield from self._in_folder(path, depth + 1)
             else:
-                self._file(path)
+                yield self._in_file(path)
 
-    def _file(self, path: Path) -> None:
-        if why := _must_be_asked_for(path):
-            self._ask(path, why)
-            return
-        text = strict_yaml.read_text(path)
-        if text.startswith(VAULT_HEADER):
-            self._ask(path, "this file is encrypted")
-        elif text.startswith("#!") and not os.access(path, os.X_OK):
+    def _in_file(self, path: Path) -> Text:
+        why = _must_be_asked_for(path)
+        text = "" if why else strict_yaml.read_text(path)
+        if why or text.startswith(VAULT_HEADER):
+            return self._asked(path, why or "this file is encrypted")
+        if text.startswith("#!") and not os.access(path, os.X_OK):
             raise UsageError("this is a script that is not executable", file=str(path), hint=f"chmod +x {path}")
+        return _by_its_look(text, str(path), path.parent, path)
+
+    def _asked(self, path: Path, why: str) -> Text:
+        return Text(str(path), listing.ask(path, why, self.environ), path.parent, LISTING, path)
+
+    def _add(self, given: Text) -> None:
+        """Parse a text into the tree."""
+        loaded = strict_yaml.load(given.text, given.name) if given.kind == YAML else None
+        if loaded and isinstance(loaded.value, dict) and isinstance(plugin := loaded.value.get("plugin"), str):
+            if given.path is None:
+                raise loaded.wrong("a plugin's settings cannot come from stdin", ("plugin",), "put them in a file")
+            given, loaded = self._asked(given.path, f"this file needs the plugin {strict_yaml.shown(plugin)}"), None
+        name, base = given.name, str(given.folder.absolute())
+        if given.kind == LISTING:
+            listing.read(listing.parse(given.text, name), name, base, self.tree)
+        elif loaded and listing.is_listing(loaded.value):
+            listing.read(loaded.value, name, base, self.tree)
+        elif loaded:
+            ansible_yaml.read(loaded, base, self.tree)
+        elif given.kind == INI:
+            ansible_ini.read(given.text, name, base, self.tree)
         else:
-            self._text(text, str(path), path.parent, path)
+            plain_list.read(given.text, name, base, self.tree, lines=given.kind != ARGUMENT)
+        sha256 = hashlib.sha256(given.text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.read_files.append(Source(name, sha256))
 
-    def _text(self, text: str, name: str, folder: Path, path: Path | None = None) -> None:
-        if len(text) > strict_yaml.MAX_BYTES:
-            raise UsageError(f"larger than {strict_yaml.MAX_BYTES >> 20} MiB", file=name)
-        base = str(folder.absolute())
-        kind = kind_of(text)
-        if kind == "yaml":
-            loaded = strict_yaml.load(text, name)
-            top = loaded.value
-            if isinstance(top, dict) and isinstance(top.get("plugin"), str):
-                if path is None:
-                    raise loaded.wrong("a plugin's settings cannot come from stdin", ("plugin",), "put them in a file")
-                self._ask(path, f"this file needs the plugin {strict_yaml.shown(top['plugin'])}")
-                return
-            if listing.is_listing(top):
-                listing.read(top, name, base, self.tree)
-            else:
-                ansible_yaml.read(loaded, base, self.tree)
-        elif kind == "ini":
-            ansible_ini.read(text, name, base, self.tree)
-        else:
-            plain_list.read(text, name, base, self.tree)
-        self._record(name, text)
 
-    def _ask(self, path: Path, why: str) -> None:
-        name = str(path)
-        text = listing.ask(path, why, self.environ)
-        listing.read(listing.parse(text, name), name, str(path.parent.absolute()), self.tree)
-        self._record(name, text)
-
-    def _record(self, name: str, text: str) -> None:
-        self.read_files.append(Source(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()))
+def _by_its_look(text: str, name: str, folder: Path, path: Path | None = None) -> Text:
+    if len(text) > strict_yaml.MAX_BYTES:
+        raise UsageError(f"larger than {strict_yaml.MAX_BYTES >> 20} MiB", file=name)
+    return Text(name, text, folder, kind_of(text), path)
 
 
 def _all_of(stdin: TextIO | None) -> str:
@@ -133,12 +141,12 @@ def _all_of(stdin: TextIO | None) -> str:
 
 
 def kind_of(text: str) -> str:
-    """The kind of an inventory's text: "yaml", "ini" or "list", by its first lines and its sections."""
+    """The kind of an inventory's text: YAML, INI or LIST, by its first lines and its sections."""
     rows = [row for line in text.splitlines() if (row := line.strip()) and row[0] not in "#;"]
     if not rows or _YAML_START.match(rows[0]):
-        return "yaml"
+        return YAML
     ini = any(ansible_ini.SECTION.fullmatch(row) or _ASSIGNMENT.search(row) for row in rows)
-    return "ini" if ini else "list"
+    return INI if ini else LIST
 
 
 def _parts(source: str) -> Sequence[str]:

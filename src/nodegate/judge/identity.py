@@ -55,7 +55,7 @@ def identity(facts: NodeFacts, node: Node) -> Identity:
         return Identity()
     boot_id, name = _text(host.boot_id), _text(host.hostname)
     return Identity(
-        machine=f"{boot_id} {name} {node.expected.get('lock', '')}" if boot_id and name else "",
+        machine=f"{boot_id} {name} {node.settings.lock}" if boot_id and name else "",
         hostname=name,
         boot_id=boot_id,
         gpus=frozenset(uuid for gpu in _devices(facts) if (uuid := _text(gpu.uuid))),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.unknown import Known
 
-_PLACES = ("rack", "leaf")  # variables of the inventory
 _OF_ONE_LOT = 6  # digits of a GPU's serial number that boards of one delivery share
 _SHORTEST = 10  # of a serial number that has them
 _MOST_OF = 0.5  # of the GPUs of a node are of a lot, or the node is not
@@ -27,7 +26,8 @@ def traits_of(node: Node, known: Mapping[str, Known[str]], serials: Mapping[str,
         known: its characteristics; what could not be read sets nobody apart.
         serials: part -> serial number.
     """
-    found = {name: str(node.expected[name]) for name in _PLACES if node.expected.get(name)}
+    places = {"rack": node.rack, "leaf": ", ".join(node.settings.leaf)}
+    found = {name: place for name, place in places.items() if place}
     found |= {name: value for name, value in known.items() if not isinstance(value, Unknown)}
     lot = _lot([serial for part, serial in serials.items() if part.startswith("GPU ")])
     return found | ({"GPU serials": f"{lot}..."} if lot else {})

@@ -13,6 +13,7 @@ from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import expand
 from nodegate.records.verdict import Verdict
+from nodegate.text import day
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -185,11 +186,3 @@ def _hostlist(loaded: Loaded, index: int, node: str) -> frozenset[str]:
         return frozenset(expand(node))
     except UsageError as problem:
         raise loaded.wrong(problem.message, (index, "node"), problem.hint) from None
-
-
-def day(value: object) -> dt.date | None:
-    """A day written as 2026-12-31; None if it is anything else."""
-    try:
-        return dt.date.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

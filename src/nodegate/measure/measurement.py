@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import ProgramRun, from_json, not_run
+from nodegate.measure.program_run import not_begun
+from nodegate.records.from_labels import attempt_from_labels
+from nodegate.records.plain import from_plain, to_plain
+from nodegate.records.program_run import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.suspects import Suspects
+    from nodegate.records.program_run import ProgramRun
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
@@ -71,7 +75,7 @@ class Inapplicable:
 
 
 _SPLIT = Inapplicable("MIG is on for every GPU: there is no whole GPU", is_split=True)
-Runs = dict[str, tuple[ProgramRun, ...]]  # by node; every node that took part has an entry
+Runs = dict[str, Attempt]  # by node; every node that took part has an entry
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,11 @@ class Measurement:
     rests_on: tuple[str, ...]
     measure: Callable[[Sequence[Target], Pool], Runs]
     again: Callable[[Sequence[Target], Pool, Suspects], Runs]
-    parse: Callable[[Sequence[Sequence[ProgramRun]]], Measured]
+    parse: Callable[[Sequence[Attempt]], Measured]
     takes_s: Callable[[Durations], float] | None = None
-    doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
+    doubtful: Callable[[Sequence[Attempt]], bool] | None = None
     bounds: Callable[[NodeFacts], Bounds] | None = None
-    settled: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
+    settled: Callable[[Sequence[Attempt]], bool] | None = None
     alone: bool = False
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
@@ -109,35 +113,47 @@ class Measurement:
         Raises:
             CannotMeasure: it has nothing that can be judged.
         """
+        return self.parse(attempts_of(document))
+
+
+def attempts_of(document: Mapping[str, object]) -> tuple[Attempt, ...]:
+    """The attempts in the document of a measurement, also in one of a release before 0.3.
+
+    Raises:
+        CannotMeasure: it is malformed.
+    """
+    try:
         attempts = document.get("attempts")
-        if not isinstance(attempts, list) or not all(isinstance(each, list) for each in attempts):
-            raise CannotMeasure(f"the evidence file of {self.name} is malformed", next_step="measure this node again")
-        return self.parse([[from_json(ran) for ran in attempt] for attempt in attempts])
+        if not isinstance(attempts, list):
+            raise ValueError("no list of attempts")  # noqa: TRY004, TRY301
+        plain = (attempt_from_labels(each) if isinstance(each, list) else each for each in attempts)
+        return tuple(from_plain(Attempt, each) for each in plain)
+    except ValueError as fault:
+        reason = f"the evidence file is malformed: {fault!s:.80}"
+        raise CannotMeasure(reason, next_step="measure this node again") from None
 
 
-def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Sequence[Metric] = ()) -> dict[str, object]:
+def document(name: str, attempts: Sequence[Attempt], metrics: Sequence[Metric] = ()) -> dict[str, object]:
     """The document of a measurement for its evidence file: each attempt's programs, unchanged.
 
     `metrics` are for people who read the file; a verdict is derived from the programs' output, read again.
     """
     return {
-        "schema": "nodegate.measured/1",
+        "schema": "nodegate.measured/2",
         "measurement": name,
         "values": [metric.to_json() for metric in metrics],
-        "attempts": [[ran.to_json() for ran in attempt] for attempt in attempts],
+        "attempts": [to_plain(attempt) for attempt in attempts],
     }
 
 
 def broke_off(document: Mapping[str, object]) -> bool:
-    """Whether the document of a measurement says that nothing ran, or that one of its programs could not be run.
-
-    A rail that the node does not have is kept as a run without a name, which does not count.
-    """
-    attempts = document.get("attempts")
-    lists = [each for each in attempts if isinstance(each, list)] if isinstance(attempts, list) else []
-    runs = [ran for attempt in lists for ran in attempt if isinstance(ran, dict)]
-    failed = [ran for ran in runs if ran.get("cannot")]
-    return len(failed) == len(runs) or any(ran.get("what") for ran in failed)
+    """Whether the document of a measurement says that nothing ran, or that one of its programs could not be run."""
+    try:
+        attempts = attempts_of(document)
+    except CannotMeasure:
+        return True
+    failed = any(ran.cannot for attempt in attempts for ran in attempt.runs)
+    return failed or not any(attempt.began for attempt in attempts)
 
 
 def no_gpus(facts: NodeFacts) -> Inapplicable | None:
@@ -164,7 +180,7 @@ def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Seq
     def measure(targets: Sequence[Target], pool: Pool) -> Runs:
         done = pool.at_once({target.node.name: _of(run, target) for target in targets})
         return {
-            name: (not_run("", result),) if isinstance(result, CannotMeasure) else tuple(result)
+            name: not_begun(result) if isinstance(result, CannotMeasure) else Attempt(tuple(result))
             for name, result in done.items()
         }
 

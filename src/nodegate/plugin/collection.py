@@ -91,7 +91,7 @@ class CheckCollection:
         """After collection: what each node must be measured for is known."""
         for item in session.items:
             if isinstance(item, CheckItem):
-                self._judging.ask(item.check, item.node_name)
+                self._judging.register.ask(item.check, item.node_name)
 
 
 def _own_checks(folder: Path) -> list[Path]:

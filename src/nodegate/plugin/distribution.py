@@ -70,7 +70,7 @@ class XdistRun:
         del node
         if self._broken and not self._config.option.continue_on_collection_errors:
             raise pytest.Session.Interrupted("a check file cannot be collected")
-        asked = self._run.judging.asked
+        asked = self._run.judging.register.asked
         if ids and not asked:
             nodes, checks = self._run.judging.nodes, self._run.known_checks()
             for item_id in ids:

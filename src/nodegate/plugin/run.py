@@ -115,7 +115,7 @@ class PytestRun:
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         try:
-            if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
+            if self.judging.register.asked and not option.collectonly and not broken and not self._is_worker:
                 self._measure_and_judge(session.items)
             return (yield)
         finally:
@@ -152,7 +152,7 @@ class PytestRun:
         return self.results.folder
 
     def _results(self) -> Results:
-        folder = self.judging.folder or RunFolder.create(
+        folder = self.judging.evidence.folder or RunFolder.create(
             self.prepared.settings.run_dir, profile=self.judging.profile.value, started_epoch_s=self._started
         )
         folder.hold()
@@ -160,14 +160,14 @@ class PytestRun:
             for name in self.prepared.moved:  # before run.json has the new address
                 drop_node(folder, name)
             folder.go_on()
-        self.judging.folder = folder
+        self.judging.evidence.folder = folder
         run = self._conditions(folder)
         judging = self.judging
         kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
         folder.write_json(conditions.RUN_FILE, kept)
         conclusion = self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None
         results = Results(
-            folder, run, conclusion, self.judging.asked, resumed=self.prepared.settings.resume is not None
+            folder, run, conclusion, self.judging.register.asked, resumed=self.prepared.settings.resume is not None
         )
         results.everything = self.prepared.settings.all_results
         return results
@@ -229,7 +229,7 @@ class PytestRun:
     def _asked_for(self) -> set[str]:
         """The names of all facts that the checks of this run ask for. Under pytest-xdist only the workers have them."""
         known = self.known_checks()
-        checks = {check for asked in self.judging.asked.values() for check in asked}
+        checks = {check for asked in self.judging.register.asked.values() for check in asked}
         return {fact for check in checks for fact in known.get(check, ())}
 
     def _stop(self, trouble: str) -> None:
@@ -283,7 +283,7 @@ class PytestRun:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End what runs on the nodes, and write the reports."""
         if self._is_worker:
-            checks = self.judging.checks.values()
+            checks = self.judging.register.checks.values()
             self._config.workeroutput[WORKER_CHECKS] = [  # type: ignore[attr-defined]
                 [check.id, check.title, list(check.failure_modes)] for check in checks
             ]
@@ -294,7 +294,7 @@ class PytestRun:
             self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return
-        if not self.judging.asked:
+        if not self.judging.register.asked:
             self.results.discard()
             return
         interrupted = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
@@ -329,7 +329,7 @@ class PytestRun:
     @property
     def has_answer(self) -> bool:
         """Whether anything was requested of a node in this session."""
-        return not self._is_worker and self.results is not None and bool(self.judging.asked)
+        return not self._is_worker and self.results is not None and bool(self.judging.register.asked)
 
     def say_answer(self, reporter: pytest.TerminalReporter) -> None:
         """The verdicts of the nodes, the causes, and where the report is."""

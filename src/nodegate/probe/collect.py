@@ -11,7 +11,6 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import PYTHON_OPTIONS, program
-from nodegate.text import names
 from nodegate.unknown import Why
 from nodegate.wire import Wire
 
@@ -49,7 +48,7 @@ def collect(
         UsageError: the controller has no valid pynvml.
     """
     argv = [session.node.connection.python, *PYTHON_OPTIONS, "-"]
-    programs = _required(session.node.expected.get("require"))
+    programs = _required(session.node.settings.require)
     shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
     output = session.run(
         argv,
@@ -73,9 +72,9 @@ def limits_within(timeout_s: float) -> dict[str, float]:
     return {**sections, "nvidia_smi": NVIDIA_SMI_LIMIT_S * share}
 
 
-def _required(asked: object) -> list[str]:
+def _required(asked: Sequence[str]) -> list[str]:
     """The programs that the inventory requires (`nodegate_require`), as far as they can be names of programs."""
-    return [name for name in names(asked) if _PROGRAM.fullmatch(name)][:_MOST_PROGRAMS]
+    return [name for name in asked if _PROGRAM.fullmatch(name)][:_MOST_PROGRAMS]
 
 
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:

@@ -17,6 +17,7 @@ from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
+from nodegate.run.gaps import GAPS
 from nodegate.subjects.order import ORDER
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _nodes_to_json(nodes: Iterable[Node]) -> dict[str, object]:
             "groups": list(node.groups),
             "expected": {name: value for name, value in node.expected.items() if name != ORDER},
             "origin": node.origin,
-            **({"gaps_origin": node.gaps_origin} if node.gaps_origin else {}),
+            **({"gaps_origin": origin} if (origin := node.origins.get(GAPS)) else {}),
             **_order_to_json(node, orders),
         }
         for node in nodes
@@ -109,7 +110,7 @@ def _order_to_json(node: Node, orders: list[object]) -> dict[str, object]:
     place = next((place for place, known in enumerate(orders) if known is order or known == order), len(orders))
     if place == len(orders):
         orders.append(order)
-    return {"order": place, "order_origin": node.order_origin}
+    return {"order": place, "order_origin": node.origins.get(ORDER, "")}
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,10 @@ def _node(entry: object, orders: list[object], file: str, recordings: Path) -> N
         groups=tuple(groups),
         expected={**_typed(entry, "expected", dict, file, {}), **_order(entry, orders, file)},
         origin=_typed(entry, "origin", str, file, ""),
-        order_origin=_typed(entry, "order_origin", str, file, ""),
-        gaps_origin=_typed(entry, "gaps_origin", str, file, ""),
+        origins={
+            ORDER: _typed(entry, "order_origin", str, file, ""),
+            GAPS: _typed(entry, "gaps_origin", str, file, ""),
+        },
     )
 
 

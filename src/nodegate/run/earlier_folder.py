@@ -13,7 +13,7 @@ from nodegate.records.run_folder import EVIDENCE
 from nodegate.text import some, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nodegate.node import Node
     from nodegate.records.manifest import OddFile
@@ -90,6 +90,15 @@ def about_evidence(folder: RunFolder, earlier: Earlier, *, resumed: bool) -> str
     else:
         said = f"judged again from {folder.path.resolve().name}, which has no manifest: {_NO_MANIFEST}"
     return "; ".join(each for each in (said, earlier.evidence) if each)[:_LONGEST]
+
+
+def differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:
+    """The nodes of the earlier run that are missing in this one, and the other way round."""
+    before, now = {node.name for node in earlier.nodes}, {node.name for node in nodes}
+    if before - now:
+        yield f"left out, although part of the run in {earlier.file}: {fold(before - now)}"
+    if now - before:
+        yield f"new, not part of the run in {earlier.file}: {fold(now - before)}"
 
 
 def moved(earlier: Earlier, nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 from nodegate.claims.table import claims
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import fold
-from nodegate.judge.waivers import Waiver, day
+from nodegate.judge.waivers import Waiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.errors import UsageError
     from nodegate.node import Node
 
-VARIABLE = "nodegate_gaps"
 GAPS = "gaps"  # without the prefix, as a node has it
-_WORDS = ("reason", "owner", "expires")
-_EXAMPLE = "for example {rails_gpu_memory: {reason: ticket 4711, owner: lee, expires: 2026-12-31}}"
 
 
 def signed_gaps(nodes: Iterable[Node]) -> tuple[Waiver, ...]:
@@ -28,40 +24,18 @@ def signed_gaps(nodes: Iterable[Node]) -> tuple[Waiver, ...]:
     Raises:
         UsageError: an unknown claim, or a gap without reason, owner or day, with the file and line that set it.
     """
+    known = [claim.name for claim in claims()]
     found: dict[Waiver, set[str]] = {}
     for node in nodes:
-        for gap in _gaps(node):
+        for gap in _gaps(node, known):
             found.setdefault(gap, set()).add(node.name)
     return tuple(replace(gap, node=fold(names), nodes=frozenset(names)) for gap, names in found.items())
 
 
-def _gaps(node: Node) -> Iterable[Waiver]:
-    given = node.mapping(GAPS)
-    if given is None:
-        raise _wrong(node, f"{VARIABLE} must map claims to who signs for them", _EXAMPLE)
-    known = [claim.name for claim in claims()]
-    for claim, entry in given.items():
+def _gaps(node: Node, known: Sequence[str]) -> Iterator[Waiver]:
+    file, line = node.place(GAPS)
+    for claim, gap in node.settings.gaps.items():
         if claim not in known:
-            raise _wrong(node, f"{VARIABLE}: unknown claim {str(claim)[:60]!r}", did_you_mean(str(claim), known))
-        yield _gap(node, str(claim), entry)
-
-
-def _gap(node: Node, claim: str, entry: object) -> Waiver:
-    if not isinstance(entry, dict):
-        raise _wrong(node, f"{VARIABLE}: {claim} is not a mapping with {', '.join(_WORDS)}", _EXAMPLE)
-    odd = next((str(word) for word in entry if word not in _WORDS), None)
-    if odd is not None:
-        raise _wrong(node, f"{VARIABLE}: {claim}: unknown word {odd[:60]!r}", did_you_mean(odd, _WORDS))
-    for word in _WORDS:
-        if not isinstance(entry.get(word), str) or not entry[word].strip():
-            raise _wrong(node, f"{VARIABLE}: {claim} has no {word}", "every gap that is signed for needs one")
-    expires = day(entry["expires"])
-    if expires is None:
-        message = f"{VARIABLE}: {claim}: expires must be a day, not {entry['expires'][:60]!r}"
-        raise _wrong(node, message, "write it as 2026-12-31")
-    file, line = node.place(node.gaps_origin)
-    return Waiver("", "", entry["reason"], entry["owner"], expires, claim=claim, file=file, line=line)
-
-
-def _wrong(node: Node, message: str, advice: str) -> UsageError:
-    return node.wrong(message, advice, origin=node.gaps_origin)
+            hint = did_you_mean(claim, known)
+            raise node.wrong(f"nodegate_gaps: unknown claim {claim[:60]!r}", hint, variable=GAPS)
+        yield Waiver("", "", gap.reason, gap.owner, gap.expires, claim=claim, file=file, line=line)

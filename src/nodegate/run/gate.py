@@ -45,7 +45,7 @@ class Gate:
         load would do harm (HARMED), and if it is not known whether it would. Its neighbours lose time: a node that
         breaks a multi-node launch is located by bisection, if a third node is available.
         """
-        summary = self._judging.summary(node)
+        summary = self._judging.contexts.summary(node)
         if summary is None:
             step = "check the node's other findings"
             return CannotMeasure("the node's facts could not be read", next_step=step, lacks=FACTS)
@@ -53,7 +53,7 @@ class Gate:
             return Busy(
                 f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
             )
-        if said := self._judging.wrong_machine(node):
+        if said := self._judging.view.wrong_machine(node):
             return CannotMeasure(said, next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE)
         for name in measurement.rests_on:
             record = self._judging.record(suite.check(name), node)
@@ -80,7 +80,7 @@ class Gate:
         )
 
         of_platforms, baselines = self._known(measured)
-        found = suspects(of_platforms, baselines, bounds, self._judging.earlier)
+        found = suspects(of_platforms, baselines, bounds, self._judging.view.earlier)
         return with_equal_looks(found, of_platforms) if alone else found
 
     def rejected(
@@ -90,9 +90,9 @@ class Gate:
         from nodegate.numbers.suspects import rejected  # noqa: PLC0415 - as above
 
         of_platforms, baselines = self._known(measured)
-        return rejected(of_platforms, baselines, bounds, self._judging.earlier)
+        return rejected(of_platforms, baselines, bounds, self._judging.view.earlier)
 
     def _known(self, measured: Mapping[str, Sequence[Metric]]) -> tuple[Measured, dict[str, Baseline]]:
         """The numbers with the platforms of their nodes, and the baselines."""
-        of_platforms = {name: (self._judging.platform(name), metrics) for name, metrics in measured.items()}
-        return of_platforms, {name: self._judging.baseline(name) for name in measured}
+        of_platforms = {name: (self._judging.contexts.platform(name), metrics) for name, metrics in measured.items()}
+        return of_platforms, {name: self._judging.contexts.of(name).baseline for name in measured}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
-from nodegate.measure.program_run import not_run
+from nodegate.measure.program_run import not_begun
 from nodegate.numbers.suspects import TIMES_MORE
 from nodegate.records.evidence import Evidence
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.measure.measurement import Measurement, Runs, Target
-    from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
+    from nodegate.records.program_run import Attempt
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
@@ -62,7 +62,7 @@ class Load:
         return blocked is None
 
     def _measure(self, measurement: Measurement, going: list[Target]) -> None:
-        attempts: dict[str, list[tuple[ProgramRun, ...]]] = {target.node.name: [] for target in going}
+        attempts: dict[str, list[Attempt]] = {target.node.name: [] for target in going}
         metrics: dict[str, tuple[Metric, ...]] = dict.fromkeys(attempts, ())
         started = time.time()
         self._say(measurement, going, "")
@@ -80,7 +80,7 @@ class Load:
             suspects = {
                 name: doubts
                 for name, doubts in doubted.items()
-                if _something_ran(attempts[name]) and name not in settled
+                if any(each.began for each in attempts[name]) and name not in settled
             }
             if not suspects or self._pool.cancelled:
                 return
@@ -94,7 +94,7 @@ class Load:
         self._pool.begin(f"{measurement.stage}: {measurement.name}{more}", expected_s)
 
     def _keep(
-        self, measurement: Measurement, attempts: dict[str, list[tuple[ProgramRun, ...]]], runs: Runs, started: float
+        self, measurement: Measurement, attempts: dict[str, list[Attempt]], runs: Runs, started: float
     ) -> dict[str, tuple[Metric, ...]]:
         """Write the results while the run is not ended: what Ctrl-C interrupted is measured again by --resume.
 
@@ -103,11 +103,11 @@ class Load:
         found: dict[str, tuple[Metric, ...]] = {}
         if self._pool.cancelled:
             return found
-        missing = not_run("", CannotMeasure("no result came back", next_step="run again with --resume"))
+        missing = not_begun(CannotMeasure("no result came back", next_step="run again with --resume"))
         for name, earlier in attempts.items():
             if name not in runs and earlier:
                 continue
-            earlier.append(runs.get(name, (missing,)))
+            earlier.append(runs.get(name, missing))
             found[name] = _metrics_of(measurement, earlier)
             evidence = Evidence(
                 name,
@@ -137,7 +137,7 @@ def _does_not_apply(measurement: Measurement, target: Target) -> bool:
         return False
 
 
-def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[ProgramRun]]) -> tuple[Metric, ...]:
+def _metrics_of(measurement: Measurement, attempts: Sequence[Attempt]) -> tuple[Metric, ...]:
     try:
         return measurement.parse(attempts).metrics
     except CannotMeasure:  # nothing to compare: the check reports that
@@ -154,23 +154,18 @@ def _bounds(measurement: Measurement, targets: Sequence[Target]) -> dict[str, Bo
     return found
 
 
-def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
+def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> frozenset[str]:
     """The nodes without a number, for a reason that may be gone the next time."""
     if measurement.doubtful is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
 
 
-def _settled(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
+def _settled(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> frozenset[str]:
     """The nodes of which another look would say the same."""
     if measurement.settled is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.settled(each))
-
-
-def _something_ran(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
-    """Whether a program ran at all: a tool that is missing will be missing the next time too."""
-    return any(not ran.cannot for attempt in attempts for ran in attempt)
 
 
 def _for_another_look(target: Target) -> Target:

@@ -15,6 +15,7 @@ from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.run.run_evidence import RunEvidence
 from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport.local import LocalSession
 
@@ -39,9 +40,9 @@ def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profil
     asked_for = {name for check in checks for name in check.asks_for}
     with tempfile.TemporaryDirectory(prefix="nodegate-bootcheck-") as kept:
         folder = RunFolder.create(Path(kept) / "run", profile=profile.value, started_epoch_s=0.0)
-        judging = Judging({node.name: node}, profile, baselines, Waivers((), today), folder)
+        judging = Judging({node.name: node}, profile, baselines, Waivers((), today), RunEvidence(folder))
         for check in checks:
-            judging.ask(check, node.name)
+            judging.register.ask(check, node.name)
         plan = Plan(
             nodes=[node],
             durations=durations_of(profile),

@@ -12,6 +12,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.report.reader import load
 from nodegate.run.conditions import read_earlier
 from nodegate.run.judging import Judging
+from nodegate.run.run_evidence import RunEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,14 +53,15 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
     report = load(folder)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     nodes = {node.name: node for node in earlier.nodes}
-    judging = Judging(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))
+    evidence = RunEvidence(RunFolder(folder))
+    judging = Judging(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), evidence)
     return MeasuredRun(
         report.run,
         {
             node.node: MeasuredNode(
-                judging.platform(node.node),
+                judging.contexts.platform(node.node),
                 node.is_sound and not any(record.waiver for record in node.records),
-                judging.metrics(node.node),
+                judging.view.metrics(node.node),
                 node.identity,
             )
             for node in report.nodes

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.subjects.order import ORDER, demands
+from nodegate.subjects.order import demands
 from nodegate.text import counted, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from nodegate.node import Node
-    from nodegate.run.judging import NodeSummary
+    from nodegate.run.contexts import NodeSummary
     from nodegate.subjects.order import Demand
 
 _WHAT = {"gpu_serial": "GPU", "chassis_serial": "chassis"}  # items of the order, and how a summary names the parts
@@ -28,11 +28,11 @@ def unseen(nodes: Mapping[str, Node], summaries: Mapping[str, NodeSummary | None
     """
     read: dict[int, tuple[Demand, ...]] = {}  # nodes of a group share an order, which may list thousands
     for node in nodes.values():
-        order = id(node.expected.get(ORDER))
+        order = id(node.settings.expect)
         read[order] = read.get(order) or demands(node)
     for key, what in _WHAT.items():
         of_order = {order: _serials(found, key) for order, found in read.items()}
-        of_node = {name: of_order[id(node.expected.get(ORDER))] for name, node in nodes.items()}
+        of_node = {name: of_order[id(node.settings.expect)] for name, node in nodes.items()}
         ordered = frozenset().union(*of_order.values())
         seen = {serial for summary in summaries.values() if summary for serial in _reported(summary, what)}
         missing = sorted(ordered - seen)

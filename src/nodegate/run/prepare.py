@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
 from nodegate.history import History
-from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waivers
-from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
@@ -23,16 +21,16 @@ from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
+from nodegate.run.run_evidence import RunEvidence
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
     from typing import TextIO
 
     from nodegate.files.source import Source
-    from nodegate.measure.durations import Durations
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
@@ -56,6 +54,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()  # nodes of a resumed run that have another address than before
     evidence: str = ""  # where the evidence is from, if it is not this run's own
+    carried: Carried | None = None  # the tools of --tools
 
     def connect(self, node: Node) -> Session:
         """A session with a node, with the command line's settings; the node's own variables win.
@@ -85,8 +84,8 @@ class Prepared:
         names = set(asked_for)
         profile = self.judging.profile
         return Plan(
-            nodes=[self.judging.nodes[name] for name in self.judging.asked],
-            durations=_durations_of(profile, self.settings),
+            nodes=[self.judging.nodes[name] for name in self.judging.register.asked],
+            durations=self.settings.durations(profile),
             measurements=wanted(names),
             facts_after=COUNTERS in names,
             take_lock=profile in (Profile.DELIVERY, Profile.NIGHTLY) or not MEASURED.isdisjoint(names),
@@ -106,13 +105,6 @@ class Prepared:
 
         return NodeToolbox(session, session.node, carried=self.carried)
 
-    @cached_property
-    def carried(self) -> Carried | None:
-        """The tools of --tools."""
-        from nodegate.toolbox.carried import Carried  # noqa: PLC0415
-
-        return Carried(self.settings.tools) if self.settings.tools else None
-
 
 def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     """Read inventory, baselines and waivers.
@@ -121,15 +113,18 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         UsageError: any of them is invalid.
     """
     settings.check()
-    _durations_of(settings.profile or Profile.DELIVERY, settings)  # a mistake is reported before any node is contacted
     if settings.job_logs:
         from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message
 
         find(settings.job_logs, ())
-    folder = settings.resume or settings.replay
-    earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
+    before = settings.resume or settings.replay
+    folder = RunFolder.existing(before) if before else None
+    earlier, evidence = conditions.read_earlier(folder) if folder else None, ""
     if folder and earlier:
-        earlier_folder.check_manifest(RunFolder(folder), earlier)
+        earlier_folder.check_manifest(folder, earlier)
+        evidence = earlier_folder.about_evidence(folder, earlier, resumed=bool(settings.resume))
+        if settings.resume:
+            earlier_folder.check_place(folder, earlier, inventory=not settings.inventory, tools=not settings.tools)
     settings = _as_before(settings, earlier)
     nodes, sources, notes, others = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
@@ -140,7 +135,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
     waivers = replace(waivers, waivers=(*waivers.waivers, *signed_gaps(nodes)))
-    _check_tools(settings, nodes)
+    carried = None if settings.replay else _tools(settings, nodes)
     history = History(settings.history, keeps=not settings.replay)
     history.check()
     judging = Judging(
@@ -148,24 +143,15 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         settings.profile or Profile.DELIVERY,
         baselines,
         waivers,
-        RunFolder(settings.resume) if settings.resume else None,
+        RunEvidence(folder if settings.resume else None),
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
         others=others,
         policy=policy.policy,
         names_policy=bool(settings.policy),
     )
-    about = (
-        earlier_folder.about_evidence(RunFolder(folder), earlier, resumed=bool(settings.resume))
-        if folder and earlier
-        else ""
-    )
     notes = (*notes, *waivers.run_out(), *earlier_folder.moved_note(moved))
-    return Prepared(judging, sources, settings, notes, moved, about)
-
-
-def _durations_of(profile: Profile, asked: Settings) -> Durations:
-    return durations_of(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.pairs == "all")
+    return Prepared(judging, sources, settings, notes, moved, evidence, carried)
 
 
 def attach(settings: Settings, run_dir: Path) -> Prepared:
@@ -175,8 +161,8 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
         UsageError: the folder has no run.
     """
     prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
-    prepared.judging.folder = RunFolder(run_dir)
-    prepared.judging.attached = True
+    prepared.judging.evidence.folder = RunFolder(run_dir)
+    prepared.judging.evidence.attached = True
     return prepared
 
 
@@ -184,9 +170,6 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     """The settings, with the earlier run's values where the command line has none."""
     if earlier is None:
         return settings
-    if settings.resume:
-        own = earlier_folder.check_place
-        own(RunFolder(settings.resume), earlier, inventory=not settings.inventory, tools=not settings.tools)
     load = settings.load if settings.load is not None else not earlier.passive
     settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
     settings = replace(
@@ -224,7 +207,7 @@ def _nodes(
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
-    notes = [*read.notes, *(_differences(earlier, nodes) if earlier else ())]
+    notes = [*read.notes, *(earlier_folder.differences(earlier, nodes) if earlier else ())]
     return nodes, tuple(read.sources), tuple(notes), _others((node.name for node in read.nodes), nodes)
 
 
@@ -233,30 +216,19 @@ def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in measured)
 
 
-def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
-    """Refuse an invalid folder of tools, or invalid settings of tools or launches, before any node is contacted."""
-    if settings.replay:
-        return
+def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
+    """The tools of --tools; settings of tools and launches that are invalid are refused before a node is contacted."""
     from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
     from nodegate.measure.rdma.traffic import traffic_of  # noqa: PLC0415
     from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
-    if settings.tools:
-        Carried(settings.tools)
+    carried = Carried(settings.tools) if settings.tools else None
     for node in nodes:
         tool_settings(node)
         launch_settings(node)
         traffic_of(node)
-
-
-def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:
-    """The nodes of the earlier run that are missing in this one, and the other way round."""
-    before, now = {node.name for node in earlier.nodes}, {node.name for node in nodes}
-    if before - now:
-        yield f"left out, although part of the run in {earlier.file}: {fold(before - now)}"
-    if now - before:
-        yield f"new, not part of the run in {earlier.file}: {fold(now - before)}"
+    return carried
 
 
 def _replayed(node: Node, run: Path) -> Node:

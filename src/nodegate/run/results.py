@@ -106,7 +106,7 @@ class Results:
         self._file.close()
         if not self._path.exists():
             raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(self.folder.path))
-        missing = sum(map(len, judging.asked.values())) - len(self.records)
+        missing = sum(map(len, judging.register.asked.values())) - len(self.records)
         self.run = replace(
             self.run,
             finished_epoch_s=time.time(),
@@ -144,9 +144,9 @@ class Results:
 
 def _notes(judging: Judging) -> Iterator[str]:
     """What is true of the run as a whole and no check says."""
-    summaries = {name: judging.summary(name) for name in judging.asked}
+    summaries = {name: judging.contexts.summary(name) for name in judging.register.asked}
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
-    if not judging.others and judging.asked.keys() >= judging.nodes.keys():
+    if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
     yield from _allows(judging)
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
@@ -155,11 +155,13 @@ def _notes(judging: Judging) -> Iterator[str]:
 
 def _allows(judging: Judging) -> Iterator[str]:
     """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
-    if any(judging.metrics(name) for name in judging.asked):
+    if any(judging.view.metrics(name) for name in judging.register.asked):
         from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
 
-        platforms = {name: judging.platform(name) for name in judging.asked}
-        if said := fleet_allows(platforms, judging.metrics, judging.peers(), judging.baseline):
+        platforms = {name: judging.contexts.platform(name) for name in judging.register.asked}
+        if said := fleet_allows(
+            platforms, judging.view.metrics, judging.view.peers(), lambda node: judging.contexts.of(node).baseline
+        ):
             yield said
 
 
@@ -167,13 +169,13 @@ def _remember(report: Report, judging: Judging) -> None:
     """Store what sound nodes measured, for their next runs. A bad node's numbers are not a reference."""
     good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
-        measured = ((name, judging.metrics(name)) for name in good)
-        judging.history.keep_nodes(report.run.id, report.run.started_epoch_s, measured, judging.serial)
+        measured = ((name, judging.view.metrics(name)) for name in good)
+        judging.history.keep_nodes(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
     """The report of a run from its records and the nodes' own summary."""
-    by_node: dict[str, list[Record]] = {name: [] for name in judging.asked}
+    by_node: dict[str, list[Record]] = {name: [] for name in judging.register.asked}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
     infos = {**_check_infos(judging), **checks}
@@ -183,17 +185,18 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
         drift=_drift(judging),
         checks=infos,
         policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
+        judging_s=judging.judging_s,
     )
 
 
 def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeReport:
-    unreachable = judging.unreachable(name)
-    summary = judging.summary(name)
+    unreachable = judging.contexts.unreachable(name)
+    summary = judging.contexts.summary(name)
     known = summary.characteristics if summary else {}
     claims = judging.claims(name, records)
     return NodeReport(
         node=name,
-        verdict=_verdict(judging.asked.get(name, ()), records, claims, reachable=not unreachable),
+        verdict=_verdict(judging.register.asked.get(name, ()), records, claims, reachable=not unreachable),
         platform=summary.platform if summary else judging.nodes[name].platform,
         rack=judging.nodes[name].rack,
         serials=summary.serials if summary else {},
@@ -215,12 +218,12 @@ def _verdict(asked: Iterable[str], records: list[Record], claims: Sequence[Shown
 def _drift(judging: Judging) -> tuple[Drift, ...]:
     return tuple(
         Drift(row.platform, row.characteristic, row.majority, row.count, row.total, row.others)
-        for row in judging.fleet().drift()
+        for row in judging.view.fleet().drift()
     )
 
 
 def _check_infos(judging: Judging) -> dict[str, CheckInfo]:
     """The descriptions of the requested checks, in their order."""
-    known = judging.checks or {check.id: check for check in suite.checks()}
-    asked = dict.fromkeys(check for checks in judging.asked.values() for check in checks)
+    known = judging.register.checks or {check.id: check for check in suite.checks()}
+    asked = dict.fromkeys(check for checks in judging.register.asked.values() for check in checks)
     return {check: CheckInfo(known[check].title, known[check].failure_modes) for check in asked if check in known}

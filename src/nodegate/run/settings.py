@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.history import DEFAULT
-from nodegate.measure.durations import seconds
+from nodegate.measure.durations import durations_of, seconds
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nodegate.measure.durations import Durations
 
 HostKeys = Literal["strict", "accept-new", "off"]
 LEAST_FACTS_S, MOST_FACTS_S = 5.0, 60.0  # --facts-within
@@ -55,17 +57,25 @@ class Settings:
         """Refuse what no run could use, before anything is read or contacted.
 
         Raises:
-            UsageError: a number that is too small, or a file that cannot be read.
+            UsageError: a number that is too small, a file that cannot be read, or a time that is none.
         """
         if self.nodes_at_once < 1:
             raise UsageError(
                 f"--nodes-at-once {self.nodes_at_once}: at least one node at a time", hint="write 1 or more"
             )
-        if self.facts_within and not LEAST_FACTS_S <= seconds(self.facts_within, "--facts-within") <= MOST_FACTS_S:
-            raise UsageError(
-                f"--facts-within {self.facts_within}: not a time from {LEAST_FACTS_S:g}s to {MOST_FACTS_S:g}s",
-                hint="a node's own limits for its facts are those of a minute; leave the option out for them",
-            )
+        self._check_files()
+        _ = self.facts_s
+        self.durations(self.profile or Profile.DELIVERY)
+
+    def durations(self, profile: Profile) -> Durations:
+        """How long each measurement of a run with this profile may take.
+
+        Raises:
+            UsageError: --burn or --hang-after is not a time.
+        """
+        return durations_of(profile, burn=self.burn, hang_after=self.hang_after, all_pairs=self.pairs == "all")
+
+    def _check_files(self) -> None:
         if self.ssh_config is not None:
             _readable(self.ssh_config, "--openssh-config", "give a file like ~/.ssh/config, or leave the option out")
         if self.known_hosts is None:
@@ -80,8 +90,20 @@ class Settings:
 
     @property
     def facts_s(self) -> float | None:
-        """The time limit for the facts of a node, in seconds; None: the usual one."""
-        return seconds(self.facts_within, "--facts-within") if self.facts_within else None
+        """The time limit for the facts of a node, in seconds; None: the usual one.
+
+        Raises:
+            UsageError: --facts-within is not a time that can be.
+        """
+        if not self.facts_within:
+            return None
+        found = seconds(self.facts_within, "--facts-within")
+        if not LEAST_FACTS_S <= found <= MOST_FACTS_S:
+            raise UsageError(
+                f"--facts-within {self.facts_within}: not a time from {LEAST_FACTS_S:g}s to {MOST_FACTS_S:g}s",
+                hint="a node's own limits for its facts are those of a minute; leave the option out for them",
+            )
+        return found
 
     @property
     def active(self) -> bool:

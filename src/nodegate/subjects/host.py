@@ -10,10 +10,11 @@ from nodegate.probe.limits import UNLIMITED
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.records.verdict import Verdict
-from nodegate.text import names
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nodegate.probe.host import BlockedProcess
     from nodegate.probe.limits import ResourceLimits
     from nodegate.probe.mounts import Mount
@@ -66,9 +67,9 @@ def surely(reading: Known[float], error: float, of: float = 0.0) -> Known[float]
     return reading if isinstance(reading, Unknown) else round(max(abs(reading - of) - error, 0.0), 3)
 
 
-def asked_mounts(asked: object) -> dict[str, bool]:
+def asked_mounts(asked: Iterable[str]) -> dict[str, bool]:
     """The mounts that the inventory lists, and whether each must be writable: "/data:ro" need not."""
-    found = {name: not name.endswith(":ro") for name in names(asked)}
+    found = {name: not name.endswith(":ro") for name in asked}
     return {name.removesuffix(":ro"): writable for name, writable in found.items()}
 
 

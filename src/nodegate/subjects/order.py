@@ -118,16 +118,13 @@ def demands(node: Node) -> tuple[Demand, ...]:
     Raises:
         UsageError: as for `check_orders`.
     """
-    given = node.mapping(ORDER)
-    if given is None:
-        raise _wrong(node, f"{VARIABLE} must map items to values", 'for example {driver: "550.163.01", gpus: 8}')
-    return tuple(_demand(node, key, value) for key, value in given.items())
+    return tuple(_demand(node, key, value) for key, value in node.settings.expect.items())
 
 
-def _demand(node: Node, key: object, value: object) -> Demand:
-    item = of_key(str(key))
+def _demand(node: Node, key: str, value: object) -> Demand:
+    item = of_key(key)
     if item is None:
-        raise _wrong(node, f"{VARIABLE}: unknown item {str(key)[:60]!r}", did_you_mean(str(key), items()))
+        raise _wrong(node, f"{VARIABLE}: unknown item {key[:60]!r}", did_you_mean(key, items()))
     values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
         raise _wrong(node, f"{VARIABLE}: {key} is an empty list, which nothing fulfils", "leave the item out")
@@ -136,7 +133,8 @@ def _demand(node: Node, key: object, value: object) -> Demand:
     plain = [each for each in written if not each.lstrip().startswith(("<", ">"))]
     wild = [each for each in plain if {"*", "?"} & set(each)]
     exact = frozenset(_text(each, item.sort) for each in plain if each not in wild)
-    return Demand(item, f"inventory {node.order_origin or node.origin}".rstrip(), exact, tuple(wild), ranges, written)
+    source = f"inventory {node.origins.get(ORDER) or node.origin}".rstrip()
+    return Demand(item, source, exact, tuple(wild), ranges, written)
 
 
 def _written(node: Node, item: Item, value: object) -> str:
@@ -209,4 +207,4 @@ def _text(value: float | str, sort: Sort) -> str:
 
 
 def _wrong(node: Node, message: str, advice: str = "") -> UsageError:
-    return node.wrong(message, advice, origin=node.order_origin)
+    return node.wrong(message, advice, variable=ORDER)

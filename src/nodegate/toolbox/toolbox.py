@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node_program import node_source
+from nodegate.node_settings.table import OWN_KERNELS
 from nodegate.toolbox.carried import ORIGIN, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found
-from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
+from nodegate.toolbox.settings import tool_settings
 from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
 from nodegate.transport.call import printable
 

@@ -12,8 +12,8 @@ from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node_side.load.phases import Phase, chosen
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +122,7 @@ def _attempts(machine: Machine) -> Attempts:
             duration_s=seconds + 17.4,
         )
         started = any(gpu["phases"] for gpu in document["gpus"])
-        done.append([own, *(_others(machine, document) if attempt == 0 and started else ())])
+        done.append(Attempt((own, *(_others(machine, document) if attempt == 0 and started else ()))))
     return done
 
 
@@ -200,8 +200,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]
             "count": len(windows) * _SAMPLES,
             "error": "",
             "windows": windows,
-            "violations_ns": dict.fromkeys(VIOLATIONS, 0) | {"power": int(BURN_S * 0.8e9)},
-            "energy_j": round(board.power_w * BURN_S, 1),
+            "violations_ns": dict.fromkeys(VIOLATIONS, 0),
             "unread": {}
             if board.memory_temperature_c
             else {"memory_temperature_c": {"why": "not supported", "detail": "NVML 3: Not Supported"}},
@@ -238,7 +237,6 @@ def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], numb
         "count": _SAMPLES,
         "load": _SAMPLES,
         "sm_clock_mhz": [clock - 60, clock, clock + 45],
-        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
         "power_w": [round(board.power_w - 31.0, 1), round(board.power_w, 1), round(board.power_w + 5.2, 1)],
         "temperature_c": [heat - 1, heat, heat + 2],
         "utilization_percent": [100, 100, 100],
@@ -259,7 +257,6 @@ def _idle(gpu: Mapping[str, Any], board: Board) -> Document:
         "count": 5,
         "load": 0,
         "sm_clock_mhz": [210, 1980, 1980],
-        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
         "power_w": [71.2, 118.0, 121.4],
         "temperature_c": [_told(gpu, "temperature_c", 34)] * 3,
         "utilization_percent": [0, 0, 0],
@@ -301,7 +298,7 @@ def _others(machine: Machine, document: Document) -> list[ProgramRun]:
                 exit_code=0,
                 started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 20 + number * seconds,
                 duration_s=seconds + 6.3,
-                labels={"mode": mode, "origin": "the node"},
+                plan=Plan(mode=mode, origin="the node"),
             )
         )
     return done

@@ -14,9 +14,9 @@ from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INS
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.program_run import ProgramRun
 from nodegate.node_side.load.memory import PASSES
 from nodegate.profile import Profile
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,7 +117,7 @@ def _attempts(machine: Machine) -> Attempts:
     for attempt in range(machine.load.attempts(NAME)):
         document = _document(machine, attempt)
         machine.load.apply(NAME, attempt, document)
-        done.append([_ran(machine, document), _by_others(machine, document, attempt)])
+        done.append(Attempt((_ran(machine, document), _by_others(machine, document, attempt))))
     return done
 
 
@@ -146,7 +146,7 @@ def _document(machine: Machine, attempt: int) -> Document:
         "pattern_s": _OPTIONS.pattern_s,
         "both_ways": _OPTIONS.both_ways,
         "refused": "",
-        "gpus": [_gpu(machine.name, gpu, board, attempt) for gpu in gpus],
+        "gpus": [_gpu(machine, gpu, board, attempt) for gpu in gpus],
         "peers": {
             "pairs": _OPTIONS.peers,
             "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs],
@@ -165,7 +165,8 @@ def _board(gpus: Sequence[Mapping[str, Any]]) -> _Board:
     return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus, triad)
 
 
-def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+def _gpu(machine: Machine, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+    node, numa = machine.name, int(machine.pci(machine.gpu_address(gpu["index"]))["numa_node"])
     width, gen, noise = gpu["link_width"], gpu["link_gen_max"], boards.noise([gpu]).copies
     copies = []
     for what, rate in board.rates.items():
@@ -189,7 +190,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
         "name": gpu["name"],
         "memory_total_bytes": gpu["memory_total_bytes"],
         "error": "",
-        "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "above": [], "error": ""},
+        "place": {"cpus": board.cpus[numa], "numa_node": str(numa), "above": [], "error": ""},
         "copies": copies,
         "data": [
             {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
@@ -281,7 +282,7 @@ def _by_others(machine: Machine, document: Document, attempt: int) -> ProgramRun
         exit_code=0 if "testcases" in told else 1,
         started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 115,
         duration_s=41.7,
-        labels={"origin": "the node"},
+        plan=Plan(origin="the node"),
     )
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from fleet.load.plan import Attempts, Change
     from fleet.machine import Machine
-    from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.suspects import Suspects
+    from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.records.taken_key import TakenKey
     from nodegate.transport.session import NodeLock
 
@@ -63,7 +63,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     """What the launches left on each node: the first time, and twice more on suspects with nodes that passed."""
     taking_part = [machine for machine in machines if NAME not in machine.load.refused]
     where = racks(machine.name for machine in machines)
-    found: dict[str, list[Sequence[ProgramRun]]] = {machine.name: [] for machine in taking_part}
+    found: dict[str, list[Attempt]] = {machine.name: [] for machine in taking_part}
     suspects: Suspects = dict.fromkeys(found, ())
     for attempt in range(1 + AGAIN):
         made = {machine.name: _made(machine, attempt) for machine in taking_part}
@@ -75,7 +75,8 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
         ]
         runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())
         for name in [name for name in suspects if name in runs]:
-            found[name].append([_tidy(ran, made[name].machine) for ran in runs[name]])
+            tidy = tuple(_tidy(ran, made[name].machine) for ran in runs[name].runs)
+            found[name].append(replace(runs[name], runs=tidy))
         suspects = _suspects(found, {name: each.good for name, each in made.items()})
     return found
 
@@ -118,7 +119,7 @@ def _made(machine: Machine, attempt: int) -> _Made:
 
 
 def _suspects(
-    found: Mapping[str, Sequence[Sequence[ProgramRun]]], good: Mapping[str, Mapping[str, tuple[float, float]]]
+    found: Mapping[str, Sequence[Attempt]], good: Mapping[str, Mapping[str, tuple[float, float]]]
 ) -> dict[str, tuple[Doubt, ...]]:
     """The nodes that gave no number, or one that is clearly below what good nodes of their kind reach together."""
     suspects: dict[str, tuple[Doubt, ...]] = {}
@@ -134,7 +135,7 @@ def _suspects(
     return suspects
 
 
-def _metrics(attempts: Sequence[Sequence[ProgramRun]]) -> Sequence[Metric]:
+def _metrics(attempts: Sequence[Attempt]) -> Sequence[Metric]:
     try:
         return parse(attempts).metrics
     except CannotMeasure:
@@ -144,7 +145,7 @@ def _metrics(attempts: Sequence[Sequence[ProgramRun]]) -> Sequence[Metric]:
 def _tidy(ran: ProgramRun, machine: Machine) -> ProgramRun:
     """As if it had been launched at the time of the demo, and without what is new in every run."""
     words = (_LEFT_OUT if word == RANK or word.startswith("nodegate-launch-") else word for word in ran.argv)
-    started_s = 0.0 if ran.cannot or not ran.labels.get("group") else machine.epoch_s + BEGIN_S + BURN_S + 120
+    started_s = 0.0 if ran.cannot or not ran.plan.launch else machine.epoch_s + BEGIN_S + BURN_S + 120
     return replace(ran, argv=tuple(words), started_epoch_s=started_s)
 
 

@@ -15,8 +15,9 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.measure.nccl.run import gpu_count, links, sweep
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_run
 from nodegate.profile import Profile
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 from nodegate.toolbox.tool_list import how_to_get, lacks
 from nodegate.tools.nccl_rows import FACTORS
 
@@ -111,14 +112,15 @@ def _attempts(machine: Machine) -> Attempts:
             what: Launched(near(value, noise, machine.name, what, attempt), nvls=nvls) for what, value in good.items()
         }
         machine.load.apply(NAME, attempt, found)
-        done.append([_ran(machine, launch, found[launch.what], chosen, gpus) for launch in LAUNCHES])
+        runs = (_ran(machine, launch, found[launch.what], chosen, gpus) for launch in LAUNCHES)
+        done.append(Attempt(tuple(runs)))
     return done
 
 
 def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> ProgramRun:
-    labels = {"gpus": str(gpus), "size_bytes": str(chosen.judged_bytes), "limit_s": f"{LENGTH.collective_s:g}"}
+    plan = Plan(gpus=gpus, size_bytes=chosen.judged_bytes, limit_s=LENGTH.collective_s)
     if launched.cannot:
-        return not_run(launch.what, launched.cannot, labels)
+        return not_run(launch.what, launched.cannot, plan)
     settings = [f"{name}={value}" for name, value in launch.settings.items()]
     program = f"/opt/nccl-tests/build/{launch.collective}_perf"
     return ProgramRun(
@@ -129,7 +131,7 @@ def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gp
         timed_out=launched.hangs,
         started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 30,
         duration_s=LENGTH.collective_s if launched.hangs else 9.4,
-        labels=labels,
+        plan=plan,
     )
 
 

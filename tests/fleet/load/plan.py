@@ -10,12 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nodegate.errors import CannotMeasure
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt
 
     Change = Callable[[Any], object]
-    Attempts = Sequence[
-        Sequence[ProgramRun]
-    ]  # of one node, in their order: the first measurement, then those of a suspect
+    Attempts = Sequence[Attempt]  # of one node, in their order: the first measurement, then those of a suspect
 
 LOAD_S = 900.0  # from the facts before the load to those after it
 BEGIN_S, BURN_S = 30.0, 600.0  # the burn begins so long after the facts, and lasts so long

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards, perftest
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
 from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
-from nodegate.measure.rdma.result import CLIENT, PLAN
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.program_run import Attempt, LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,12 +63,11 @@ class _Station:
         rail = next(rail for rail in self.rails if rail.name == device)
         return perftest.End(rail.device, self.lids[device], rail.gid_index)
 
-    def seat(self, device: str, turn: int) -> dict[str, str]:
+    def seat(self, device: str, turn: int) -> LinkEnd:
         """Where the program of a rail ran: near its NIC, on a core of its own."""
         beside = [name for name, node in self.numa.items() if node == self.numa[device]]
         core = int(self.numa[device]) * _CORES + 1 + 2 * beside.index(device) + turn
-        end = "client" if turn else "server"
-        return {f"{end}_cpus": str(core), f"{end}_near": f"NUMA node {self.numa[device]}"}
+        return LinkEnd(cpus=str(core), near=f"NUMA node {self.numa[device]}")
 
 
 Found = dict[str, list[ProgramRun]]  # by node
@@ -79,13 +77,14 @@ _End = tuple[_Station, str]  # a node and one of its rails
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     """What the links left on each node: those of the first attempt, then of suspects with partners that passed."""
     taking_part = [machine for machine in machines if NAME not in machine.load.refused]
-    attempts: dict[str, list[Sequence[ProgramRun]]] = {}
+    attempts: dict[str, list[Attempt]] = {}
     for attempt in range(max((machine.load.attempts(NAME) for machine in taking_part), default=0)):
         stations = {machine.name: _station(machine, attempt) for machine in taking_part}
         suspects = frozenset(machine.name for machine in taking_part if machine.load.attempts(NAME) > attempt)
         found = _first(stations) if attempt == 0 else _again(stations, suspects)
+        planned = _planned(stations.values())
         for name in suspects if attempt else stations:
-            attempts.setdefault(name, []).append(found[name])
+            attempts.setdefault(name, []).append(replace(planned[name], runs=tuple(found[name])))
     return attempts
 
 
@@ -104,12 +103,20 @@ def _station(machine: Machine, attempt: int) -> _Station:
     rails = rails_in_service(Node(machine.name), facts_of(machine))
     nics = {rail.name: _nic(rail) for rail in rails}
     machine.load.apply(NAME, attempt, nics)
-    ports = {rail.name: machine.sections["infiniband"][rail.device]["ports"][str(rail.port)] for rail in rails}
-    lids = {name: int(port["lid"], 16) for name, port in ports.items()}
+    adapters = {rail.name: machine.sections["infiniband"][rail.device] for rail in rails}
+    lids = {rail.name: _lid(adapters[rail.name], rail.port) for rail in rails}
     figures = boards.of(machine.sections["nvml"]["gpus"])
     cuda = figures.gpudirect if figures else all(rail.gid_index is None for rail in rails)
-    numa = {rail.name: machine.sections["infiniband"][rail.device]["numa_node"] for rail in rails}
+    numa = {name: machine.pci(adapter["pci"])["numa_node"] for name, adapter in adapters.items()}
     return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, numa, cuda)
+
+
+def _lid(adapter: Mapping[str, Any], port: int) -> int:
+    """As a subnet manager may number them; 0 on Ethernet."""
+    if adapter["ports"][str(port)]["link_layer"] != "InfiniBand":
+        return 0
+    node, rail = (int(part, 16) for part in adapter["node_guid"].split(":")[2:])
+    return 16 + node * 8 + rail - 0x4000
 
 
 def _nic(rail: Rail) -> Nic:
@@ -122,7 +129,7 @@ def _nic(rail: Rail) -> Nic:
 
 def _first(stations: Mapping[str, _Station]) -> Found:
     """Every node with others, as far as they fit together, and each inside itself."""
-    found = _planned(stations.values())
+    found: Found = {name: [] for name in stations}
     for group in _fabrics(stations.values()):
         for place, pairs in enumerate(with_roles(rounds(group, ROUNDS))):
             for pair in pairs:
@@ -134,7 +141,7 @@ def _first(stations: Mapping[str, _Station]) -> Found:
 
 
 def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
-    found = _planned(stations.values())
+    found: Found = {name: [] for name in stations}
     for group in _fabrics(stations.values()):
         bad, good = [name for name in group if name in suspects], [name for name in group if name not in suspects]
         for place, pairs in enumerate(with_roles(with_good_ones(bad, good, AGAIN))):
@@ -142,10 +149,7 @@ def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
                 gpu = (GPU_WRITE,) if all(stations[name].cuda for name in pair) else ()
                 _meet(stations, pair, (WRITE, READ, *gpu, BOTH), str(place + 1), found)
     return {
-        name: [
-            replace(ran, labels={**ran.labels, "peer_passed": "yes"}) if "peer" in ran.labels else ran for ran in done
-        ]
-        for name, done in found.items()
+        name: [replace(ran, link=replace(ran.link, peer_passed=True)) for ran in done] for name, done in found.items()
     }
 
 
@@ -156,16 +160,11 @@ def _fabrics(stations: Iterable[_Station]) -> Iterable[list[str]]:
     return groups.values()
 
 
-def _planned(stations: Iterable[_Station]) -> Found:
+def _planned(stations: Iterable[_Station]) -> dict[str, Attempt]:
     everyone = list(stations)
     partners = {name: len(group) - 1 for group in _fabrics(everyone) for name in group}
     return {
-        each.name: [
-            ProgramRun(
-                PLAN,
-                labels={"rails": " ".join(rail.name for rail in each.rails), "partners": str(partners[each.name])},
-            )
-        ]
+        each.name: Attempt(rails=tuple(rail.name for rail in each.rails), partners=partners[each.name])
         for each in everyone
     }
 
@@ -177,29 +176,29 @@ def _meet(stations: Mapping[str, _Station], pair: Pair, tests: Sequence[Test], t
     for test in tests:
         for step in nic_pairs(ours, theirs):
             for one, other in step:
-                _link(test, (server, one), (client, other), {"round": turn, "path": "between"}, found)
+                _link(test, (server, one), (client, other), turn, found)
 
 
 def _meet_inside(station: _Station, found: Found) -> None:
     for step in inside([rail.name for rail in station.rails]):
         for one, other in step:
-            _link(WRITE, (station, one), (station, other), {"round": "inside", "path": "inside"}, found)
+            _link(WRITE, (station, one), (station, other), "inside", found)
 
 
-def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], found: Found) -> None:
+def _link(test: Test, server: _End, client: _End, turn: str, found: Found) -> None:
     """One program between two NICs, as evidence of both of their nodes: the slower end sets the pace."""
-    tool, gpu = test.what, test.memory == "gpu"
+    tool, gpu = test.what, test.memory is Memory.GPU
     nics = [station.nics[device] for station, device in (server, client)]
     latency = tool.endswith("_lat")
     value = max(nic.usec[tool] for nic in nics) if latency else min(nic.gbps[tool] for nic in nics)
     where = (f"{station.name} {device} {station.attempt}" for station, device in (server, client))
-    value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"], *(["gpu"] if gpu else []))
+    value = near(value, 4.0 if latency else 0.12, tool, *where, turn, *(["gpu"] if gpu else []))
     ours, theirs = (station.end(device) for station, device in (client, server))
     text = (perftest.CUDA if gpu else "") + perftest.printed(tool, value, ours, theirs, SECONDS)
-    seats = {**server[0].seat(server[1], 0), **client[0].seat(client[1], 1)}
-    for role, (station, device), (peer, peer_device) in (("server", server, client), ("client", client, server)):
-        about = {"role": role, "device": device, "peer": peer.name, "peer_device": peer_device}
-        about |= {"memory": test.memory, "version": perftest.VERSION, "program": CLIENT}
+    notes = LinkNotes(server=server[0].seat(server[1], 0), client=client[0].seat(client[1], 1))
+    path = Path.INSIDE if server[0] is client[0] else Path.BETWEEN
+    for role, (station, device), (peer, peer_device) in ((Role.SERVER, server, client), (Role.CLIENT, client, server)):
+        link = LinkPlan(peer.name, peer_device, role, device, turn, test.memory, path)
         found[station.name].append(
             ProgramRun(
                 tool,
@@ -208,7 +207,8 @@ def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], fou
                 exit_code=0,
                 started_epoch_s=station.epoch_s + BEGIN_S + BURN_S + 90,
                 duration_s=1.3 if latency else SECONDS + SETUP_S / 100,
-                labels={**labels, **about, **seats},
+                plan=Plan(version=perftest.VERSION, link=link),
+                link=notes,
             )
         )
 

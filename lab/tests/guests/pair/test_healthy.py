@@ -71,8 +71,8 @@ def test_they_pass_with_a_number_for_each_rail(healthy: Healthy) -> None:
         for check in ("complete", "errors", "latency"):
             said = healthy.outcome.words(node, f"rdma_bandwidth.{check}")
             assert healthy.outcome.verdict(node, f"rdma_bandwidth.{check}") == "pass", said
-        ran = [each["labels"] for each in healthy.outcome.ran(node, MEASUREMENT)]
-        assert version in {labels["version"] for labels in ran if "version" in labels}
+        ran = healthy.outcome.ran(node, MEASUREMENT)
+        assert version in {each["plan"]["version"] for each in ran}
 
 
 def test_a_second_run_finds_the_guests_busy_and_judges_nothing(healthy: Healthy, told: Told) -> None:
@@ -88,7 +88,7 @@ def test_a_second_run_finds_the_guests_busy_and_judges_nothing(healthy: Healthy,
 
 
 def test_each_program_uses_the_index_of_a_roce_v2_gid_with_an_ipv4_address(healthy: Healthy) -> None:
-    ran = [each["argv"] for each in healthy.outcome.ran("gpu-1", MEASUREMENT) if each["labels"].get("role")]
+    ran = [each["argv"] for each in healthy.outcome.ran("gpu-1", MEASUREMENT)]
     assert ran
     rows = healthy.gids.splitlines()
     used = {words[words.index("-x") + 1] for words in ran}

@@ -15,9 +15,10 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.by_phase import in_first
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, refusal_of, run, unended
+from nodegate.measure.program_run import check_end, kept, not_run, reason, run, unended
 from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Target
+    from nodegate.records.program_run import Attempt
     from nodegate.tools.gpu_burn import GpuBurnRun
 
 OWN = "burn"
@@ -109,7 +111,7 @@ class Burn:
         return tuple(each for each in self.metrics if each.name == name)
 
 
-def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
+def parse(attempts: Sequence[Attempt]) -> Burn:
     """The result of the attempts on one node.
 
     Raises:
@@ -119,10 +121,11 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
     failed: list[CannotMeasure] = []
     others: list[OtherRun] = []
     for attempt in attempts:
-        for ran in attempt:
+        failed += [reason(attempt)] if attempt.cannot else []
+        for ran in attempt.runs:
             if ran.what.startswith(OTHER):
                 seconds = ran.argv[-1] if ran.argv else ""
-                others.append(OtherRun(ran.labels.get("mode", ran.what), _other(ran), seconds))
+                others.append(OtherRun(ran.plan.mode or ran.what, _other(ran), seconds))
                 continue
             try:
                 runs.append(_document(ran))
@@ -190,23 +193,23 @@ def _burn_by_others(target: Target) -> list[ProgramRun]:
     done: list[ProgramRun] = []
     for mode, options in MODES.items():
         argv = [*_argv(tool.argv), *options, f"{seconds:.0f}"]
-        labels = {"mode": mode, "origin": tool.origin}
+        plan = Plan(mode=mode, origin=tool.origin)
         try:
-            ran = _run_other(target, argv, seconds + _OTHER_END_S, labels)
+            ran = _run_other(target, argv, seconds + _OTHER_END_S, plan)
         except Unreachable as why:
-            return [*done, not_run(OTHER, why, labels)]
+            return [*done, not_run(OTHER, why, plan)]
         done.append(ran)
         if ran.timed_out or ran.stuck:
             break
     return done
 
 
-def _run_other(target: Target, argv: Sequence[str], timeout_s: float, labels: Mapping[str, str]) -> ProgramRun:
+def _run_other(target: Target, argv: Sequence[str], timeout_s: float, plan: Plan) -> ProgramRun:
     """As `ran.run`, with fewer reports kept: it prints them again at each line of its nvidia-smi."""
     started = time.time()
     output = target.session.run(argv, timeout_s=timeout_s)
     fewer = gpu_burn.condensed(output.stdout.decode("utf-8", "replace")).encode()
-    return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, labels=labels)
+    return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, plan=plan)
 
 
 def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
@@ -224,7 +227,7 @@ def _document(ran: ProgramRun) -> BurnDocument:
 
 def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
     if ran.cannot:
-        return refusal_of(ran)
+        return reason(ran)
     if ran.stuck:
         step = "look for processes in D state on the node, then power-cycle it"
         return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)

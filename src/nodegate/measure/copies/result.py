@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
-from nodegate.measure.program_run import check_end, refusal_of
+from nodegate.measure.program_run import check_end, reason
 from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown, value_or
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.measure.copies.document import CopiesDocument, Copy, GpuCopies, Pair
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.tools.nvbandwidth import NvBandwidth
 
 OWN, OTHER = "copies", "nvbandwidth"
@@ -117,16 +117,16 @@ class Copies:
         return max((rate for rate in rates if not isinstance(rate, Unknown)), default=None)
 
 
-def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Copies:
+def parse(attempts: Sequence[Attempt]) -> Copies:
     """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: none of them has a document; the last reason.
     """
     runs: list[CopiesDocument] = []
-    failed: list[CannotMeasure] = []
+    failed = [reason(attempt) for attempt in attempts if attempt.cannot]
     others: list[NvBandwidth | CannotMeasure] = []
-    for ran in (ran for attempt in attempts for ran in attempt):
+    for ran in (ran for attempt in attempts for ran in attempt.runs):
         if ran.what == OTHER:
             others.append(_other(ran))
             continue
@@ -146,7 +146,7 @@ def _document(ran: ProgramRun) -> CopiesDocument:
 
 def _other(ran: ProgramRun) -> NvBandwidth | CannotMeasure:
     if ran.cannot:
-        return refusal_of(ran)
+        return reason(ran)
     if ran.timed_out or ran.stuck:
         step = "run nvbandwidth on the node by hand; look for processes in D state"
         return CannotMeasure(f"nvbandwidth did not end within {ran.duration_s:.0f} s", next_step=step)

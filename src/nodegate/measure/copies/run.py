@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.program_run import ProgramRun, not_run, run
+from nodegate.measure.program_run import not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.copies import (
     BOTH_SHARE,
@@ -23,6 +23,7 @@ from nodegate.node_side.load.copies import (
     Options,
     limit_s,
 )
+from nodegate.records.program_run import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Target
+    from nodegate.records.program_run import ProgramRun
 
 MAIN = "nodegate.node_side.load.copies"
 PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
@@ -104,12 +106,12 @@ def _by_others(target: Target) -> Sequence[ProgramRun]:
     except CannotMeasure as why:
         return (not_run(OTHER, why),)
     first = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID") if len(tool.argv) == 1 else ()
-    labels = {"origin": tool.origin}
+    plan = Plan(origin=tool.origin)
     try:
         argv = [*first, *tool.argv, "-j", "-t", *CASES]
-        return (run(target.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, labels=labels),)
+        return (run(target.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, plan=plan),)
     except Unreachable as why:
-        return (not_run(OTHER, why, labels),)
+        return (not_run(OTHER, why, plan),)
 
 
 COPIES = Measurement(

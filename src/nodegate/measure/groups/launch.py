@@ -20,6 +20,7 @@ from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
+from nodegate.records.program_run import LaunchPlan, Plan
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.plan import Group
     from nodegate.measure.measurement import Target
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
 
 SWEEP_LIMIT_S = 15.0
 RANK_EXTRA_S = 20  # after the launch's own time limit a rank ends by itself
@@ -137,8 +138,8 @@ def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: 
     head, launcher = head_of(members)
     ordered = [head, *(member for member in members if member is not head)]
     argv = words(launch, ordered, launcher, mark)
-    labels = labels_of(launch, group, ordered)
-    return run(head.target.session, launch.collective, argv, timeout_s=launch.limit_s, labels=labels)
+    plan = plan_of(launch, group, ordered)
+    return run(head.target.session, launch.collective, argv, timeout_s=launch.limit_s, plan=plan)
 
 
 def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
@@ -154,32 +155,29 @@ def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
     raise why[0] if why else CannotMeasure("no node can start the launch", next_step="install openmpi-bin")
 
 
-def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dict[str, str]:
+def plan_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> Plan:
     """The nodes and options of the launch: what parsing needs in addition to the text."""
-    names = [member.name for member in members]
-    return {
-        "group": group.name,
-        "kind": group.kind,
-        "head": names[0],
-        "nodes": listed(names),
-        "count": str(len(names)),
-        "good": " ".join(sorted(group.good)[:SHOWN_NODES]),
-        "gpus": str(sum(member.gpus for member in members)),
-        "gpus_of_node": str(members[0].gpus),
-        "size_bytes": str(launch.sweep.judged_bytes),
-        "turns": str(launch.sweep.iterations + launch.sweep.warmup),
-        "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
-        "builds": str(len({member.build for member in members})),
-        **({"asked": "transports"} if _says(launch, len(members)) else {}),
-        **({"nvlink": "one domain"} if _one_domain(members) else {}),
-        **({"settings": members[0].settings.said} if members[0].settings.environment else {}),
-    }
-
-
-def listed(names: Sequence[str]) -> str:
-    """Node names for a label; of many only the first ones."""
-    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
-    return " ".join(names[:SHOWN_NODES]) + more
+    names = tuple(member.name for member in members)
+    of_group = LaunchPlan(
+        group=group.name,
+        kind=group.kind,
+        head=names[0],
+        nodes=names[:SHOWN_NODES],
+        count=len(names),
+        good=tuple(sorted(group.good)[:SHOWN_NODES]),
+        gpus_of_node=members[0].gpus,
+        turns=launch.sweep.iterations + launch.sweep.warmup,
+        builds=len({member.build for member in members}),
+        asks_transports=_says(launch, len(members)),
+        one_domain=_one_domain(members),
+        settings=members[0].settings.said if members[0].settings.environment else "",
+    )
+    return Plan(
+        gpus=sum(member.gpus for member in members),
+        size_bytes=launch.sweep.judged_bytes,
+        limit_s=round(launch.limit_s, 1),
+        launch=of_group,
+    )
 
 
 def keep_argv(target: Target) -> list[str]:
@@ -209,7 +207,8 @@ def sweep_node(target: Target, mark: str) -> tuple[str, ...]:
 def for_node(ran: ProgramRun, node: str, stuck: tuple[str, ...] = ()) -> ProgramRun:
     """The run as one node keeps it: of a big group only the head keeps every line and the whole command."""
     ran = replace(ran, stuck=(*ran.stuck, *stuck))
-    if ran.labels["head"] == node or int(ran.labels["count"]) <= WHOLE_UP_TO:
+    plan = ran.plan.launch
+    if plan is None or plan.head == node or plan.count <= WHOLE_UP_TO:
         return ran
     return replace(ran, stdout=_without_devices(ran.stdout), argv=(), stderr=ran.stderr[:4096])
 

@@ -15,13 +15,14 @@ from nodegate.measure.groups.launch import (
     head_of,
     keep_argv,
     keep_request,
-    labels_of,
+    plan_of,
     run_group,
     sweep_node,
 )
 from nodegate.measure.groups.plan import waves
 from nodegate.measure.groups.result import read
-from nodegate.measure.program_run import not_run
+from nodegate.measure.program_run import not_begun, not_run
+from nodegate.records.program_run import Attempt
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.plan import Group
     from nodegate.measure.groups.result import GroupRun
     from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import LaunchNotes, ProgramRun
     from nodegate.transport.session import Running
 
 KEPT_S = 24 * 3600.0  # the longest life of the keeper on a node
@@ -56,16 +57,19 @@ class LaunchSession:
         self._launched = 0
         self._keepers: dict[str, Running] = {}
         self._folders: dict[str, str] = {}
-        self._found: dict[str, list[ProgramRun]] = {target.node.name: [] for target in targets}
+        self._begun = {target.node.name: Attempt(node=target.node.name) for target in targets}
+        self._found: dict[str, list[ProgramRun]] = {name: [] for name in self._begun}
         self._places: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
 
     def __enter__(self) -> Self:
         made = self._pool.at_once({target.node.name: self._made_ready(target) for target in self._sites})
         for name, member in made.items():
             if isinstance(member, CannotMeasure):
-                self._found[name].append(not_run("", member))
+                self._begun[name] = replace(not_begun(member), node=name)
             else:
                 self.members[name] = member
+                if member.hostname != name:
+                    self._begun[name] = Attempt(node=name, hostname=member.hostname)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,16 +80,8 @@ class LaunchSession:
 
     @property
     def runs(self) -> Runs:
-        """The runs of every node."""
-        return {
-            name: tuple(replace(ran, labels={**ran.labels, "node": name, **self._hostname(name)}) for ran in rans)
-            for name, rans in self._found.items()
-        }
-
-    def _hostname(self, name: str) -> dict[str, str]:
-        """By which its ranks call the node, if it is another name."""
-        own = self.members[name].hostname if name in self.members else ""
-        return {"hostname": own} if own and own != name else {}
+        """What every node keeps."""
+        return {name: replace(self._begun[name], runs=tuple(rans)) for name, rans in self._found.items()}
 
     def pools(self) -> list[list[GroupNode]]:
         """The nodes that can be launched together: the same number of GPUs of one model, the program under one path."""
@@ -94,9 +90,9 @@ class LaunchSession:
             found[member.pool].append(member)
         return list(found.values())
 
-    def note(self, node: str, ran: ProgramRun) -> None:
-        """Add a run to one node."""
-        self._found[node].append(ran)
+    def note_alone(self, node: str, why: str) -> None:
+        """Note why a node has no other one to be launched with."""
+        self._begun[node] = replace(self._begun[node], alone=why)
 
     def report_path(self, nodes: Sequence[str]) -> tuple[str, str]:
         """The head of these nodes, and a new file on it for a JSON report."""
@@ -111,18 +107,12 @@ class LaunchSession:
             found |= self._wave(wave, launch)
         return found
 
-    def add_labels(self, group: Group, what: str, **labels: str) -> None:
-        """Add labels to a launch on each of its nodes."""
+    def note(self, group: Group, what: str, noted: Callable[[LaunchNotes], LaunchNotes], node: str = "") -> None:
+        """Add to the notes of a launch, on one of its nodes or on each."""
         for name, place in self._places[group.name, what]:
-            ran = self._found[name][place]
-            self._found[name][place] = replace(ran, labels={**ran.labels, **labels})
-
-    def label_node(self, node: str, group: Group, what: str, **labels: str) -> None:
-        """Add labels to a launch on one node."""
-        for name, place in self._places[group.name, what]:
-            if name == node:
+            if node in {"", name}:
                 ran = self._found[name][place]
-                self._found[name][place] = replace(ran, labels={**ran.labels, **labels})
+                self._found[name][place] = replace(ran, launch=noted(ran.launch))
 
     def _wave(self, wave: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
         marks = {group.name: self._next_mark() for group in wave}
@@ -132,7 +122,7 @@ class LaunchSession:
         for group in wave:
             ran = done[group.name]
             if isinstance(ran, CannotMeasure):
-                ran = not_run(launch.collective, ran, labels_of(launch, group, self._of(group)))
+                ran = not_run(launch.collective, ran, plan_of(launch, group, self._of(group)))
             found[group] = run = read(ran)
             if run.test and not isinstance(run.test.version, Unknown):
                 self.version = run.test.version

@@ -6,6 +6,8 @@ than those of one rack. Then they are compared with good pairs over racks, not w
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -83,7 +85,7 @@ class PairsAgain:
 
     def _note_far(self, groups: Iterable[Group]) -> None:
         for group in groups:
-            self.tour.label(group, racks="2")
+            self.tour.note_all(group, partial(replace, racks=2))
 
     def _in_racks_again(self, suspects: Sequence[str]) -> None:
         """Pairs of suspects of one rack once more, and which of the two is the slower one with good nodes.
@@ -99,7 +101,7 @@ class PairsAgain:
         for group, what in ((group, what) for group in groups for what in COLLECTIVES):
             first, second = sorted(group.nodes, key=lambda name: self._with_good_ones(name, what))
             if self._with_good_ones(first, what) < SLOWER * self._with_good_ones(second, what):
-                tour.label(group, what, slower=first)
+                tour.note_all(group, partial(replace, slower=first), what)
 
     def _with_good_ones(self, name: str, what: str) -> float:
         """The median of a node's pairs with good ones, in GB/s."""

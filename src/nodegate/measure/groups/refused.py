@@ -9,7 +9,7 @@ from nodegate.text import some
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
 
 # A launcher's messages when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
 _REFUSALS = (
@@ -78,6 +78,11 @@ def refusal(text: str) -> tuple[str, str] | None:
     return None
 
 
+def limit_of(ran: ProgramRun) -> str:
+    """The time limit of a launch, in words."""
+    return "its time limit" if ran.plan.limit_s is None else f"{ran.plan.limit_s:g} s"
+
+
 def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) -> tuple[str, str]:
     """Why a launch ended at its limit before a GPU was listed, and what to do: a matter of the launcher, not of a GPU.
 
@@ -89,7 +94,7 @@ def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) ->
     hosts = sorted(set(_BEGUN.findall(ran.stderr)))
     began = f"ranks began on {some(hosts, _SHOWN)}" if hosts else "no rank began"
     where = f"{began} ({len(hosts)} of {count} nodes)"
-    limit = f"no GPU was listed within {ran.labels.get('limit_s', '?')} s: {where}"
+    limit = f"no GPU was listed within {limit_of(ran)}: {where}"
     if refused:
         return f"{limit}; {refused[0]}", refused[1]
     first = [_first(ran.stdout), _first(without_begun(ran.stderr))]

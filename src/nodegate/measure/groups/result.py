@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.plan import whole_of
-from nodegate.measure.groups.refused import has_devices, never_began, refusal, without_begun
-from nodegate.measure.program_run import refusal_of
+from nodegate.measure.groups.refused import has_devices, limit_of, never_began, refusal, without_begun
+from nodegate.measure.program_run import reason
 from nodegate.metric import Metric
+from nodegate.records.program_run import Attempt, LaunchPlan
 from nodegate.tools import nccl_tests
 from nodegate.tools.nccl_log import read_log
 from nodegate.transport.call import printable
@@ -21,7 +22,7 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
     from nodegate.tools.nccl_log import NcclLog
     from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 # near it. slow: it progressed, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
 Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 
-ALONE = "alone"  # the ProgramRun of a node for which there is no other node
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
@@ -40,6 +40,7 @@ _LEFT_OUT = " left out by nodegate"
 _LONG = 200
 _AGAIN = "run the command in the evidence file by hand on its head node"
 _SEE = "read the output in the evidence file"
+_NO_ATTEMPT = Attempt()
 
 
 @dataclass(frozen=True)
@@ -226,55 +227,52 @@ def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, 
     return tuple(value for _, value in sorted(best.items()))
 
 
-def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
+def parse(attempts: Sequence[Attempt]) -> NcclGroups:
     """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: nothing was launched; the last reason.
     """
-    rans = [ran for attempt in attempts for ran in attempt]
-    alone = next((ran.why_not or ran.labels.get("why", "") for ran in rans if ran.what == ALONE), "")
-    failed = tuple(refusal_of(ran) for ran in rans if ran.cannot and "group" not in ran.labels)
+    alone = next((attempt.alone for attempt in attempts if attempt.alone), "")
+    failed = tuple(reason(attempt) for attempt in attempts if attempt.cannot)
     runs = tuple(
-        read(ran, attempt=place) for place, each in enumerate(attempts) for ran in each if "group" in ran.labels
+        read(ran, each, place=place) for place, each in enumerate(attempts) for ran in each.runs if ran.plan.launch
     )
     if not runs and not alone:
         nothing = CannotMeasure("nothing was launched over several nodes", next_step="measure this node again")
         raise failed[-1] if failed else nothing
-    node = next((ran.labels["node"] for ran in rans if ran.labels.get("node")), "")
+    node = next((attempt.node for attempt in attempts if attempt.node), "")
     return NcclGroups(node, runs, alone, failed)
 
 
-def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
-    """One launch, whatever its result."""
-    label = ran.labels.get
-    good, nodes = label("good", "").split(), _names(label("nodes", ""))
-    node = label("node", "")
+def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> GroupRun:
+    """One launch of an attempt, the first or a later one, whatever its result."""
+    plan, launch, notes, node = ran.plan, ran.plan.launch or LaunchPlan(""), ran.launch, attempt.node
     base = GroupRun(
         what=ran.what,
-        kind=label("kind", ""),
-        group=label("group", ""),
-        head=label("head", ""),
-        nodes=nodes,
-        count=_number(label("count")),
-        gpus=_number(label("gpus")),
-        size_bytes=_number(label("size_bytes")),
-        attempt=attempt,
+        kind=launch.kind,
+        group=launch.group,
+        head=launch.head,
+        nodes=launch.nodes,
+        count=launch.count,
+        gpus=plan.gpus,
+        size_bytes=plan.size_bytes,
+        attempt=place,
         ending="incomplete",
         duration_s=ran.duration_s,
-        partners_well=len(nodes) > 1 and all(each in good for each in nodes if each != node),
-        served=node in good,
-        blamed=_names(label("blamed", "")),
-        paths=_names(label("paths", "")),
-        searched=label("searched", ""),
-        concerned=label("concerned", "") == "yes",
-        left_out=_names(label("left_out", "")),
-        builds=_number(label("builds")),
-        racks=_number(label("racks")),
-        slower=label("slower", ""),
-        settings=label("settings", ""),
-        log=read_log(ran.stdout, label("hostname", node)) if label("asked") else None,
-        one_domain=label("nvlink", "") == "one domain",
+        partners_well=len(launch.nodes) > 1 and {*launch.good, node}.issuperset(launch.nodes),
+        served=node in launch.good,
+        blamed=notes.blamed,
+        paths=notes.paths,
+        searched=notes.searched,
+        concerned=notes.concerned,
+        left_out=notes.left_out,
+        builds=launch.builds,
+        racks=notes.racks,
+        slower=notes.slower,
+        settings=launch.settings,
+        log=read_log(ran.stdout, attempt.hostname or node) if launch.asks_transports else None,
+        one_domain=launch.one_domain,
         stuck=ran.stuck,
     )
     if ran.cannot:
@@ -331,16 +329,17 @@ def _row(test: NcclTest, size_bytes: int) -> Row | None:
 
 
 def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[Ending, str, str]:
-    limit = f"did not end within {ran.labels.get('limit_s', '?')} s"
+    limit = f"did not end within {limit_of(ran)}"
     if test and test.faults:
         limit += f", after: {test.faults[0].text}"
     if test is None or not test.rows:
         return "hung", f"{limit}, and finished no size", _SEE
     row = test.rows[-1]
     speed = max(row.out_of_place.algbw_gb_per_s, 1e-6) * 1e9
-    needed_s = 4.0 * (_number(ran.labels.get("turns")) + 2) * base.size_bytes / speed
+    turns = ran.plan.launch.turns if ran.plan.launch else 0
+    needed_s = 4.0 * (turns + 2) * base.size_bytes / speed
     reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
-    if needed_s > float(_number(ran.labels.get("limit_s", "").partition(".")[0])):
+    if needed_s > (ran.plan.limit_s or 0.0):
         return "slow", f"{reached}: it needs more time than the limit", "measure it with a longer profile"
     return "hung", reached, _SEE
 
@@ -358,19 +357,8 @@ def _shortened(text: str) -> str:
 
 
 def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
-    """This node's own bandwidth if each ran by itself: from its slowest rank's time, in a label."""
-    gpus, size = _number(ran.labels.get("gpus_of_node")), _number(ran.labels.get("size_bytes"))
-    time_us = _number(ran.labels.get("time_us"))
+    """This node's own bandwidth if each ran by itself: from its slowest rank's time."""
+    gpus, time_us = ran.plan.launch.gpus_of_node if ran.plan.launch else 0, ran.launch.time_us
     if test is None or time_us <= 0 or gpus < 2:
         return None
-    return round(size / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """The nodes of a label; of many only the first ones are there."""
-    return tuple(text.split(" and ", maxsplit=1)[0].split())
-
-
-def _number(text: str | None) -> int:
-    """A count in a label, which was read from a file."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else 0
+    return round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)

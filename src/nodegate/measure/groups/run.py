@@ -16,14 +16,13 @@ from nodegate.measure.groups.findings import bounds_of
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.pairs_again import PairsAgain
-from nodegate.measure.groups.result import ALONE, parse
+from nodegate.measure.groups.result import parse
 from nodegate.measure.groups.slow import SlowLaunches, enough_in_pairs, is_slow_together, slow_in_pairs, slow_launches
 from nodegate.measure.groups.standing import is_settled
 from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Inapplicable, Measurement, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON
 from nodegate.measure.nccl.run import gpu_count
-from nodegate.measure.program_run import ProgramRun
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -77,13 +76,14 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
             well = pairs_again.run(bad, good) if bad else frozenset(names)
             kept |= pairs_again.compared
             SlowLaunches(tour, slow_in_pairs(pairs_again, suspects).union(set(names) - well)).run(slow)
-    return {name: runs for name, runs in launch_session.runs.items() if name in kept and runs}
+    found = launch_session.runs.items()
+    return {name: attempt for name, attempt in found if name in kept and (attempt.runs or attempt.cannot)}
 
 
 def _alone(launch_session: LaunchSession, member: GroupNode, count: int) -> None:
     like = f"no other node with {member.gpus} x {member.model}, the same path of nccl-tests and the same settings"
     why = "no other node takes part" if count < 2 else like
-    launch_session.note(member.name, ProgramRun(what=ALONE, labels={"why": why}))
+    launch_session.note_alone(member.name, why)
 
 
 def takes_s(durations: Durations) -> float:

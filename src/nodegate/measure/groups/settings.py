@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Literal
@@ -12,15 +11,13 @@ from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.knowledge.tables import clouds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from nodegate.node import Node
 
 LAUNCHERS = ("mpirun", "srun")
 _SAME = {"slurm": "srun", "openmpi": "mpirun", "mpi": "mpirun", "hpcx": "mpirun"}
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
-MOST_SETTINGS = 64
-MOST_WORDS = 64
 # What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.
 PREFIXES = (
     *("NCCL_", "UCX_", "UCC_", "HCOLL_", "SHARP_", "FI_", "OFI_NCCL_", "IBV_", "MLX5_", "RDMAV_", "PSM3_"),
@@ -95,7 +92,7 @@ def launch_settings(node: Node) -> LaunchSettings:
     Raises:
         UsageError: a value is invalid, with the node's file and line.
     """
-    given = str(node.expected.get("launcher", "")).lower()
+    given = node.settings.launcher.lower()
     launcher = _SAME.get(given, given)
     if launcher not in ("", "mpirun", "srun"):
         raise node.wrong(f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
@@ -103,20 +100,18 @@ def launch_settings(node: Node) -> LaunchSettings:
         launcher,  # type: ignore[arg-type]
         _environment(node),
         _srun(node),
-        _words(node, "mpi_args", _OURS_OF_MPIRUN),
-        _words(node, "srun_args", _OURS_OF_SRUN),
+        _words(node, "nodegate_mpi_args", node.settings.mpi_args, _OURS_OF_MPIRUN),
+        _words(node, "nodegate_srun_args", node.settings.srun_args, _OURS_OF_SRUN),
         _network(node),
     )
 
 
 def _environment(node: Node) -> Mapping[str, str]:
-    given = node.mapping("nccl_env")
-    if given is None or len(given) > MOST_SETTINGS:
-        raise node.wrong("nodegate_nccl_env must map variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
+    given = node.settings.nccl_env
     for name, value in given.items():
-        if not isinstance(name, str) or not (name in NAMES or _NAME.fullmatch(name)):
+        if not (name in NAMES or _NAME.fullmatch(name)):
             allowed = ", ".join([*(f"{prefix}*" for prefix in PREFIXES), *sorted(NAMES)])
-            raise node.wrong(f"nodegate_nccl_env: {shown(str(name))} may not be set", f"allowed are {allowed}")
+            raise node.wrong(f"nodegate_nccl_env: {shown(name)} may not be set", f"allowed are {allowed}")
         if name in OURS:
             raise node.wrong(f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
@@ -128,47 +123,36 @@ def _environment(node: Node) -> Mapping[str, str]:
 
 def _cloud(node: Node) -> Mapping[str, str]:
     """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
-    name = str(node.expected.get("nccl_cloud", ""))
-    if name and name not in clouds():
-        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, clouds()))
-    return clouds().get(name, {})
+    name, known = node.settings.nccl_cloud, clouds()
+    if name and name not in known:
+        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, known))
+    return known.get(name, {})
 
 
 def _srun(node: Node) -> Mapping[str, str]:
-    given = node.mapping("srun")
-    if given is None:
-        raise node.wrong("nodegate_srun must map names to values", "{partition: gpu, account: acceptance}")
+    given = node.settings.srun
     for name, value in given.items():
         if name not in SRUN_KEYS:
-            raise node.wrong(f"nodegate_srun: unknown {shown(str(name))}", did_you_mean(str(name), SRUN_KEYS))
+            raise node.wrong(f"nodegate_srun: unknown {shown(name)}", did_you_mean(name, SRUN_KEYS))
         if isinstance(value, bool) or not _SRUN_VALUE.fullmatch(str(value)) or str(value).startswith("-"):
             raise node.wrong(
                 f"nodegate_srun: {name}: {shown(str(value))} is not a name in Slurm", "see sinfo, sacctmgr"
             )
-    return {str(name): str(value) for name, value in given.items()}
+    return {name: str(value) for name, value in given.items()}
 
 
-def _words(node: Node, name: str, ours: Collection[str]) -> tuple[str, ...]:
-    """A site's own arguments: a list of words, or one text that is split as a shell does. None of them sees a shell."""
-    given = node.expected.get(name, ())
-    variable = f"nodegate_{name}"
-    try:
-        words = shlex.split(given) if isinstance(given, str) else given
-    except ValueError as problem:
-        raise node.wrong(f"{variable}: {str(problem).lower()}", "close the quote") from None
-    if not isinstance(words, (list, tuple)) or len(words) > MOST_WORDS:
-        raise node.wrong(f"{variable} must be a list of at most {MOST_WORDS} words", "[--mca, btl_tcp_links, 2]")
-    found = tuple(str(word) for word in words)
-    for word in found:
+def _words(node: Node, variable: str, words: tuple[str, ...], ours: Collection[str]) -> tuple[str, ...]:
+    """A site's own arguments, refused where nodegate sets them itself. None of them sees a shell."""
+    for word in words:
         if not word or not _VALUE.fullmatch(word):
             raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
         if word == "--" or _option(word, ours):
             raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
-    if found and not found[0].startswith("-"):
+    if words and not words[0].startswith("-"):
         raise node.wrong(
-            f"{variable}: {shown(found[0])} does not begin with '-'", "mpirun and srun take it for the program"
+            f"{variable}: {shown(words[0])} does not begin with '-'", "mpirun and srun take it for the program"
         )
-    return found
+    return words
 
 
 def _option(word: str, ours: Collection[str]) -> bool:
@@ -178,13 +162,11 @@ def _option(word: str, ours: Collection[str]) -> bool:
 
 
 def _network(node: Node) -> str:
-    given = node.expected.get("launch_network", "")
-    parts: Sequence[object] = given if isinstance(given, list) else str(given).replace(",", " ").split()
-    for part in parts:
-        if not _is_network(str(part)):
-            wrong = f"nodegate_launch_network: {shown(str(part))} is neither a network nor an interface"
+    for part in node.settings.launch_network:
+        if not _is_network(part):
+            wrong = f"nodegate_launch_network: {shown(part)} is neither a network nor an interface"
             raise node.wrong(wrong, "10.0.0.0/16 or eth0")
-    return ",".join(map(str, parts))
+    return ",".join(node.settings.launch_network)
 
 
 def _is_network(text: str) -> bool:

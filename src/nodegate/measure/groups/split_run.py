@@ -7,6 +7,7 @@ contains the environment of the head: it is read into memory, and only the times
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
@@ -37,7 +38,7 @@ def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: L
     except CannotMeasure:  # the launch has the reason
         return
     for name, time_us in times.items():
-        launch_session.label_node(name, group, launch.collective, time_us=str(round(time_us)))
+        launch_session.note(group, launch.collective, partial(replace, time_us=round(time_us)), name)
 
 
 def _has_times(version: str) -> bool:

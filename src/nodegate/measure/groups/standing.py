@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.measure.groups.result import GroupRun, NcclGroups
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt
 
 Whose = Literal["here", "either", "other", "path", "open"]
 
@@ -33,7 +33,7 @@ def is_sick(run: GroupRun) -> bool:
     return run.ending in {"hung", "faulty"} or (run.ending == "whole" and not run.is_well)
 
 
-def is_settled(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
+def is_settled(attempts: Sequence[Attempt]) -> bool:
     """Whether a node is at fault, or may be, in a collective that hangs or is wrong.
 
     It is not launched again, which costs a time limit each time; and others are not judged by it.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.bisect import Ties
 from nodegate.measure.groups.boundary import Boundary
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.launch import Launch, listed, sweep
+from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs_by_rack, racks, whole_of, without
 from nodegate.measure.groups.search import Result, failed_with, search
 from nodegate.measure.groups.split_run import measure_split
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.result import GroupRun
     from nodegate.measure.measurement import Pool
     from nodegate.measure.rdma.pairing import Round
+    from nodegate.records.program_run import LaunchNotes
 
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
@@ -70,10 +72,10 @@ class Tour:
         found = {self._ties.rack(name) for name in group.nodes}
         return len(found) > 1 and all(found)
 
-    def label(self, group: Group, *whats: str, **labels: str) -> None:
+    def note_all(self, group: Group, noted: Callable[[LaunchNotes], LaunchNotes], *whats: str) -> None:
         """Note something on the launches of some collectives over a group; of all if none is named."""
         for what in whats or COLLECTIVES:
-            self._launch_session.add_labels(group, what, **labels)
+            self._launch_session.note(group, what, noted)
 
     def pairs(self) -> frozenset[str]:
         """Every pair with every collective; the nodes that are then known to be good."""
@@ -204,19 +206,17 @@ class Tour:
         for variant in self._variants[group.name]:
             blamed = [name for name in found.blamed if name in variant.nodes]
             concerned = found.concerned(variant).difference(blamed)
-            labels = {
-                "blamed": listed(blamed),
-                "paths": listed([name for name in variant.nodes if name in concerned]),
-                "searched": found.said(variant, self._ties, word),
-            }
-            self.label(variant, **labels)
+            paths = [name for name in variant.nodes if name in concerned]
+            said = found.said(variant, self._ties, word)
+            noted = partial(replace, blamed=_first(blamed), paths=_first(paths), searched=said)
+            self.note_all(variant, noted)
             for collective in COLLECTIVES:
                 for name in concerned:
-                    self._launch_session.label_node(name, variant, collective, concerned="yes")
+                    self._launch_session.note(variant, collective, partial(replace, concerned=True), name)
 
     def note_left_out(self, group: Group, names: Sequence[str]) -> None:
         """Note on each node of a launch that it is good because these others take no part."""
-        self.label(group, left_out=listed(names))
+        self.note_all(group, partial(replace, left_out=_first(names)))
 
     def partners(self, suspects: Sequence[str], good: Sequence[str], count: int) -> list[Round]:
         """Rounds in which each suspect meets good ones, of its own rack if enough are: no others are as near."""
@@ -230,6 +230,11 @@ class Tour:
 
     def _in_order(self, names: Collection[str]) -> list[str]:
         return [name for name in self._names if name in names]
+
+
+def _first(names: Sequence[str]) -> tuple[str, ...]:
+    """Of many nodes the first ones: evidence has them on each node."""
+    return tuple(names[:SHOWN_NODES])
 
 
 def _side_by_side(some: Sequence[Round], more: Sequence[Round]) -> list[Round]:

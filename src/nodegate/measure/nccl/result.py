@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING
-from nodegate.measure.program_run import refusal_of
+from nodegate.measure.program_run import not_run, reason
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Known, Unknown, Why
@@ -18,7 +18,7 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 
 # whole: a complete and consistent table; its data may still be wrong. faulty: CUDA or NCCL failed. hung: no end within
@@ -143,25 +143,24 @@ class Nccl:
         return told[0] if told else Unknown(Why.MISSING, self.all[0].why)
 
 
-def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
+def parse(attempts: Sequence[Attempt]) -> Nccl:
     """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: no launch of any attempt ran, and all lacked the same.
     """
-    read = [_attempt(attempt) for attempt in attempts if attempt]
-    rans = [ran for attempt in attempts for ran in attempt]
-    if rans and all(ran.cannot for ran in rans) and len({ran.lacks for ran in rans}) == 1:
-        raise refusal_of(rans[0])
-    if not read:
+    tried = [each for attempt in attempts for each in (attempt.runs or (attempt,)) if attempt.runs or attempt.cannot]
+    if not tried:
         raise CannotMeasure("nothing was run", next_step=_AGAIN)
-    return Nccl(tuple(read))
+    if all(each.cannot for each in tried) and len({each.lacks for each in tried}) == 1:
+        raise reason(tried[0])
+    return Nccl(tuple(_attempt(attempt) for attempt in attempts if attempt.runs or attempt.cannot))
 
 
-def _attempt(rans: Sequence[ProgramRun]) -> tuple[Outcome, ...]:
+def _attempt(attempt: Attempt) -> tuple[Outcome, ...]:
     """One outcome for each planned launch, in their order: one without output is not forgotten."""
-    ran_of = {ran.what: ran for ran in rans}
-    whole = ran_of.get("")  # the attempt as a whole failed
+    ran_of = {ran.what: ran for ran in attempt.runs}
+    whole = not_run("", reason(attempt)) if attempt.cannot else None
     return tuple(_outcome(launch.what, ran_of.get(launch.what) or whole) for launch in LAUNCHES)
 
 
@@ -191,10 +190,9 @@ class _Launched:
 
     def __init__(self, ran: ProgramRun) -> None:
         self.ran = ran
-        self.gpus = min(_number(ran.labels.get("gpus")), MAX_RANKS)
-        self.size_bytes = _number(ran.labels.get("size_bytes"))
-        whole, _, tenths = ran.labels.get("limit_s", "").partition(".")
-        self.limit_s = _number(whole) + _number(tenths[:1]) / 10
+        self.gpus = min(ran.plan.gpus, MAX_RANKS)
+        self.size_bytes = ran.plan.size_bytes
+        self.limit_s = ran.plan.limit_s or 0.0
 
     def outcome(self, what: str, ending: Ending, why: str, next_step: str, test: NcclTest | None = None) -> Outcome:
         said = [found[1] for found in _NVLS.finditer(self.ran.stdout)]
@@ -268,5 +266,5 @@ def _option(argv: Sequence[str], name: str) -> int:
 
 
 def _number(text: str | None) -> int:
-    """A count in a label, which was read from a file."""
+    """A count in a command line, which was read from a file."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else 0

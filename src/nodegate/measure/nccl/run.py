@@ -15,6 +15,7 @@ from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
+from nodegate.records.program_run import Plan
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Unknown
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
     from nodegate.tools.nccl_rows import Row
 
 FEWEST_GPUS = 2
@@ -129,29 +130,28 @@ def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
     done: list[ProgramRun] = []
     stop: CannotMeasure | None = None
     for launch in LAUNCHES:
-        labels = _labels(target, gpus, chosen)
+        plan = _plan(target, gpus, chosen)
         stop = stop or _reason_to_stop(done, pool)
         try:
             if stop:
                 raise stop
-            done.append(_run(target, launch, chosen, gpus, labels))
+            done.append(_run(target, launch, chosen, plan))
         except Unreachable as said:
             stop = said
-            done.append(not_run(launch.what, said, labels))
+            done.append(not_run(launch.what, said, plan))
         except CannotMeasure as said:
-            done.append(not_run(launch.what, said, labels))
+            done.append(not_run(launch.what, said, plan))
     return [*first, *done]
 
 
-def _labels(target: Target, gpus: int, chosen: Sweep) -> dict[str, str]:
-    limit_s = f"{target.durations.collective_s:.1f}".removesuffix(".0")
-    return {"gpus": str(gpus), "size_bytes": str(chosen.judged_bytes), "limit_s": limit_s}
+def _plan(target: Target, gpus: int, chosen: Sweep) -> Plan:
+    return Plan(gpus=gpus, size_bytes=chosen.judged_bytes, limit_s=round(target.durations.collective_s, 1))
 
 
 def _by_first_size(target: Target, gpus: int) -> tuple[Sweep, tuple[ProgramRun, ...]]:
     """The sizes by a launch of one small size, which is kept beside the others and judged by none of them."""
     try:
-        ran = replace(_run(target, LAUNCHES[0], FIRST, gpus, _labels(target, gpus, FIRST)), what=FIRST_WHAT)
+        ran = replace(_run(target, LAUNCHES[0], FIRST, _plan(target, gpus, FIRST)), what=FIRST_WHAT)
     except CannotMeasure:  # the launches themselves report it
         return bounded(target.durations, None), ()
     try:
@@ -169,11 +169,11 @@ def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | N
     stuck = any(ran.stuck for ran in hung)
     if not hung or (len(done) == 1 and not stuck):
         return None
-    why = "cannot be ended" if stuck else f"did not end within {hung[0].labels['limit_s']} s"
+    why = "cannot be ended" if stuck else f"did not end within {hung[0].plan.limit_s:g} s"
     return CannotMeasure(f"not run: {hung[0].what} {why} before", next_step=f"see the finding on {hung[0].what}")
 
 
-def _run(target: Target, launch: Launch, chosen: Sweep, gpus: int, labels: dict[str, str]) -> ProgramRun:
+def _run(target: Target, launch: Launch, chosen: Sweep, plan: Plan) -> ProgramRun:
     program = f"{launch.collective}_perf"
     tool = target.tools.find(program, f"{program}_mpi")
     unset = [word for name in UNSET for word in ("-u", name)]
@@ -181,8 +181,8 @@ def _run(target: Target, launch: Launch, chosen: Sweep, gpus: int, labels: dict[
         unset += [word for name in RING_SETTINGS for word in ("-u", name)]
     settings = [f"{name}={value}" for name, value in launch.settings.items()]
     # The program is the last argument: it may be preceded by a container command, which passes on no environment.
-    argv = (*tool.argv[:-1], "env", *unset, *settings, tool.argv[-1], *chosen.options, "-g", str(gpus))
-    return run(target.session, launch.what, argv, timeout_s=target.durations.collective_s, labels=labels)
+    argv = (*tool.argv[:-1], "env", *unset, *settings, tool.argv[-1], *chosen.options, "-g", str(plan.gpus))
+    return run(target.session, launch.what, argv, timeout_s=target.durations.collective_s, plan=plan)
 
 
 NCCL = Measurement(

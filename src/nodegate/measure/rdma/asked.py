@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
 AT_ONCE = "-b"  # perftest's option for both directions at once: its rates are then those of both together

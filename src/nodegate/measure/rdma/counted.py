@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.measure.rdma.asked import AT_ONCE, seconds_asked, size_asked
+from nodegate.records.program_run import Path, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
-COUNTED = "counted"  # label of a program: what its port sent and received, before and after
-_ENDS = ("client", "server")
 _WORD_BYTES = 4  # port_xmit_data and port_rcv_data, in every driver that has them
 _FULL = 1 << 32  # drivers without the wide counters stop here, or begin again
 _LEAST_SHARE = 0.75  # headers come on top and perftest leaves out its begin and end: a good port counts more than 1
@@ -54,7 +53,8 @@ def unlike_counted(ran: ProgramRun, report: Report) -> str:
 
 def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
     """Whether counters were looked for, and none of them can tell whether the result is true."""
-    asked = any(f"{end}_{COUNTED}" in ran.labels for end in _ENDS) and ran.labels.get("path") == "between"
+    between = ran.plan.link is not None and ran.plan.link.path is Path.BETWEEN
+    asked = between and any(end.counted is not None for end in (ran.link.client, ran.link.server))
     claimed = _claimed_bytes(ran, report)
     return asked and claimed > 0 and not any(counter.can_tell(claimed) for counter in _counters(ran))
 
@@ -69,19 +69,15 @@ def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
 
 def _counters(ran: ProgramRun) -> Iterator[_Counter]:
     """The counters of what was claimed, of both ends; inside a node data may not leave the adapter."""
-    labels = ran.labels
-    if labels.get("path") != "between":
+    link = ran.plan.link
+    if link is None or link.path is not Path.BETWEEN:
         return
-    ours = labels.get("role") or "client"
-    for end in _ENDS:
-        words = labels.get(f"{end}_{COUNTED}", "").split()
-        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 25 for word in words):
-            sends = (end == "client") != ("read" in ran.what)
-            numbers = [int(word) for word in words]
-            before, after = (numbers[0], numbers[2]) if sends else (numbers[1], numbers[3])
-            device = labels.get("device" if end == ours else "peer_device", "")
-            whose = device if end == ours else f"{labels.get('peer', '')} {device}"
-            yield _Counter(whose, "port_xmit_data" if sends else "port_rcv_data", before, after, max(numbers))
+    for role, end in ((Role.CLIENT, ran.link.client), (Role.SERVER, ran.link.server)):
+        if end.counted and len(end.counted) == 4 and min(end.counted) >= 0:
+            sends = (role is Role.CLIENT) != ("read" in ran.what)
+            before, after = end.counted[0::2] if sends else end.counted[1::2]
+            whose = link.device if role is link.role else f"{link.peer} {link.peer_device}"
+            yield _Counter(whose, "port_xmit_data" if sends else "port_rcv_data", before, after, max(end.counted))
 
 
 def _gigabytes(count: float) -> str:

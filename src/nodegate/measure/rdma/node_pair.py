@@ -6,18 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_run
 from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.asked import AT_ONCE
-from nodegate.measure.rdma.counted import COUNTED
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import IPV6, RdmaNode, cuda_words
-from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
-from nodegate.measure.rdma.seats import SEAT
+from nodegate.measure.rdma.result import number
+from nodegate.records.program_run import LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nodegate.measure.rdma.pairing import Pair, Round
     from nodegate.measure.rdma.rails import Rail
@@ -39,7 +38,7 @@ class Test:
     """
 
     tool: str
-    memory: str = "host"
+    memory: Memory = Memory.HOST
     both: bool = False
 
     @property
@@ -50,7 +49,7 @@ class Test:
     @property
     def setup_s(self) -> float:
         """How long it may take to start and connect."""
-        return GPU_SETUP_S if self.memory == "gpu" else SETUP_S
+        return GPU_SETUP_S if self.memory is Memory.GPU else SETUP_S
 
     def words(self, seconds: float, queue_pairs: int = 0) -> tuple[str, ...]:
         """The options that both ends must share."""
@@ -60,7 +59,7 @@ class Test:
         return (*size, *((AT_ONCE,) if self.both else ()), "-D", str(max(1, round(seconds))), "--report_gbits", "-F")
 
 
-WRITE, READ, GPU_WRITE = Test("ib_write_bw"), Test("ib_read_bw"), Test("ib_write_bw", "gpu")
+WRITE, READ, GPU_WRITE = Test("ib_write_bw"), Test("ib_read_bw"), Test("ib_write_bw", Memory.GPU)
 BOTH = Test("ib_write_bw", both=True)
 LATENCIES = (Test("ib_write_lat"), Test("ib_read_lat"))
 TESTS = (WRITE, READ, *LATENCIES, GPU_WRITE, BOTH)
@@ -119,8 +118,8 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
     ends, bonds = [], False
     for rdma_node, name in ((node_pair.server, pair[0]), (node_pair.client, pair[1])):
         rail = rdma_node.rail(name)
-        memory = cuda_words(rdma_node, rail) if test.memory == "gpu" else ()
-        if (test.memory == "gpu" and not memory) or (test.both and rdma_node.is_efa(rail)):
+        memory = cuda_words(rdma_node, rail) if test.memory is Memory.GPU else ()
+        if (test.memory is Memory.GPU and not memory) or (test.both and rdma_node.is_efa(rail)):
             return None
         ends.append((*rdma_node.tools[test.tool], *_of_port(rdma_node, rail), *memory))
         bonds = bonds or rdma_node.is_bond(rail)
@@ -159,19 +158,22 @@ def _counters(rail: Rail) -> str:
 
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
-    said = of_both_ends(COUNTED, *SEAT, server=ended.server, client=ended.client)
-    programs = {CLIENT: ended.client} if number(ended.client) is not None else vars(ended)
+    server = _end_of(node_pair.server, pair[0], ended.server.link.server)
+    client = _end_of(node_pair.client, pair[1], ended.client.link.client)
+    programs = [(Role.CLIENT, ended.client)]
+    if number(ended.client) is None:
+        programs.insert(0, (Role.SERVER, ended.server))
     return tuple(
-        (node, replace(ran, labels={**labels, "program": program, **said}))
-        for program, ran in programs.items()
-        for node, labels in _ends(node_pair, test, pair)
+        (node, replace(ran, plan=plan, link=replace(ran.link, program=program, server=server, client=client)))
+        for program, ran in programs
+        for node, plan in _ends(node_pair, test, pair)
     )
 
 
-def of_both_ends(*names: str, server: ProgramRun, client: ProgramRun) -> Mapping[str, str]:
-    """The labels of a result with what was noted of either end's program."""
-    ends = (("server", server), ("client", client))
-    return {f"{end}_{name}": ran.labels[name] for name in names for end, ran in ends if name in ran.labels}
+def _end_of(rdma_node: RdmaNode, name: str, noted: LinkEnd) -> LinkEnd:
+    """What was noted of one end's program, with the traffic class that its node forces on the port."""
+    rail = rdma_node.rail(name)
+    return replace(noted, traffic_class=rdma_node.classes.get((rail.device, rail.port), ""))
 
 
 def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:
@@ -182,33 +184,22 @@ def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> l
 def _not_met(node_pair: NodePair, test: Test, pair: Pair, why: CannotMeasure) -> Both:
     names = (node_pair.server.name, node_pair.client.name)
     lost = why.whose if isinstance(why, Unreachable) and why.whose in names else ""
-    ran = not_run(test.what, why, {LOST: lost} if lost else {})
-    both = _of_both(node_pair, test, pair, perftest_runner.Ended(ran, ran))
-    return tuple((name, replace(each, labels={**each.labels, **ran.labels})) for name, each in both)
+    ran = replace(not_run(test.what, why), link=LinkNotes(lost=lost))
+    return _of_both(node_pair, test, pair, perftest_runner.Ended(ran, ran))
 
 
-def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, dict[str, str]]]:
+def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, Plan]]:
     """Each node of a link, and the link as it sees it."""
-    path = "inside" if node_pair.is_inside else "between"
-    more = {OF_ANOTHER_RAIL: "yes"} if not node_pair.is_inside and pair not in node_pair.steps[0] else {}
-    ends = (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
-    more |= {
-        f"{end}_class": text
-        for end, rdma_node, name in ends
-        if (text := rdma_node.classes.get((rdma_node.rail(name).device, rdma_node.rail(name).port), ""))
-    }
+    ends = ((Role.SERVER, node_pair.server, pair[0]), (Role.CLIENT, node_pair.client, pair[1]))
     for (role, rdma_node, device), (_, peer, peer_device) in (ends, ends[::-1]):
-        yield (
-            rdma_node.name,
-            {
-                "role": role,
-                "device": device,
-                "peer": peer.name,
-                "peer_device": peer_device,
-                "round": node_pair.round,
-                "memory": test.memory,
-                "path": path,
-                "version": rdma_node.version,
-                **more,
-            },
+        link = LinkPlan(
+            peer=peer.name,
+            peer_device=peer_device,
+            role=role,
+            device=device,
+            round=node_pair.round,
+            memory=test.memory,
+            path=Path.INSIDE if node_pair.is_inside else Path.BETWEEN,
+            of_another_rail=not node_pair.is_inside and pair not in node_pair.steps[0],
         )
+        yield rdma_node.name, Plan(version=rdma_node.version, link=link)

@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
-from nodegate.measure.rdma.counted import COUNTED
-from nodegate.measure.rdma.seats import seat_labels
+from nodegate.measure.program_run import MAX_KEPT, not_run
+from nodegate.measure.rdma.seats import seat_of
 from nodegate.node_program import node_source, node_source_with
+from nodegate.records.program_run import LinkNotes, ProgramRun, Role
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -85,7 +85,6 @@ def run_at_once(
     programs: Sequence[Program],
     *,
     timeout_s: float,
-    labels: Mapping[str, str] | None = None,
     nics: Sequence[str] = (),
 ) -> tuple[ProgramRun, ...]:
     """Run programs on one node at the same time, each within `timeout_s`; `nics` are all that are measured there.
@@ -97,7 +96,7 @@ def run_at_once(
     output = target.session.run(
         _argv(target), timeout_s=timeout_s + END_S, stdin=stdin, as_root=target.node.connection.become
     )
-    return _rans(output, what, programs, labels or {})
+    return _rans(output, what, programs, Role.CLIENT)
 
 
 def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, timeout_s: float) -> tuple[Ended, ...]:
@@ -128,7 +127,7 @@ def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, 
         with suppress(Unreachable):
             running.stop()
         raise
-    servers = _rans(running.stop(), what, programs, {})
+    servers = _rans(running.stop(), what, programs, Role.SERVER)
     return tuple(
         Ended(servers[place], clients.get(place) or not_run(what, _silent(link, server.target, servers[place])))
         for place, link in enumerate(links)
@@ -173,14 +172,14 @@ def _heard(line: str) -> frozenset[int]:
     return frozenset()
 
 
-def _rans(output: Output, what: str, programs: Sequence[Program], labels: Mapping[str, str]) -> tuple[ProgramRun, ...]:
+def _rans(output: Output, what: str, programs: Sequence[Program], role: Role) -> tuple[ProgramRun, ...]:
     """The result of each program, in their order; one without a line could not be run, or was not ended in time."""
     found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
     said = printable(output.stderr, 160)
     why = "it was ended with the other programs of its node" if output.timed_out or output.exit_code is None else said
     missing = CannotMeasure(f"no result of {what}{': ' + why if why else ''}", next_step="run again")
     return tuple(
-        _ran(what, program.argv, found[place], output, labels) if place in found else not_run(what, missing, labels)
+        _ran(what, program.argv, found[place], output, role) if place in found else not_run(what, missing)
         for place, program in enumerate(programs)
     )
 
@@ -194,10 +193,9 @@ def _line(line: str) -> tuple[int, Mapping[str, object]]:
     return -1, {}
 
 
-def _ran(
-    what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, labels: Mapping[str, str]
-) -> ProgramRun:
+def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, role: Role) -> ProgramRun:
     code, stuck = line.get("exit"), line.get("stuck")
+    end = replace(seat_of(line.get("seat")), counted=_counted(line))
     return ProgramRun(
         what=what,
         argv=tuple(argv),
@@ -207,19 +205,19 @@ def _ran(
         timed_out=line.get("timed_out") is True,
         truncated=line.get("truncated") is True or output.truncated,
         stuck=tuple(str(each)[:100] for each in stuck[:20]) if isinstance(stuck, list) else output.stuck,
-        started_epoch_s=time.time() - output.duration_s,
-        duration_s=_seconds(line.get("duration_s")),
-        labels={**labels, **_counted(line), **seat_labels(line.get("seat"))},
+        started_epoch_s=round(time.time() - output.duration_s, 3),
+        duration_s=round(_seconds(line.get("duration_s")), 3),
+        link=LinkNotes(server=end) if role is Role.SERVER else LinkNotes(client=end),
     )
 
 
-def _counted(line: Mapping[str, object]) -> Mapping[str, str]:
-    """The label with what the port sent and received before and after; its counters cannot be read: an empty one."""
+def _counted(line: Mapping[str, object]) -> tuple[int, ...] | None:
+    """What the port sent and received before and after; its counters cannot be read: nothing; not looked for: None."""
     if "counted" not in line:
-        return {}
+        return None
     found = line["counted"]
-    known = isinstance(found, list) and all(isinstance(each, int) for each in found)
-    return {COUNTED: " ".join(map(str, found[:4])) if known and isinstance(found, list) else ""}
+    known = isinstance(found, list) and all(isinstance(each, int) and 0 <= each < 1 << 64 for each in found)
+    return tuple(map(int, found[:4])) if known and isinstance(found, list) else ()
 
 
 def _seconds(value: object) -> float:

@@ -126,10 +126,9 @@ def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[
 
 
 def _chosen(node: Node, facts: NodeFacts) -> Sequence[RdmaPort]:
-    for name in ("nics", "rails"):
-        named = node.expected.get(name)
-        if isinstance(named, (list, tuple)):
-            return [port for port in facts.rdma.ports if port.device in named]
+    named = node.settings.rail_devices
+    if named is not None:
+        return [port for port in facts.rdma.ports if port.device in named]
     limits = overrides(node, {}, {})
     return rails(facts.rdma, rate=limits.get("rdma.rate_gbps"), layer=limits.get("rdma.link_layer"))
 

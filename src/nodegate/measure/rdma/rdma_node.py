@@ -18,7 +18,6 @@ from nodegate.measure.rdma.traffic import (
     parse_classes,
     traffic_of,
 )
-from nodegate.text import port_number
 from nodegate.tools import perftest
 
 if TYPE_CHECKING:
@@ -62,12 +61,12 @@ class RdmaNode:
     @property
     def address(self) -> str:
         """Where its servers are reached by TCP: nodegate_fabric_address, else the address of its connection."""
-        return str(self.target.node.expected.get("fabric_address") or self.target.node.address)
+        return self.target.node.settings.fabric_address or self.target.node.address
 
     @property
     def first_port(self) -> int:
         """The first TCP port of its servers: nodegate_rdma_port, else perftest's own default."""
-        return port_number(str(self.target.node.expected.get("rdma_port", FIRST_PORT))) or FIRST_PORT
+        return self.target.node.settings.rdma_port or FIRST_PORT
 
     def rail(self, name: str) -> Rail:
         """A rail by its name."""

@@ -9,26 +9,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import refusal_of
+from nodegate.measure.program_run import reason
 from nodegate.measure.rdma.asked import AT_ONCE, fabric_asked, size_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near, unbound
 from nodegate.metric import Metric
+from nodegate.records.program_run import Memory, Path, Role
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.measure.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt, LinkPlan, ProgramRun
     from nodegate.tools.perftest import Report
 
-PLAN = "plan"  # the ProgramRun that says which rails were to be measured and how many partners there are
-CLIENT = "client"  # label `program` of the run whose number counts; the server's is kept only if something failed
-OF_ANOTHER_RAIL = (
-    "of_another_rail"  # label of a run whose NIC met one of another rail, because its own is down or absent
-)
-LEFT_OUT = "left_out"  # label of a NIC that is not measured by rule
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
 WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data
 INSIDE = "rdma.inside_gbps"
@@ -38,16 +33,14 @@ EVEN = 0.92  # share of what both ends reach with others, from which on a run is
 ODD = 0.9  # of what it reaches with others: a NIC pair below it, in every look, is a bad path
 LIKE = 0.95  # of one another: what two ends reach that are as slow as each other
 UNEVEN = 0.8  # share of the other direction's: write and read differ by less on good links
-LOST = "lost"  # label of a run that could not be made: the node to which the connection broke
-NONE = "none"  # label `peer_best` of a partner that was tried with others, without a number
 _NAMES = {
-    ("ib_write_bw", "host", "between"): "rdma.write_gbps",
-    ("ib_read_bw", "host", "between"): "rdma.read_gbps",
-    ("ib_write_lat", "host", "between"): "rdma.write_latency_us",
-    ("ib_read_lat", "host", "between"): "rdma.read_latency_us",
-    ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
-    ("ib_write_bw", "host", "inside"): INSIDE,
-    (f"ib_write_bw {AT_ONCE}", "host", "between"): BOTH_AT_ONCE,
+    ("ib_write_bw", Memory.HOST, Path.BETWEEN): "rdma.write_gbps",
+    ("ib_read_bw", Memory.HOST, Path.BETWEEN): "rdma.read_gbps",
+    ("ib_write_lat", Memory.HOST, Path.BETWEEN): "rdma.write_latency_us",
+    ("ib_read_lat", Memory.HOST, Path.BETWEEN): "rdma.read_latency_us",
+    ("ib_write_bw", Memory.GPU, Path.BETWEEN): "rdma.gpu_write_gbps",
+    ("ib_write_bw", Memory.HOST, Path.INSIDE): INSIDE,
+    (f"ib_write_bw {AT_ONCE}", Memory.HOST, Path.BETWEEN): BOTH_AT_ONCE,
 }
 _BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
@@ -67,7 +60,7 @@ class LinkRun:
     attempt: int
     round: str
     device: str
-    role: str
+    role: Role
     peer: str
     peer_device: str
     value: float | None
@@ -160,11 +153,11 @@ def better(run: LinkRun, other: LinkRun) -> bool:
 
 def sends(ran: ProgramRun) -> bool:
     """Whether the end of a link that keeps this run sent the data."""
-    return _sends(ran.labels.get("role", ""), ran.what)
+    return ran.plan.link is not None and _sends(ran.plan.link.role, ran.what)
 
 
-def _sends(role: str, test: str) -> bool:
-    return (role == CLIENT) != ("read" in test)
+def _sends(role: Role, test: str) -> bool:
+    return (role is Role.CLIENT) != ("read" in test)
 
 
 def is_latency(name: str) -> bool:
@@ -172,31 +165,28 @@ def is_latency(name: str) -> bool:
     return name.endswith("_us")
 
 
-def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
+def parse(attempts: Sequence[Attempt]) -> RdmaBandwidth:
     """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: not one link was tried; the last reason.
     """
-    tried = [ran for attempt in attempts for ran in attempt]
-    failed = tuple(refusal_of(ran) for ran in tried if ran.cannot and "device" not in ran.labels)
-    plans = [ran for attempt in attempts for ran in attempt if ran.what == PLAN and "rails" in ran.labels]
-    if not plans:
+    failed = tuple(reason(attempt) for attempt in attempts if attempt.cannot)
+    planned = [attempt for attempt in attempts if attempt.rails]
+    if not planned:
         nothing = CannotMeasure("no RDMA link was measured", next_step="measure this node again")
         raise failed[-1] if failed else nothing
     return RdmaBandwidth(
         runs=tuple(_runs(attempts)),
-        planned=frozenset(plans[0].labels["rails"].split()),
-        partners=max(_count(plan.labels.get("partners", "")) for plan in plans),
-        missing={ran.labels["device"]: refusal_of(ran) for attempt in attempts for ran in attempt if _is_left_out(ran)},
+        planned=frozenset(planned[0].rails),
+        partners=max(attempt.partners for attempt in planned),
+        missing={rail.device: reason(rail) for attempt in attempts for rail in attempt.missing if not rail.by_rule},
         failed=failed,
-        left_out={
-            ran.labels["device"]: ran.why_not for attempt in attempts for ran in attempt if LEFT_OUT in ran.labels
-        },
+        left_out={rail.device: rail.why_not for attempt in attempts for rail in attempt.missing if rail.by_rule},
     )
 
 
-def doubtful(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
+def doubtful(attempts: Sequence[Attempt]) -> bool:
     """Whether a rail only hung or failed when it was last tried, or was slow in one direction.
 
     A second attempt distinguishes a bad rail from a disturbance.
@@ -230,24 +220,20 @@ def number(ran: ProgramRun) -> float | None:
     return None if unlike_asked(ran, report) or unlike_counted(ran, report) else _value(ran, report)
 
 
-def _runs(attempts: Sequence[Sequence[ProgramRun]]) -> Iterable[LinkRun]:
+def _runs(attempts: Sequence[Attempt]) -> Iterable[LinkRun]:
     for place, attempt in enumerate(attempts):
-        servers = {_link(ran): ran for ran in attempt if ran.labels.get("program") == "server"}
-        for ran in attempt:
-            name = _NAMES.get((ran.what, ran.labels.get("memory", ""), ran.labels.get("path", "")))
-            if name and ran.labels.get("program") == CLIENT and ran.labels.get("device"):
-                yield _run(name, place, ran, servers.get(_link(ran)))
+        servers = {(ran.what, ran.plan.link): ran for ran in attempt.runs if ran.link.program is Role.SERVER}
+        for ran in attempt.runs:
+            link = ran.plan.link
+            name = _NAMES.get((ran.what, link.memory, link.path)) if link else None
+            if link and name and ran.link.program is Role.CLIENT and link.device:
+                yield _run(name, place, ran, link, servers.get((ran.what, link)))
 
 
-def _link(ran: ProgramRun) -> tuple[str, ...]:
-    names = ("device", "role", "peer", "peer_device", "round", "memory", "path")
-    return (ran.what, *(ran.labels.get(name, "") for name in names))
-
-
-def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) -> LinkRun:
-    report, label = _report(ran), ran.labels.get
+def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: ProgramRun | None) -> LinkRun:
+    report, notes = _report(ran), ran.link
     trouble = _trouble(ran, server, report)
-    if trouble and label(OF_ANOTHER_RAIL):
+    if trouble and link.of_another_rail:
         trouble = replace(trouble, kind="setup")  # in some fabrics the rails do not reach each other
     value = None if trouble or isinstance(report, CannotMeasure) else _value(ran, report)
     if value is None and trouble is None:
@@ -255,24 +241,24 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
     return LinkRun(
         name=name,
         attempt=attempt,
-        round=label("round", ""),
-        device=label("device", ""),
-        role=label("role", ""),
-        peer=label("peer", ""),
-        peer_device=label("peer_device", ""),
+        round=link.round,
+        device=link.device,
+        role=link.role,
+        peer=link.peer,
+        peer_device=link.peer_device,
         value=value,
-        peer_best=_amount(label("peer_best", "")),
-        peer_best_way=_amount(label("peer_best_way", "")),
-        peer_failed=label("peer_best") == NONE,
-        peer_passed=label("peer_passed") == "yes",
-        lost=bool(label(LOST)) and label(LOST) != label("peer"),
+        peer_best=notes.peer_best,
+        peer_best_way=notes.peer_best_way,
+        peer_failed=notes.peer_failed,
+        peer_passed=notes.peer_passed,
+        lost=notes.lost not in {"", link.peer},
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         trouble=trouble,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
         near=are_near(ran),
         unbound=unbound(ran),
         over_runs=tuple({**(NEAR if are_near(ran) else {}), **fabric_asked(ran)}.items()),
-        conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
+        conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, link, report),
     )
 
 
@@ -336,15 +322,15 @@ def _value(ran: ProgramRun, report: Report) -> float | None:
     return found if math.isfinite(found) and found > 0 else None
 
 
-def _conditions(ran: ProgramRun, report: Report) -> tuple[tuple[str, str], ...]:
+def _conditions(ran: ProgramRun, link: LinkPlan, report: Report) -> tuple[tuple[str, str], ...]:
     sizes = [row.size_bytes for row in report.bandwidth] + [row.size_bytes for row in report.latency]
     found = {
         "tool": ran.what,
-        "tool_version": ran.labels.get("version", ""),
+        "tool_version": ran.plan.version,
         "size_bytes": str(size_asked(ran) or max(sizes)),
         "qps": report.settings.get("Number of qps", ""),
-        "memory": ran.labels.get("memory", ""),
-        "path": ran.labels.get("path", ""),
+        "memory": link.memory.value,
+        "path": link.path.value,
     }
     return tuple((name, value) for name, value in found.items() if value)
 
@@ -360,19 +346,3 @@ def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
         conditions=dict(first.conditions),
         over_runs=dict(first.over_runs),
     )
-
-
-def _is_left_out(ran: ProgramRun) -> bool:
-    return bool(ran.cannot) and "device" in ran.labels and not {"peer", LEFT_OUT} & ran.labels.keys()
-
-
-def _count(written: str) -> int:
-    return int(written) if written.isascii() and written.isdigit() and len(written) < 7 else 0
-
-
-def _amount(written: str) -> float | None:
-    try:
-        found = float(written)
-    except ValueError:
-        return None
-    return found if math.isfinite(found) else None

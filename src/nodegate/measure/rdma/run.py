@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Inapplicable, Measurement
-from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.program_run import not_begun
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.findings import bounds_of
 from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
 from nodegate.measure.rdma.pairing import in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.result import INSIDE, LEFT_OUT, PLAN, doubtful, is_latency, parse
+from nodegate.measure.rdma.result import INSIDE, doubtful, is_latency, parse
 from nodegate.profile import Profile
+from nodegate.records.program_run import Attempt, MissingRail, ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -53,9 +54,9 @@ def applies(facts: NodeFacts) -> Inapplicable | None:
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     """Rounds over the whole fleet; nodes of different link layers or rates are paired among themselves."""
-    rdma_nodes, found = _rdma_nodes(targets, pool)
     fabrics = _fabrics(targets).values()
-    _plan(rdma_nodes, fabrics, found)
+    rdma_nodes, begun = _rdma_nodes(targets, pool, fabrics)
+    found: Found = {name: [] for name in begun}
     groups = [[rdma_nodes[name] for name in names if name in rdma_nodes] for names in fabrics]
     durations = targets[0].durations
     paired = [rounds([rdma_node.name for rdma_node in group], durations.rounds) for group in groups]
@@ -65,7 +66,7 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
         rdma_node for group in groups for rdma_node in group if len(group) == 1 or durations.link_s >= INSIDE_FROM_S
     ]
     _run_inside(pool, alone, found)
-    return _with_peers_best(found)
+    return _with_peers_best(begun, found)
 
 
 def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
@@ -89,15 +90,15 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
         late = [name for name in bad if _is_late(suspects[name])]
         nearer.append((*rounds(late, NEARER), *with_good_ones(late, good[::-1], NEARER)[:NEARER]))
         needed.update(bad, *_pairs((paired[-1], nearer[-1])))
-    rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
-    _plan(rdma_nodes, fabrics, found)
+    rdma_nodes, begun = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool, fabrics)
+    found: Found = {name: [] for name in begun}
     _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
     _odd_ones_once_more(pool, rdma_nodes, found)
     _run_rounds(pool, rdma_nodes, nearer, found, tests=())
     met, link_s = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s
     able = [name for name in suspects if name in rdma_nodes]
     _run_inside(pool, [rdma_nodes[name] for name in able if _is_for_inside(name, met, suspects[name], link_s)], found)
-    return {name: runs for name, runs in _with_peers_best(found).items() if name in suspects}
+    return {name: attempt for name, attempt in _with_peers_best(begun, found).items() if name in suspects}
 
 
 def takes_s(durations: Durations) -> float:
@@ -107,20 +108,34 @@ def takes_s(durations: Durations) -> float:
     return (durations.rounds or 1) * (2 * (test_s + LATENCY_S) + both_s) + inside_s + 20.0
 
 
-def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNode], Found]:
-    """The nodes that can be paired; the others' only runs are the reasons."""
+def _rdma_nodes(
+    targets: Sequence[Target], pool: Pool, fabrics: Iterable[Sequence[str]]
+) -> tuple[dict[str, RdmaNode], Runs]:
+    """The nodes that can be paired; and of each what is to be measured, with how many others, or why nothing can.
+
+    Nodes that are not ready count as partners.
+    """
     made = pool.at_once({target.node.name: _prepared(target) for target in targets})
+    partners = {name: len(names) - 1 for names in fabrics for name in names}
     rdma_nodes: dict[str, RdmaNode] = {}
-    found: Found = {name: [] for name in made}
+    begun: Runs = {}
     for name, rdma_node in made.items():
         if isinstance(rdma_node, CannotMeasure):
-            found[name].append(not_run("", rdma_node))
+            begun[name] = not_begun(rdma_node)
         else:
             rdma_nodes[name] = rdma_node
-            found[name] += [not_run("", why, {"device": rail}) for rail, why in rdma_node.missing.items()]
-            left_out = rdma_node.left_out.items()
-            found[name] += [not_run("", why, {"device": rail, LEFT_OUT: "yes"}) for rail, why in left_out]
-    return rdma_nodes, found
+            rails = tuple(rail.name for rail in rdma_node.rails)
+            begun[name] = Attempt(rails=rails, partners=partners.get(name, 0), missing=_missing(rdma_node))
+    return rdma_nodes, begun
+
+
+def _missing(rdma_node: RdmaNode) -> tuple[MissingRail, ...]:
+    kinds = ((rdma_node.missing, False), (rdma_node.left_out, True))
+    return tuple(
+        MissingRail(rail, why.bare, why.next_step, by_rule, why.lacks, why.whose)
+        for rails, by_rule in kinds
+        for rail, why in rails.items()
+    )
 
 
 def _fabrics(targets: Sequence[Target]) -> Mapping[str, list[str]]:
@@ -130,15 +145,6 @@ def _fabrics(targets: Sequence[Target]) -> Mapping[str, list[str]]:
         with suppress(CannotMeasure):  # reported by its rdma_node
             found[fabric(rails_in_service(target.node, target.facts))].append(target.node.name)
     return found
-
-
-def _plan(rdma_nodes: Mapping[str, RdmaNode], fabrics: Iterable[Sequence[str]], found: Found) -> None:
-    """What is to be measured on each node, and how many nodes it could meet, including those that were not ready."""
-    for names in fabrics:
-        for name in names:
-            if name in rdma_nodes:
-                rails = " ".join(rail.name for rail in rdma_nodes[name].rails)
-                found[name].append(ProgramRun(what=PLAN, labels={"rails": rails, "partners": str(len(names) - 1)}))
 
 
 def _run_rounds(
@@ -222,14 +228,14 @@ def _run_pairs(
         if isinstance(result, CannotMeasure):
             result = not_met(node_pair, tests, result)
         for node, ran in (each for both in result for each in both):
-            good = {"peer_passed": "yes"} if ran.labels.get("peer") in passed else {}
-            found[node].append(replace(ran, labels={**ran.labels, **good}))
+            peer_passed = ran.plan.link is not None and ran.plan.link.peer in passed
+            found[node].append(replace(ran, link=replace(ran.link, peer_passed=peer_passed)))
 
 
-def _with_peers_best(found: Found) -> dict[str, tuple[ProgramRun, ...]]:
+def _with_peers_best(begun: Runs, found: Found) -> Runs:
     """Each node's runs, with what the other end reached with others, which shows which end is bad."""
     ends = Ends(found)
-    return {name: tuple(ends.told(name, ran) for ran in runs) for name, runs in found.items()}
+    return {name: replace(begun[name], runs=tuple(ends.told(name, ran) for ran in found[name])) for name in begun}
 
 
 def _pairs(paired: Iterable[Iterable[Round]]) -> Iterable[Pair]:

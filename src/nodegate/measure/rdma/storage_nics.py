@@ -21,7 +21,6 @@ def without_gpu(node: Node, facts: NodeFacts, rails: Sequence[Rail]) -> Mapping[
 
     Only where the inventory names none, and as many others as there are GPUs share a PCIe switch with one.
     """
-    named = any(isinstance(node.expected.get(name), (list, tuple)) for name in ("nics", "rails"))
     try:
         pci = facts.pci
     except CannotMeasure:
@@ -30,7 +29,7 @@ def without_gpu(node: Node, facts: NodeFacts, rails: Sequence[Rail]) -> Mapping[
     gpus = [above[gpu.address] for gpu in pci.gpus]
     beside = {rail.name: any(above.get(rail.address, set()) & gpu for gpu in gpus) for rail in rails}
     near = sum(beside.values())
-    if named or not gpus or near < len(gpus) or near == len(rails):
+    if node.settings.rail_devices is not None or not gpus or near < len(gpus) or near == len(rails):
         return {}
     reason = f"left out: no GPU is behind its PCIe switch, as one is with {near} others: a storage NIC"
     return {name: CannotMeasure(reason, next_step=_STEP) for name, has_gpu in beside.items() if not has_gpu}

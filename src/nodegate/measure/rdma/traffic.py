@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 AMAZON = 0x1D0F
 ROCE_V2 = "RoCE v2"
-# variable of the inventory -> NCCL's variable for the same, and the highest value
-_NAMES = {
-    "rdma_tclass": ("NCCL_IB_TC", 255),
-    "rdma_sl": ("NCCL_IB_SL", 15),
-    "rdma_gid_index": ("NCCL_IB_GID_INDEX", 1023),
-}
 _CLASS_LINE = re.compile(r"(?P<device>[\w.-]{1,60})/tc/(?P<port>[0-9]{1,3})/traffic_class:(?P<text>.{1,80})")
 READ_CLASSES = "cd /sys/class/infiniband && grep -H . */tc/*/traffic_class 2>/dev/null"
 
@@ -47,23 +41,23 @@ def traffic_of(node: Node) -> Traffic:
     Raises:
         UsageError: a value is not a number, or too large.
     """
-    nccl = node.mapping("nccl_env") or {}
-    found = [_number(node, name, nccl.get(of_nccl), of_nccl, most) for name, (of_nccl, most) in _NAMES.items()]
-    return Traffic(*found)
+    own = node.settings
+    return Traffic(
+        own.rdma_tclass if own.rdma_tclass is not None else _of_nccl(node, "NCCL_IB_TC", 255),
+        own.rdma_sl if own.rdma_sl is not None else _of_nccl(node, "NCCL_IB_SL", 15),
+        own.rdma_gid_index if own.rdma_gid_index is not None else _of_nccl(node, "NCCL_IB_GID_INDEX", 1023),
+    )
 
 
-def _number(node: Node, name: str, of_nccl: object, nccl_name: str, most: int) -> int | None:
-    """One of them; NCCL takes a negative one for its own choice."""
-    given = node.expected.get(name)
-    variable, value = (f"nodegate_{name}", given) if given is not None else (nccl_name, of_nccl)
+def _of_nccl(node: Node, name: str, most: int) -> int | None:
+    """NCCL's own setting for its jobs; it takes a negative one for its own choice."""
+    value = node.settings.nccl_env.get(name)
     if value is None:
         return None
     text = str(value).strip()
-    if not isinstance(value, bool) and re.fullmatch(r"-?[0-9]{1,6}", text, re.ASCII):
-        number = int(text)
-        if number <= most and (number >= 0 or given is None):
-            return number if number >= 0 else None
-    raise node.wrong(f"{variable} must be a number from 0 to {most}, not {text[:40]!r}")
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,6}", text, re.ASCII) or int(text) > most:
+        raise node.wrong(f"{name} must be a number from 0 to {most}, not {text[:40]!r}")
+    return int(text) if int(text) >= 0 else None
 
 
 def ipv6_gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:

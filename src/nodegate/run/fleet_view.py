@@ -1,0 +1,127 @@
+"""What a node of a run is compared with: the other nodes, what they measured, and its own past."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
+from nodegate.history import key_of
+from nodegate.judge.fleet import Fleet
+from nodegate.judge.traits import traits_of
+from nodegate.measure.registry import MEASURED, wanted
+from nodegate.packed import pack, unpack
+from nodegate.records import part
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from nodegate.history import History
+    from nodegate.judge.context import Context
+    from nodegate.metric import Metric
+    from nodegate.node import Node
+    from nodegate.numbers.peers import Earlier, NodePeers, Peers
+    from nodegate.run.contexts import Contexts
+    from nodegate.run.register import Register
+
+
+class FleetView:
+    """The nodes of a run beside each other; each question is answered once, when all nodes are in.
+
+    `others` are names of the inventory that this run does not measure. `history` is what the nodes measured in runs
+    before `before_epoch_s`.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        *,
+        register: Register,
+        contexts: Contexts,
+        others: Collection[str] = (),
+        history: History | None = None,
+        before_epoch_s: float = math.inf,
+    ) -> None:
+        self._nodes, self._register, self._contexts, self._others = nodes, register, contexts, others
+        self._history, self._before_epoch_s = history, before_epoch_s
+        self._fleet: Fleet | None = None
+        self._peers: Peers | None = None
+        self._metrics: dict[str, bytes] = {}
+        self._serials: dict[str, dict[str, str]] = {}  # of what is measured, for the history
+        self._earlier: dict[str, Earlier] = {}
+
+    def fleet(self) -> Fleet:
+        """The characteristics of every node that this run measures, for comparison."""
+        if self._fleet is None:
+            for name in self._register.asked:
+                self._contexts.summary(name)
+            summaries = self._contexts.summaries
+            known = {name: (each.platform, each.characteristics) for name, each in summaries.items()}
+            identities = {name: each.identity for name, each in summaries.items()}
+            racks = {name: node.rack for name, node in self._nodes.items() if node.rack}
+            self._fleet = Fleet(known, identities, self._others, racks)
+        return self._fleet
+
+    def wrong_machine(self, node: str) -> str:
+        """In words, why this name does not lead to a machine of its own; empty if it does, or nothing is known."""
+        try:
+            return self.fleet().wrong_machine(node)
+        except (NotApplicable, NotJudged):
+            return ""
+
+    def peers(self) -> Peers:
+        """Everything that was measured under load on every node of this run, for comparison."""
+        if self._peers is None:
+            from nodegate.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
+
+            asked = self._register.asked
+            measured = ((node, self._contexts.platform(node), self.metrics(node)) for node in asked)
+            self._peers = Peers.of_nodes(measured, {node: self._traits(node) for node in asked})
+        return self._peers
+
+    def peers_of(self, node: str) -> NodePeers:
+        """What was measured on the other nodes, and on this one in earlier runs."""
+        return self.peers().of_node(node, self.earlier(node))
+
+    def earlier(self, node: str) -> Earlier | None:
+        """What a node measured in earlier runs; None where no history is kept. Read once, however many ask."""
+        if self._history is None:
+            return None
+        if node not in self._earlier:
+            known = self._history.earlier(node, self._before_epoch_s, lambda device: self.serial(node, device))
+            self._earlier[node] = lambda metric: known.get(key_of(metric), ())
+        return self._earlier[node]
+
+    def metrics(self, node: str) -> tuple[Metric, ...]:
+        """Every number of a node under load; a measurement without one has none to compare."""
+        if self._register.is_passive:
+            return ()
+        if node not in self._metrics:
+            context = self._contexts.of(node)
+            found = tuple(metric for each in wanted(MEASURED) for metric in _metrics_of(context, each.name))
+            self._metrics[node] = pack(found)
+            self._serials[node] = {each.device: _serial_of(context, each.device) for each in found}
+        return cast("tuple[Metric, ...]", unpack(self._metrics[node]))
+
+    def serial(self, node: str, device: str) -> str:
+        """The serial number of a node's device; empty where it has none of its own, or none is known."""
+        known = self._serials.get(node, {})
+        return known[device] if device in known else _serial_of(self._contexts.of(node), device)
+
+    def _traits(self, node: str) -> dict[str, str]:
+        """What sets a node apart: its rack, its firmware; of one without facts what the inventory says."""
+        summary = self._contexts.summary(node)
+        known, serials = (summary.characteristics, summary.serials) if summary else ({}, {})
+        return traits_of(self._nodes[node], known, serials)
+
+
+def _serial_of(context: Context, device: str) -> str:
+    return context.parts.complete(part.named(device)).serial if device else ""
+
+
+def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:
+    try:
+        return context.measured(measurement).metrics
+    except (CannotMeasure, NotApplicable) as said:
+        said.__traceback__ = None  # as in `judge`: the context keeps the refusal, and its frames the evidence
+        return ()
