@@ -14,8 +14,8 @@ UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 MOST = "most GPUs of this node"
 _SEE = "see the evidence file for what the node answered"
-_WRONG = "look which board is in this slot; replace it by one of the node's kind"
-_COPY = "run nvidia-smi -L; if two GPUs still have one number, call the vendor"
+_WRONG = "check which board is in this slot; replace it with the model that this platform requires"
+_COPY = "run nvidia-smi -L; if two GPUs still share a serial number, call the vendor"
 _SIZE = "hgx-h100-8.yaml gpu.memory_min_gib: choice: a little less than NVML reports: 81559 MiB"
 
 
@@ -68,14 +68,16 @@ REVISION = (
         "another VBIOS",
         "boards.revision",
         FAIL,
-        f"{{gpu3}}: VBIOS 96.00.74.00.01, expected 96.00.89.00.01 ({MOST}) - bring it to the version of the other GPUs",
+        f"{{gpu3}}: VBIOS 96.00.74.00.01, expected 96.00.89.00.01 ({MOST}) "
+        f"- update it to the version of the other GPUs",
         lambda machine: machine.set_gpu(3, "vbios", "96.00.74.00.01"),
     ),
     Case(
         "another VBIOS, later: a board that was replaced",
         "boards.revision",
         WARN,
-        f"{{gpu3}}: VBIOS 96.00.74.00.01, expected 96.00.89.00.01 ({MOST}) - bring it to the version of the other GPUs",
+        f"{{gpu3}}: VBIOS 96.00.74.00.01, expected 96.00.89.00.01 ({MOST}) "
+        f"- update it to the version of the other GPUs",
         lambda machine: machine.set_gpu(3, "vbios", "96.00.74.00.01"),
         profile=Profile.NIGHTLY,
     ),

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
-AGAIN = "burn this node again; see the evidence file for what the GPU said"
-RMA = "take the node out of work; run field diagnostics and replace the board (RMA)"
+AGAIN = "burn this node again; see the evidence file for what the GPU reported"
+RMA = "drain the node; run field diagnostics and replace the board (RMA)"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
 RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 REFUSED = "fix this (a job on the GPUs, MIG, no driver), then run again"
@@ -248,7 +248,7 @@ COMPLETE = (
         "a GPU that worked for half of the time",
         "burn.complete",
         ERROR,
-        f"{GPU3}: could not read burn: worked 42 s of the 60 s that were asked for - {AGAIN}",
+        f"{GPU3}: could not read burn: worked 42 s of the requested 60 s - {AGAIN}",
         phase(3, 0, seconds=18.0),
     ),
     BurnCase(
@@ -259,10 +259,10 @@ COMPLETE = (
         idle_from(3, 24),
     ),
     BurnCase(
-        "a GPU that stood still for twenty seconds, in no sample",
+        "a GPU that stalled for twenty seconds, in no sample",
         "burn.complete",
         ERROR,
-        f"{GPU3}: could not read burn: stood still for 20 s, 9 s after the start - {AGAIN}",
+        f"{GPU3}: could not read burn: stalled for 20 s, 9 s after the start - {AGAIN}",
         phase(3, 0, windows_s=[*(float(at) for at in range(1, 10)), 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0]),
     ),
     BurnCase(
@@ -333,7 +333,7 @@ RESULTS = (
             f"{GPU3}: could not read fp32 result comparison: cuBLAS's fp32 result deadbeef differs from that of GPU 0, "
             "GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7, while nodegate's own kernels give equal bits: another "
             "algorithm, "
-            "or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
+            "or a fault that they did not hit - set nodegate_cublas: none for this node and burn it again; if that is "
             "clean, the GPU is good: compare its VBIOS and settings with those of the others"
         ),
         odd_with_cublas(),
@@ -498,28 +498,28 @@ REASONS = (
         "a power brake in one sample",
         "burn.clock_reasons",
         FAIL,
-        (f"{GPU3}: clock held down under load by power brake (power supply) less than 1 % of the time - {POWER}"),
+        (f"{GPU3}: clock limited under load by power brake (power supply) less than 1 % of the time - {POWER}"),
         moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1}),
     ),
     BurnCase(
         "heat",
         "burn.clock_reasons",
         FAIL,
-        (f"{GPU3}: clock held down under load by hardware thermal slowdown 40 % of the time - {COOLING}"),
+        (f"{GPU3}: clock limited under load by hardware thermal slowdown 40 % of the time - {COOLING}"),
         load(3, reason_samples={"64": 2, "8": 2}),
     ),
     BurnCase(
         "heat by the driver, at delivery",
         "burn.clock_reasons",
         FAIL,
-        (f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
+        (f"{GPU3}: clock limited under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
         load(3, reason_samples={"32": 5}),
     ),
     BurnCase(
         "heat by the driver in one sample",
         "burn.clock_reasons",
         WARN,
-        (f"{GPU3}: clock held down under load by thermal slowdown by the driver less than 1 % of the time - {COOLING}"),
+        (f"{GPU3}: clock limited under load by thermal slowdown by the driver less than 1 % of the time - {COOLING}"),
         moment(3, 30, reason_samples={"4": 5, "32": 1}),
     ),
     BurnCase(
@@ -536,7 +536,7 @@ REASONS = (
         "heat by the driver, at night",
         "burn.clock_reasons",
         WARN,
-        (f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
+        (f"{GPU3}: clock limited under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
         load(3, reason_samples={"32": 5}),
         profile=Profile.NIGHTLY,
     ),
@@ -544,14 +544,14 @@ REASONS = (
         "a bit without a name",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: clock held down under load by bit_0x800 2 % of the time - {POWER}",
+        f"{GPU3}: clock limited under load by bit_0x800 2 % of the time - {POWER}",
         moment(3, 30, reason_samples={"2048": 5}),
     ),
     BurnCase(
         "the board's own limit",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: clock held down under load by the board's own limit 2 % of the time - {POWER}",
+        f"{GPU3}: clock limited under load by the board's own limit 2 % of the time - {POWER}",
         moment(3, 30, reason_samples={"512": 5}),
     ),
     BurnCase(
@@ -568,14 +568,14 @@ REASONS = (
         "heat in two samples of 300",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: clock held down under load by hardware thermal slowdown less than 1 % of the time - {COOLING}",
+        f"{GPU3}: clock limited under load by hardware thermal slowdown less than 1 % of the time - {COOLING}",
         moment(3, 30, reason_samples={"4": 5, "8": 2, "64": 2}),
     ),
     BurnCase(
         "heat in three samples of 300",
         "burn.clock_reasons",
         FAIL,
-        f"{GPU3}: clock held down under load by hardware thermal slowdown 1 % of the time - {COOLING}",
+        f"{GPU3}: clock limited under load by hardware thermal slowdown 1 % of the time - {COOLING}",
         moment(3, 30, reason_samples={"4": 5, "8": 3, "64": 3}),
     ),
     BurnCase(
@@ -750,9 +750,9 @@ POWER_DRAWN = (
         WARN,
         (
             f"{GPU3}: power in bf16 50 % of the limit, expected at least 85 % of the limit (h100.yaml "
-            "burn.power_percent: test); 350 of 700 W: cooling and power supply were not put to the test; bf16 350 W, "
-            "1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - find what "
-            "holds it (burn.clock_reasons, burn.throughput), then burn again"
+            "burn.power_percent: test); 350 of 700 W: cooling and power supply were not stressed; bf16 350 W, "
+            "1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - "
+            "find what limits it (burn.clock_reasons, burn.throughput), then burn again"
         ),
         load(3, power_w=[340, 350, 360]),
     ),
@@ -777,8 +777,9 @@ POWER_DRAWN = (
         WARN,
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): power in bf16 50 % of the limit, expected at least 70 % of the "
-            "limit (h100.yaml burn.power_own_kernels_percent: test); 350 of 700 W: cooling and power supply were not "
-            "put to the test; bf16 350 W, 1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - "
+            "limit (h100.yaml burn.power_own_kernels_percent: test); 350 of 700 W: cooling and power supply "
+            "were not stressed; bf16 350 W, 1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, "
+            "62 °C - "
             "give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own "
             "kernels do not heat this GPU (and 7 more)"
         ),
@@ -818,7 +819,7 @@ POWER_DRAWN = (
         "burn.power",
         ERROR,
         (
-            f"{GPU3}: could not read power under load: 1400 of 700 W cannot be: the sensor or the limit is not right - "
+            f"{GPU3}: could not read power under load: 1400 of 700 W cannot be: the sensor or the limit is wrong - "
             f"{AGAIN}"
         ),
         load(3, power_w=[1300, 1400, 1500]),
@@ -939,7 +940,7 @@ LINK = (
         "burn.link",
         FAIL,
         (
-            f"{GPU3}: PCIe generation under load 1, expected at least 5 (what GPU and slot have) - "
+            f"{GPU3}: PCIe generation under load 1, expected at least 5 (what the GPU and slot support) - "
             "power-cycle the node; if it stays, reseat the board or riser"
         ),
         load(3, link_gen=[1, 1, 5]),
@@ -985,7 +986,7 @@ OTHER = (
         "not installed",
         "burn.gpu_burn",
         SKIP,
-        "node: gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min",
+        "node: gpu_burn was not run: it is not installed, or the burn is shorter than 5 min",
     ),
     BurnCase(
         "healthy",
@@ -1009,8 +1010,8 @@ OTHER = (
         "burn.gpu_burn",
         ERROR,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): could not read gpu_burn result (fp32): no report "
-            f"shows work, whatever the list at the end says - {AGAIN} (and 1 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): could not read gpu_burn result (fp32): "
+            f"no report shows any work, whatever the final list claims - {AGAIN} (and 1 more)"
         ),
         others=(ran_by_others("no-report.txt"),),
     ),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8192", "faster": 1.5}
 GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 ALL = "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: "
-AGAIN = "burn this node again; see the evidence file for what the GPU said"
+AGAIN = "burn this node again; see the evidence file for what the GPU reported"
 WRONG = "12 wrong results in bf16"
 DOUBT = "by the kernel wgmma of another release: its fault or the GPU's"
 GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"
@@ -82,8 +82,7 @@ CASES = (
         "wrong with mma.sync: the GPU",
         "burn.results",
         Verdict.FAIL,
-        f"{GPU3}: {WRONG}: silent data corruption - take the node out of work; run field diagnostics and replace the "
-        "board (RMA)",
+        f"{GPU3}: {WRONG}: silent data corruption - drain the node; run field diagnostics and replace the board (RMA)",
         by("mma.sync", mismatches=12, first_mismatch=None),
     ),
 )

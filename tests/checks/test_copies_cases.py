@@ -38,11 +38,11 @@ GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 NONE = ""
 ALL = "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7"
 NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}
-AGAIN = "measure this node again; see the evidence file for what the GPU said"
+AGAIN = "measure this node again; see the evidence file for what the GPU reported"
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
-LOST = "take the node out of work; reseat board and riser, test the host's memory, then replace the board"
-LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace boards or baseboard"
-LOST_INSIDE = "take the node out of work; run field diagnostics and replace the board (RMA)"
+LOST = "drain the node; reseat board and riser, test the host's memory, then replace the board"
+LOST_BETWEEN = "drain the node; run field diagnostics, then replace boards or baseboard"
+LOST_INSIDE = "drain the node; run field diagnostics and replace the board (RMA)"
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
@@ -145,7 +145,7 @@ COMPLETE = (
         PASS,
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): copied device to host, host to device, both ways, "
-            "inside the GPU; its host memory may lie on another NUMA node (sysfs lists no CPU next to it: '')"
+            "inside the GPU; its host memory may be on another NUMA node (sysfs lists no CPU next to it: '')"
         ),
         of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
     ),
@@ -157,7 +157,7 @@ DATA = (
         PASS,
         (
             "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 6 copies of up to 4096 MiB "
-            "compared, every word right"
+            "compared, every word correct"
         ),
     ),
     CopiesCase(
@@ -460,7 +460,7 @@ BOTH_WAYS = (
         "left out of a short run",
         "copies.host_both_ways",
         SKIP,
-        "node: copies both ways at once are left out in a run this short",
+        "node: simultaneous copies in both directions are skipped in a run this short",
         lambda found: found.update(both_ways=False),
     ),
 )
@@ -546,7 +546,7 @@ LINK = (
         "a link that stays at Gen1",
         "copies.link",
         FAIL,
-        (f"{GPU3}: PCIe generation during copies 1, expected at least 5 (what GPU and slot have) - {RESEAT}"),
+        (f"{GPU3}: PCIe generation during copies 1, expected at least 5 (what the GPU and slot support) - {RESEAT}"),
         link(link_gen=[1, 1, 1]),
     ),
     CopiesCase(
@@ -696,7 +696,7 @@ BY_KERNELS = (
         "recorded by a release without kernels",
         "copies.memory_bandwidth",
         SKIP,
-        "node: these copies are of a release that had no kernels for memory",
+        "node: these copies were made by a release without memory kernels",
         lambda found: found.pop("kernel_bytes"),
     ),
 )
@@ -706,7 +706,7 @@ PATTERNS = (
         "healthy",
         "copies.memory_pattern",
         PASS,
-        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back right"),
+        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back correctly"),
     ),
     CopiesCase(
         "a bit that is always 1",
@@ -733,14 +733,14 @@ PATTERNS = (
         "not all patterns within the time",
         "copies.memory_pattern",
         ERROR,
-        f"{GPU3}: could not read wrong words: only 12 of 68 patterns were written and checked in the time - {AGAIN}",
+        f"{GPU3}: could not read wrong words: only 12 of 68 patterns were written and checked in time - {AGAIN}",
         memory(passes=12),
     ),
     CopiesCase(
         "all patterns in another attempt",
         "copies.memory_pattern",
         PASS,
-        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back right"),
+        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back correctly"),
         memory(passes=12),
         again=(lambda found: None,),
     ),
@@ -772,7 +772,7 @@ PATTERNS = (
         "left out of a short run",
         "copies.memory_pattern",
         SKIP,
-        "node: the whole memory is tested at a delivery",
+        "node: the whole memory is tested only at delivery",
         lambda found: found.update(pattern_s=0.0),
     ),
 )
@@ -854,7 +854,7 @@ PEERS = (
         "a platform that does not join its GPUs",
         "copies.peer",
         SKIP,
-        "node: no GPU of this node reaches another directly: copies go through the host's memory",
+        "node: no peer access between the GPUs: copies are staged through host memory",
         every_pair(direct=False, gb_per_s=20.0),
         limits=NONE,
     ),
@@ -866,7 +866,7 @@ PEERS = (
         dead,
     ),
     CopiesCase(
-        "a short run", "copies.peer", SKIP, "node: copies between GPUs are left out in a run this short", no_pairs
+        "a short run", "copies.peer", SKIP, "node: copies between GPUs are skipped in a run this short", no_pairs
     ),
     CopiesCase("one GPU", "copies.peer", SKIP, "node: only one GPU", only_one),
 )
@@ -875,7 +875,7 @@ OTHER = (
         "not installed",
         "copies.nvbandwidth",
         SKIP,
-        "node: nvbandwidth was not run: it is not installed here, or this is no delivery",
+        "node: nvbandwidth was not run: it is not installed, or the profile is not delivery",
     ),
     CopiesCase(
         "healthy",

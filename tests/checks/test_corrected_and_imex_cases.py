@@ -17,7 +17,7 @@ RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 SEE = "see the evidence file for what the node answered"
-WATCH = "watch it under load (counters.ecc); replace the board when they go on"
+WATCH = "watch it under load (counters.ecc); replace the board if errors continue"
 
 
 def in_a_rack(machine: Machine, *, imex: str = "active") -> None:

@@ -22,7 +22,7 @@ LINK7 = "GPU 2 NVLink 7 (0000:3b:00.0, S/N 1650001000002)"
 PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
 ROCE1 = "mlx5_1 port 1 (0000:3c:00.0, ens2np0)"
 RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
-RESEAT = "reseat the board or riser; replace it when the count grows again"
+RESEAT = "reseat the board or riser; replace it if the count grows again"
 CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
 NETWORK = "look at the switch port, its buffers and congestion control"
 CLEAR = "clear it (perfquery -R, or a reload of the driver), then measure again"
@@ -155,7 +155,7 @@ MEMORY = (
         "counters.ecc",
         FAIL,
         (
-            f"{GPU2}: uncorrected errors in SRAM under load 1, expected at most 0 (0 an hour over 10 "
+            f"{GPU2}: uncorrectable errors in SRAM under load 1, expected at most 0 (0 an hour over 10 "
             "min; common.yaml counters.ecc_uncorrected_per_h: an uncorrected error ends the job, "
             f"whatever the count) - {RESET}"
         ),
@@ -210,7 +210,7 @@ MEMORY = (
         "counters.ecc",
         ERROR,
         (
-            "node: the node was restarted between both readings - look at the kernel log and the "
+            "node: the node was rebooted between the two readings - look at the kernel log and the "
             "power supply: a node that restarts under load is not fit for work"
         ),
         restarted,
@@ -410,7 +410,7 @@ LINKS = (
         "the firmware keeps them",
         "counters.pcie_errors",
         SKIP,
-        "node: the firmware keeps the PCIe error counters for itself",
+        "node: the firmware does not share the PCIe error counters with the OS",
         before=firmware_keeps_aer,
     ),
     CounterCase(
@@ -458,22 +458,24 @@ NIC = (
         "full since before the load: a link that goes down cannot be seen",
         "counters.nic",
         NOT_JUDGED,
-        f"{PORT1}: link_downed not judged: full since before the load (255), so it cannot show an error - {CLEAR}",
+        f"{PORT1}: link_downed not judged: at its maximum since before the load (255),"
+        f" so it cannot show new errors - {CLEAR}",
         before=port("link_downed", "255"),
     ),
     CounterCase(
         "full since before the load, as that of a healthy port in service",
         "counters.nic",
         NOT_JUDGED,
-        f"{PORT1}: excessive_buffer_overrun_errors not judged: full since before the load (15), so it cannot show an "
-        f"error - {CLEAR}",
+        f"{PORT1}: excessive_buffer_overrun_errors not judged: "
+        f"at its maximum since before the load (15), so it cannot show new errors - {CLEAR}",
         before=port("excessive_buffer_overrun_errors", "15"),
     ),
     CounterCase(
         "full on a RoCE port, whose network device counts its flaps",
         "counters.nic",
         NOT_JUDGED,
-        f"{ROCE1}: link_downed not judged: full since before the load (255), so it cannot show an error - {CLEAR}",
+        f"{ROCE1}: link_downed not judged: at its maximum since before the load (255),"
+        f" so it cannot show new errors - {CLEAR}",
         before=port("link_downed", "255"),
         machine=L40S,
     ),
@@ -482,8 +484,8 @@ NIC = (
         "counters.nic",
         ERROR,
         (
-            f"{PORT1}: could not read symbol_error under load: failed: it came to its full scale 65535, and counts no "
-            "further; perfquery -R, or a reload of the driver, resets it - "
+            f"{PORT1}: could not read symbol_error under load: failed: "
+            "it reached its maximum 65535 and stopped counting; perfquery -R, or a reload of the driver, resets it - "
             "see the evidence file for what the node answered"
         ),
         port("symbol_error", "65535"),
@@ -562,8 +564,8 @@ NIC = (
         "no counters at all",
         "counters.nic",
         ERROR,
-        f"{PORT1}: could not read link_downed: the port does not report it - look into "
-        "/sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver (and 1 more)",
+        f"{PORT1}: could not read link_downed: the port does not report it - "
+        "check /sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver (and 1 more)",
         before=no_port_counters,
     ),
 )

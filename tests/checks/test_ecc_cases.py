@@ -54,7 +54,7 @@ MODE = (
         "ecc.enabled",
         WARN,
         "{gpu1}: pending ECC mode off, expected on (the mode in force) - reset the GPU while it is "
-        "idle, or take the change back",
+        "idle, or revert the change",
         lambda machine: machine.set_gpu(1, "ecc_mode", [1, 0]),
     ),
     Case(
@@ -378,7 +378,7 @@ PAGES = (
         WARN,
         "{gpu2}: 16 pages retired for double bit errors, expected at most 15 pages (common.yaml "
         "gpu.retired_pages_double_bit_max: DCGM: more than 15 pages retired for double bit errors) - "
-        "replace the board when it gains more than one a week",
+        "replace the board if it gains more than one a week",
         lambda machine: before_ampere(machine, double=16),
     ),
     Case(

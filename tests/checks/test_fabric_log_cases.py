@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK, BOOTCHECK = "fabric.manager_log", Profile.BOOTCHECK
 UNIT = "nvidia-fabricmanager"
-LOG_LOST = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
+LOG_LOST = "check whether nvidia-fabricmanager runs, and LOG_FILE_NAME in fabricmanager.cfg"
 START = (
     "[{when}] [INFO] [tid 2204] Fabric Manager version 550.163.01 is running with the following configuration options"
 )
@@ -125,7 +125,7 @@ CASES = (
         "a switch was missing until the service was started again",
         CHECK,
         PASS,
-        f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}"; settled: the service was started again since',
+        f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}"; settled: the service was restarted since',
         logs((TOPOLOGY, LATER), (START, LAST)),
     ),
     Case(

@@ -146,8 +146,9 @@ CASES = (
         "a log file, which names no level",
         CHECK,
         NOT_JUDGED,
-        "kernel log: file:/var/log/messages names no level of its lines: unknown errors were searched by their words"
-        " alone - let the account read the journal (group systemd-journal) or /dev/kmsg",
+        "kernel log: file:/var/log/messages "
+        "has lines without a level: unknown errors were searched by keywords alone - let the account read the "
+        "journal (group systemd-journal) or /dev/kmsg",
         lambda machine: machine.sections["kernel_log"].update(source="file:/var/log/messages", levels=False),
     ),
     Case(

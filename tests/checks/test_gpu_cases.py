@@ -121,7 +121,7 @@ COUNT = (
         "NVML hung before one of them",
         "gpu.count",
         ERROR,
-        "node: could not read the number of GPUs that respond: 1 of 8 gave no clear answer - see the "
+        "node: could not read the number of GPUs that respond: 1 of 8 gave ambiguous answers - see the "
         "findings of gpu.lost and gpu.bound for which and why",
         lambda machine: refuse(machine, 6, "timeout", "5 s"),
     ),
@@ -445,8 +445,8 @@ OFF_BUS = (
         "the log begins long after the start of the node",
         "gpu.fallen_off_bus",
         NOT_JUDGED,
-        "kernel log: no GPU fell off the bus (journal), but the log begins only at 2026-11-21 07:15:00Z: what is gone "
-        "cannot be judged - keep a persistent journal (Storage=persistent) or a larger "
+        "kernel log: no GPU fell off the bus (journal), but the log begins only at 2026-11-21 07:15:00Z"
+        ": what was lost cannot be judged - keep a persistent journal (Storage=persistent) or a larger "
         "kernel ring buffer (log_buf_len)",
         begins_late,
     ),

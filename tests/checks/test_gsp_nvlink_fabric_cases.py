@@ -23,7 +23,7 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 _SEE = "see the evidence file for what the node answered"
-_SET = "set NVreg_EnableGpuFirmware in the driver's module options as on the other nodes, then reboot"
+_SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 _LINK = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
 _RESTART = "systemctl restart nvidia-fabricmanager; if it stops again, read /var/log/fabricmanager.log"
 _HEALTH = "restart nvidia-fabricmanager and reset the GPUs; if it stays, read the kernel log for SXid lines"
@@ -131,8 +131,8 @@ GSP = (
         "NVML and the driver's file differ",
         "gsp.agreement",
         FAIL,
-        "{gpu3}: GSP firmware by NVML off, expected on (/proc/driver/nvidia/gpus) - load the driver again or reboot, "
-        "then read both again",
+        "{gpu3}: GSP firmware by NVML off, expected on (/proc/driver/nvidia/gpus) - "
+        "reload the driver or reboot, then read both again",
         lambda machine: (
             machine.set_gpu(3, "gsp_mode", [0, 1]),
             machine.set_gpu(3, "gsp_firmware", UNSUPPORTED),
@@ -248,8 +248,8 @@ LINKS = (
         "one card without the bridge that the others have",
         "nvlink.links",
         WARN,
-        "{gpu3}: no NVLink is up, 4 on another GPU of this node - look whether this card should have a bridge; seat "
-        "it, or set nvlink.count for the platform",
+        "{gpu3}: no NVLink is up, 4 on another GPU of this node - "
+        "check whether this card should have a bridge; install it, or set nvlink.count for the platform",
         lambda machine: [bridged(machine, index, 0 if index == 3 else 4) for index in range(8)],
         limits={"nvlink.count": None, "nvlink.per_bridge": 4},
     ),
@@ -501,7 +501,8 @@ MANAGER = (
         "a PCIe platform",
         "fabric.nvswitches",
         SKIP,
-        "node: this platform has no NVSwitch on PCIe (l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
+        "node: this platform has no NVSwitch on its PCIe bus "
+        "(l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
         machine=Machine.pcie_l40s,
     ),
     Case("active", "fabric.manager", PASS, "nvidia-fabricmanager: running"),

@@ -85,8 +85,8 @@ CASES = (
         "two CPUs that the kernel took out",
         "host.cpus_online",
         FAIL,
-        "CPU: 2 of 224 CPUs offline: 17, 129 - read the kernel log for machine checks; chcpu -e brings back what was "
-        "taken out by hand",
+        "CPU: 2 of 224 CPUs offline: 17, 129 - read the kernel log for machine checks; "
+        "chcpu -e re-enables CPUs that were taken offline by hand",
         change=lambda machine: machine.set("cpus", "online", "0-16,18-128,130-223"),
     ),
     Case(
@@ -101,14 +101,14 @@ CASES = (
         "host.cpus_online",
         FAIL,
         "CPU: 113 of 224 CPUs offline: 111, 112, 113, 114, 115, 116, 117, 118 and 105 more - read the kernel log for "
-        "machine checks; chcpu -e brings back what was taken out by hand",
+        "machine checks; chcpu -e re-enables CPUs that were taken offline by hand",
         change=lambda machine: (machine.set("cpus", "online", "0-110"), machine.set("cpus", "smt", "off")),
     ),
     Case(
         "more CPUs online than there are",
         "host.cpus_online",
         ERROR,
-        "node: 1 CPUs present and 224 online: one of the two was read wrongly - compare /sys/devices/system/cpu/"
+        "node: 1 CPUs present and 224 online: one of the two readings is wrong - compare /sys/devices/system/cpu/"
         "present and online on the node",
         change=lambda machine: machine.set("cpus", "present", "0"),
     ),
@@ -131,8 +131,8 @@ CASES = (
         "the port is taken",
         "host.ports",
         FAIL,
-        "port 29500: another program listens on it - ss -ltnp 'sport = :29500' says which; end what is left of an "
-        "earlier job",
+        "port 29500: another program listens on it - ss -ltnp 'sport = :29500' "
+        "shows the owner; stop what an earlier job left running",
         change=lambda machine: machine.set("jobs", "listening_ports", [22, 29500]),
         expected={"ports": [29500]},
     ),
@@ -193,8 +193,8 @@ CASES = (
         "host.shared_memory",
         FAIL,
         (
-            "/dev/shm: size 0.1 GiB, expected at least 64 GiB (the site's own) - mount it "
-            "larger: mount -o remount,size=... /dev/shm"
+            "/dev/shm: size 0.1 GiB, expected at least 64 GiB (the site's own) - "
+            "increase its size: mount -o remount,size=... /dev/shm"
         ),
         change=usage("/dev/shm", size_bytes=64 << 20),
         limits=SHM,
@@ -203,7 +203,7 @@ CASES = (
         "not mounted",
         "host.shared_memory",
         FAIL,
-        "/dev/shm: not mounted - mount it larger: mount -o remount,size=... /dev/shm",
+        "/dev/shm: not mounted - increase its size: mount -o remount,size=... /dev/shm",
         change=shm_not_mounted,
         limits=SHM,
     ),
@@ -404,8 +404,8 @@ CASES = (
         "host.memory_available",
         WARN,
         (
-            "memory: available share 25 %, expected at least 50 % (the site's own) - look for "
-            "left-over processes and for files in /dev/shm"
+            "memory: available share 25 %, expected at least 50 % (the site's own) - "
+            "look for leftover processes and files in /dev/shm"
         ),
         change=memory(2_000_000_000, 500_000_000),
         limits=AVAILABLE,
@@ -508,7 +508,7 @@ CASES = (
         change=usage_fails("/mnt/data", "denied"),
         expected={"mounts": ["/mnt/data"]},
     ),
-    Case("not asked for", "host.mounts", SKIP, "node: no mounts asked for: nodegate_mounts names them"),
+    Case("not asked for", "host.mounts", SKIP, "node: no mounts requested: nodegate_mounts names them"),
     Case("none hangs", "host.hung_mounts", PASS, "mounts: 6 file systems, none is hung"),
     Case(
         "one hangs",

@@ -103,8 +103,8 @@ IDLE = (
         "idle.memory",
         FAIL,
         "{gpu5}: memory in use 30720 MiB, expected at most 128 MiB (common.yaml gpu.idle_memory_mib: choice: idle "
-        "GPUs were seen with 59 MiB (H100 with MIG, driver 590) and 116 MiB (RTX 3060, driver 570)) - end the "
-        "processes that hold it; if none is seen, reset the GPU",
+        "GPUs were seen with 59 MiB (H100 with MIG, driver 590) and 116 MiB (RTX 3060, driver 570)) - "
+        "end the processes that hold it; if there are none, reset the GPU",
         lambda machine: machine.set_gpu(5, "memory_used_bytes", 30 << 30),
     ),
     Case(
@@ -445,7 +445,7 @@ REASONS = (
         "the power supply brakes",
         "clocks.event_reasons",
         FAIL,
-        "{gpu6}: clock held down by hw_power_brake_slowdown - check power supplies and power cables of "
+        "{gpu6}: clock limited by hw_power_brake_slowdown - check power supplies and power cables of "
         "this node; then power-cycle it",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x88),
         profile=Profile.BOOTCHECK,
@@ -454,7 +454,7 @@ REASONS = (
         "heat, by the hardware",
         "clocks.event_reasons",
         FAIL,
-        "{gpu6}: clock held down by hw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "{gpu6}: clock limited by hw_thermal_slowdown - check fans, airflow or coolant, and the seat "
         "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x48),
         profile=Profile.BOOTCHECK,
@@ -463,7 +463,7 @@ REASONS = (
         "heat, by the driver, at delivery",
         "clocks.event_reasons",
         FAIL,
-        "{gpu6}: clock held down by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "{gpu6}: clock limited by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
         "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
     ),
@@ -471,7 +471,7 @@ REASONS = (
         "heat, by the driver, before a job",
         "clocks.event_reasons",
         WARN,
-        "{gpu6}: clock held down by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "{gpu6}: clock limited by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
         "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
         profile=Profile.BOOTCHECK,
@@ -480,14 +480,14 @@ REASONS = (
         "a reason that a later driver has",
         "clocks.event_reasons",
         WARN,
-        f"{{gpu6}}: clock held down by bit_0x800 - {_POWER}",
+        f"{{gpu6}}: clock limited by bit_0x800 - {_POWER}",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x800),
     ),
     Case(
         "the board's own limit",
         "clocks.event_reasons",
         WARN,
-        f"{{gpu6}}: clock held down by board_limit - {_POWER}",
+        f"{{gpu6}}: clock limited by board_limit - {_POWER}",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x200),
     ),
     Case(

@@ -521,7 +521,7 @@ CASES = (
         "kernel_log.xid",
         WARN,
         (
-            'kernel log: Xid line in a form that this version does not know: "NVRM: Xid '
+            'kernel log: Xid line in a format that this version does not know: "NVRM: Xid '
             '(PCI:garbled): fell" - read the line on the node'
         ),
         change=says("NVRM: Xid (PCI:garbled): fell"),
@@ -611,7 +611,7 @@ CASES = (
         "kernel_log.sxid",
         WARN,
         (
-            'kernel log: SXid line in a form that this version does not know: "nvidia-nvswitch2: '
+            'kernel log: SXid line in a format that this version does not know: "nvidia-nvswitch2: '
             'SXid (PCI:0000:85:00.0): xyz, Fatal error" - read the line on the node'
         ),
         change=says(SWITCH + "xyz, Fatal error"),
@@ -647,7 +647,7 @@ CASES = (
         "lines were left out",
         "kernel_log.reaches_back",
         WARN,
-        ("kernel log: 12 relevant lines of this boot did not fit and were left out - read the log on the node"),
+        ("kernel log: 12 relevant lines of this boot did not fit and were omitted - read the log on the node"),
         change=left_out("network", 12, ago_s=60.0),
     ),
     Case(
@@ -656,7 +656,7 @@ CASES = (
         PASS,
         (
             "kernel log: reaches back to 2026-10-12 08:15:00Z; the node booted at 2026-11-08 20:14:47Z; "
-            "4711 warnings without a known word left out"
+            "4711 warnings without a known cause omitted"
         ),
         change=left_out("warning", 4711, ago_s=60.0),
     ),
@@ -664,7 +664,7 @@ CASES = (
         "lines of level error were left out",
         "kernel_log.reaches_back",
         WARN,
-        ("kernel log: 12 relevant lines of this boot did not fit and were left out - read the log on the node"),
+        ("kernel log: 12 relevant lines of this boot did not fit and were omitted - read the log on the node"),
         change=left_out("err", 12, ago_s=60.0),
     ),
     Case(

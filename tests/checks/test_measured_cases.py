@@ -76,7 +76,7 @@ LOG = (
         "a restart under load",
         "counters_log.reaches_back",
         FAIL,
-        "node: rebooted at 2026-11-21 08:26:40Z, while our tests ran - find the cause of the reboot",
+        "node: rebooted at 2026-11-21 08:26:40Z, during this run - find the cause of the reboot",
         restarted,
     ),
     Case(
@@ -87,7 +87,7 @@ LOG = (
         no_log,
     ),
     Case(
-        "nothing said", "counters_log.xid", PASS, "kernel log: no Xid since 2026-11-21 08:15:00Z, when our tests began"
+        "nothing said", "counters_log.xid", PASS, "kernel log: no Xid since 2026-11-21 08:15:00Z, when the load began"
     ),
     Case(
         "a GPU that falls off the bus",
@@ -101,7 +101,7 @@ LOG = (
         "nothing said",
         "counters_log.sxid",
         PASS,
-        "kernel log: no SXid since 2026-11-21 08:15:00Z, when our tests began",
+        "kernel log: no SXid since 2026-11-21 08:15:00Z, when the load began",
     ),
     Case(
         "a fatal error of a switch",
@@ -115,7 +115,7 @@ LOG = (
         "nothing said",
         "counters_log.link_downs",
         PASS,
-        "kernel log: no link-down since 2026-11-21 08:15:00Z, when our tests began",
+        "kernel log: no link-down since 2026-11-21 08:15:00Z, when the load began",
     ),
     Case(
         "a link that goes down once",
@@ -135,7 +135,7 @@ LOG = (
         "nothing said",
         "counters_log.faults",
         PASS,
-        "kernel log: no fault since 2026-11-21 08:15:00Z, when our tests began",
+        "kernel log: no fault since 2026-11-21 08:15:00Z, when the load began",
     ),
     Case(
         "a memory module",
@@ -153,7 +153,7 @@ WHOLE_WAY = (
         "silent data corruption",
         "burn.results",
         FAIL,
-        "GPU 4 (0000:9b:00.0, S/N 1650001000004): 3 wrong results in bf16: silent data corruption - take the node out",
+        "GPU 4 (0000:9b:00.0, S/N 1650001000004): 3 wrong results in bf16: silent data corruption - drain the node",
         corrupt,
     ),
     Case(

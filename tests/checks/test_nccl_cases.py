@@ -53,7 +53,7 @@ NO_TOOL = "gpu01: all_reduce_perf is not on the node - build nccl-tests"
 FOOTER = "no line 'Out of bounds values'; no line 'Avg bus bandwidth'"
 AGAIN = "measure this node again, or run the command in the evidence file by hand"
 SEE = "read the output of nccl-tests in the evidence file"
-TAKE_OUT = "take the node out of work; burn each GPU alone to tell a GPU from the fabric between them"
+TAKE_OUT = "drain the node; burn each GPU alone to tell a GPU from the fabric between them"
 FABRIC = (
     "look at nvidia-fabricmanager and its log, at NVLink errors and SXid lines; restart the node and measure it again"
 )

@@ -131,8 +131,8 @@ HANG = [
         "nccl_groups.hang",
         FAIL,
         (
-            f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; also with nodes that work without it: this "
-            f"node is at fault - {NAMED}"
+            f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; "
+            f"also with nodes that succeed without it: this node is at fault - {NAMED}"
         ),
         PAIR_HANGS_HERE,
     ),
@@ -140,14 +140,14 @@ HANG = [
         "its neighbour hangs",
         "nccl_groups.hang",
         PASS,
-        f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; caused by gpu02, this node works without",
+        f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; caused by gpu02, this node succeeds without it",
         PAIR_HANGS_THERE,
     ),
     GroupCase(
         "the fleet hangs, and another node is named",
         "nccl_groups.hang",
         PASS,
-        f"all_reduce over nodes: fleet: {HUNG}; caused by gpu04, this node works without",
+        f"all_reduce over nodes: fleet: {HUNG}; caused by gpu04, this node succeeds without it",
         FLEET_HANGS_THERE,
     ),
     GroupCase(
@@ -186,7 +186,7 @@ HANG = [
         PASS,
         (
             "all_reduce over nodes: pair gpu01+gpu02: gpu02: uncorrectable ECC error encountered; caused "
-            "by gpu02, this node works without"
+            "by gpu02, this node succeeds without it"
         ),
         [
             replace(
@@ -224,8 +224,8 @@ DATA = [
         "nccl_groups.data",
         FAIL,
         (
-            "all_reduce over nodes: pair gpu01+gpu02: 6 wrong elements: silent data corruption; also with "
-            f"nodes that work without it: this node is at fault - {NAMED}"
+            "all_reduce over nodes: pair gpu01+gpu02: 6 wrong elements: silent data corruption; "
+            f"also with nodes that succeed without it: this node is at fault - {NAMED}"
         ),
         [ran("all_reduce", wrong=3, blamed=("gpu01",)), part("gpu01", "gpu03", good=("gpu03",), wrong=3)],
     ),
@@ -234,8 +234,8 @@ DATA = [
         "nccl_groups.data",
         PASS,
         (
-            "all_reduce over nodes: fleet: 6 wrong elements: silent data corruption; caused by gpu04, this "
-            "node works without"
+            "all_reduce over nodes: fleet: 6 wrong elements: silent data corruption; caused by gpu04"
+            ", this node succeeds without it"
         ),
         [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")],
     ),
@@ -296,7 +296,8 @@ BANDWIDTH = [
         "the fleet is slow, and its other nodes are not judged",
         "nccl_groups.wide",
         NOT_JUDGED,
-        "all_reduce over nodes: bus bandwidth over the fleet 200 GB/s says nothing of this node: 3 of the 4 nodes of "
+        "all_reduce over nodes: bus bandwidth over the fleet 200 GB/s says nothing about this node: 3 "
+        "of the 4 nodes of "
         "the launch are not judged in this run - judge all nodes of the launch together",
         [*pairs(), fleet(busbw=200.0)],
         limits=FAST,
@@ -331,7 +332,7 @@ BANDWIDTH = [
         "the fleet is slow because of another node",
         "nccl_groups.wide",
         PASS,
-        "all_reduce over nodes: fleet: disturbed by gpu04, this node works without",
+        "all_reduce over nodes: fleet: disturbed by gpu04, this node succeeds without it",
         [*pairs(), fleet(busbw=200.0)],
         again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
         limits=FAST,

@@ -86,7 +86,7 @@ SOCKETS_SAID = (
     "NCCL_NET and NCCL_IB_HCA in /etc/nccl.conf and nodegate_nccl_env, at /dev/infiniband and the limit of locked "
     "memory; in a cloud its plug-in must be in LD_LIBRARY_PATH"
 )
-NO_LAUNCH = "node: no launch over two nodes started that asks NCCL what it uses"
+NO_LAUNCH = "node: no launch over two nodes with NCCL_DEBUG=INFO started: the transport is unknown"
 ONE = {"one_domain": True}
 
 CASES = [

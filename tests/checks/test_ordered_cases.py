@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-VERSION_STEP = "bring it to the version that was ordered"
+VERSION_STEP = "update it to the version that was ordered"
 ANSWERED = "see the evidence file for what the node answered"
 
 
@@ -31,7 +31,7 @@ def no_memory_of_one_module(machine: Machine) -> None:
 
 
 CASES = (
-    Case("nothing demanded", "ordered.versions", SKIP, "node: the inventory demands none (nodegate_expect)"),
+    Case("nothing demanded", "ordered.versions", SKIP, "node: the inventory requires none (nodegate_expect)"),
     Case(
         "the version of the order",
         "ordered.versions",
@@ -172,7 +172,8 @@ CASES = (
         "capped on every GPU",
         "ordered.settings",
         FAIL,
-        "{gpu0}: power limit 500 W, expected 700 W (inventory hosts.yaml:3) - set it, and keep it over a reboot "
+        "{gpu0}: power limit 500 W, expected 700 W (inventory hosts.yaml:3) - set it, and make it persist "
+        "across reboots "
         "(and 7 more)",
         change=every_gpu("power_limit_mw", 500_000),
         expected={"expect": {"power_limit_w": 700}},
@@ -197,7 +198,7 @@ CASES = (
         "ordered.serials",
         FAIL,
         "GPU 3 (0000:3d:00.0, S/N 1320099000001): serial number 1320099000001, expected 165* (inventory hosts.yaml:3) "
-        "- look where this part comes from; correct the list if it was replaced",
+        "- find out where this part comes from; correct the list if it was replaced",
         change=lambda machine: machine.set_gpu(3, "serial", "1320099000001"),
         expected={"expect": {"gpu_serial": "165*"}},
     ),
@@ -205,8 +206,8 @@ CASES = (
         "a list of thousands is not written out",
         "ordered.serials",
         FAIL,
-        "node: serial number 7XK0001, expected one of the 2000 of the order (inventory hosts.yaml:3) - look where "
-        "this part comes from; correct the list if it was replaced",
+        "node: serial number 7XK0001, expected one of the 2000 of the order (inventory hosts.yaml:3) - "
+        "find out where this part comes from; correct the list if it was replaced",
         expected={"expect": {"chassis_serial": [f"8XK{number:04}" for number in range(2000)]}},
     ),
     Case(

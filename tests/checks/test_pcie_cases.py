@@ -611,7 +611,7 @@ CASES = (
         "the firmware keeps the counters",
         "pcie.uncorrectable_errors",
         SKIP,
-        "node: the firmware keeps the PCIe error counters for itself",
+        "node: the firmware does not share the PCIe error counters with the OS",
         change=counters_kept_by_firmware,
     ),
     Case(
@@ -668,8 +668,8 @@ CASES = (
         WARN,
         (
             "mlx5_0 (0000:18:00.0, ibs0): correctable PCIe errors since boot 481 events, expected at "
-            "most 480 events (the site's own) - read them before and after load; reseat the board or "
-            "riser when they grow"
+            "most 480 events (the site's own) - read them before and after load; "
+            "reseat the board or riser if they grow"
         ),
         change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481),
         limits={"pcie.aer_correctable_max": 480},
@@ -718,7 +718,7 @@ CASES = (
         WARN,
         (
             "{gpu5}: PCIe replays since boot 4000 events, expected at most 80 events (the site's "
-            "own) - read them before and after load; reseat the board or riser when they grow"
+            "own) - read them before and after load; reseat the board or riser if they grow"
         ),
         change=lambda machine: machine.set_gpu(5, "pcie_replays", 4000),
         limits={"pcie.replays_max": 80},

@@ -50,7 +50,8 @@ def broken(*partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: obj
 
     def change(links: Links) -> None:
         for peer in partners or PARTNERS:
-            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
+            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: "
+            "ignore[arg-type]
 
     return change
 
@@ -215,8 +216,8 @@ CASES = (
         "rdma_bandwidth.complete",
         ERROR,
         (
-            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth: no other node could be "
-            "measured with it - see what the other nodes say, then run again"
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth: "
+            "it could be measured with no other node - check the findings of the other nodes, then run again"
         ),
         change=without(),
     ),
@@ -265,7 +266,7 @@ CASES = (
         "rdma_bandwidth.complete",
         ERROR,
         (
-            "node: lost while it was measured: gpu01: the connection broke; what it gave before is not the whole - "
+            "node: lost while it was measured: gpu01: the connection broke; its earlier results are incomplete - "
             "look at the other node"
         ),
         change=broken("gpu03", "gpu04", tool=READ, device="mlx5_7", cannot="gpu01: the connection broke", lost="gpu01"),
@@ -400,9 +401,10 @@ CASES = (
         "rdma_bandwidth.share_of_rate",
         ERROR,
         (
-            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 196 Gb/s, what one of the two ports of this bond "
-            "carries - see which of its two ports are up (/proc/net/bonding), their cables and switch ports, and how "
-            "queue pairs are spread over them (LAG mode of the NIC); the NIC itself may be well"
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 196 Gb/s, "
+            "the rate of one of the two ports of this bond - see which of its two ports are up "
+            "(/proc/net/bonding), their cables and switch ports, and how "
+            "queue pairs are spread over them (LAG mode of the NIC); the NIC itself may be good"
         ),
         change=slow(195.5),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "netdev", "bond0"),
@@ -724,7 +726,7 @@ CASES = (
         "nothing was tried",
         "rdma_bandwidth.errors",
         ERROR,
-        "node: no other node could be measured with it - see what the other nodes say, then run again",
+        "node: it could be measured with no other node - check the findings of the other nodes, then run again",
         attempts=lambda links: [attempt({})],
     ),
     # both_ways
@@ -775,8 +777,9 @@ CASES = (
         FAIL,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth of what it sends 365 Gb/s, expected at least 382 Gb/s "
-            "(the other nodes); 6.8 % below the median 391.5 Gb/s of 9 other nodes, mlx5_3 of each; what it receives "
-            "is not - clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
+            "(the other nodes); 6.8 % below the median 391.5 Gb/s of 9 other nodes, mlx5_3 of each; "
+            "receiving is not - clean or swap the cable and its transceivers, see symbol errors of both ends; "
+            "then swap the NIC"
         ),
         change=one_way(gbps=365.0),
         limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
@@ -788,7 +791,7 @@ CASES = (
         "rdma_bandwidth.both_ways",
         NOT_JUDGED,
         (
-            "mlx5_0 (0000:18:00.0, ibs0): RDMA bandwidth has no limit to be judged by - add a limit for "
+            "mlx5_0 (0000:18:00.0, ibs0): RDMA bandwidth has no limit - add a limit for "
             "this platform: nodegate baseline learn, or --baseline (and 7 more)"
         ),
         limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
@@ -857,7 +860,7 @@ CASES = (
         attempts=lambda links: [not_begun(NO_TOOL)],
     ),
     # inside
-    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "node: NIC to NIC inside the node was not asked for"),
+    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "node: NIC to NIC inside the node was not requested"),
     LinkCase("a node alone", "rdma_bandwidth.inside", PASS, "", attempts=alone),
     LinkCase("a slow NIC", "rdma_bandwidth.inside", FAIL, "", attempts=with_inside(value=61.5)),
     LinkCase(
@@ -953,7 +956,7 @@ CASES = (
         "not part of a nightly run",
         "rdma_bandwidth.both_at_once",
         SKIP,
-        "node: both directions at once were not asked for",
+        "node: both directions at once were not requested",
     ),
     LinkCase(
         "no other node",

@@ -380,7 +380,7 @@ CASES = (
         "every rail has other lanes",
         "rdma.port_lanes",
         NOT_JUDGED,
-        "node: no number of lanes that most rails of this node have",
+        "node: no lane count that most rails of this node share",
         change=every_rail_unlike,
         limits={"rdma.rate_gbps": None},
     ),
@@ -471,7 +471,7 @@ CASES = (
         NOT_JUDGED,
         (
             "mlx5_1 port 1 (0000:3c:00.0, ens2np0): MTU not judged: bond0 is a bond or a virtual device, which is "
-            "not read - compare it with the other rails by hand: ip link show bond0"
+            "not read - compare it manually with the other rails: ip link show bond0"
         ),
         change=lambda machine: machine.set_port("mlx5_1", 1, "netdev", "bond0"),
         machine=L40S,

@@ -13,9 +13,9 @@ from nodegate.records.verdict import Verdict
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a7c10_11aa_22bb_33cc_0123456789ab.slice/x"
-_WHOSE = "ask whose it is (ps -fp PID): the job that is looked at, or one that was left behind"
+_WHOSE = "find its owner (ps -fp PID): the job in question, or one that was left behind"
 _POWER = "check power supplies and power cables of this node; then power-cycle it"
-_HANG = "see which rank did not come: py-spy dump of each rank, then nodegate triage of all ranks' logs"
+_HANG = "see which rank did not arrive: py-spy dump of each rank, then nodegate triage of all ranks' logs"
 
 
 def works(machine: Machine, slurm: tuple[str, ...] = ("4711",), cgroup: str = STEP, pid: int = 70000) -> None:

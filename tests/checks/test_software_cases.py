@@ -86,7 +86,7 @@ CASES = (
         "software.required",
         ERROR,
         (
-            "ninja: could not read location: missing: nobody looked for it when this was recorded - see the evidence "
+            "ninja: could not read location: missing: the recording release did not look for it - see the evidence "
             "file for what the node answered"
         ),
         expected={"require": ["ninja"]},
@@ -200,7 +200,7 @@ CASES = (
         change=lambda machine: machine.set("software", "nccl", []),
         limits=NCCL,
     ),
-    Case("not asked for", "software.required", SKIP, "node: nothing asked for: nodegate_require names programs"),
+    Case("not asked for", "software.required", SKIP, "node: nothing requested: nodegate_require names programs"),
     Case(
         "asked for and there",
         "software.required",
@@ -255,7 +255,7 @@ CASES = (
         NOT_JUDGED,
         (
             "GPUDirect RDMA: nvidia_peermem not loaded, and Linux 4.18.0-553.el8_10.x86_64 is older than dma-buf for "
-            "RDMA (5.12); the distribution may have brought it into this kernel - modprobe nvidia_peermem, and load "
+            "RDMA (5.12); the distribution may have backported it to this kernel - modprobe nvidia_peermem, and load "
             "it at boot"
         ),
         change=on_kernel("4.18.0-553.el8_10.x86_64"),
@@ -442,8 +442,8 @@ CASES = (
         "software.nccl_settings",
         WARN,
         (
-            "/etc/nccl.conf: NCCL_NET_PLUGIN=/opt/old/libnccl-net.so: a network plugin is pinned for "
-            "every job: NCCL stops or falls back to TCP where it cannot load it - remove "
+            "/etc/nccl.conf: NCCL_NET_PLUGIN=/opt/old/libnccl-net.so: "
+            "a network plugin is set for every job: NCCL stops or falls back to TCP if it cannot load it - remove "
             "NCCL_NET_PLUGIN from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so"),
@@ -508,7 +508,7 @@ CASES = (
         FAIL,
         (
             "node: platform hgx-h100-8, expected hgx-a100-80gb-8 (nodegate_platform of the "
-            "inventory) - correct nodegate_platform, or look for the wrong machine at this address"
+            "inventory) - correct nodegate_platform, or check which machine answers at this address"
         ),
         expected={"platform": "hgx-a100-80gb-8"},
     ),
@@ -518,7 +518,7 @@ CASES = (
         ERROR,
         (
             "node: platform unknown (GPU PCI ids seen: 8 x 10de:9999, no baseline has this model) - "
-            "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; "
+            "name it in the inventory (nodegate_platform), or supply a file for it (--baseline; "
             "docs/baselines.md)"
         ),
         change=unknown_gpus,
@@ -535,8 +535,8 @@ CASES = (
         "platform.serial",
         FAIL,
         (
-            "node: serial number 7XK0001, expected 7XK0002 (inventory hosts.yaml:3) - look which "
-            "machine answers at this address; correct the inventory if the board was replaced"
+            "node: serial number 7XK0001, expected 7XK0002 (inventory hosts.yaml:3) - "
+            "check which machine answers at this address; correct the inventory if the board was replaced"
         ),
         expected={"serial": "7XK0002"},
     ),

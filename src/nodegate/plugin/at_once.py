@@ -1,4 +1,4 @@
-"""Items of which only the record counts: judged and kept a node at a time, so that pytest runs the others alone.
+"""Items that only need their record: judged and kept a node at a time, so that pytest runs only the others.
 
 In a usual run no plugin and no option looks at an item that passes. 1,250 nodes have 150,000 of them: to send each
 through pytest's hooks costs as much as judging it.
@@ -42,7 +42,7 @@ class AtOnce:
         items[:] = others
 
     def node_judged(self, name: str) -> None:
-        """Keep what is judged of a node now; its items go."""
+        """Keep the records of a node that is judged now, and drop its items."""
         self._waiting[name] = [item for item in self._waiting.get(name, ()) if not self._is_done(item)]
 
     def judge_rest(self) -> Iterator[CheckItem]:

@@ -145,7 +145,7 @@ def _words(node: Node, variable: str, words: tuple[str, ...], ours: Collection[s
     """A site's own arguments, refused where nodegate sets them itself. None of them sees a shell."""
     for word in words:
         if not word or not _VALUE.fullmatch(word):
-            raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
+            raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word per entry")
         if word == "--" or _option(word, ours):
             raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
     if words and not words[0].startswith("-"):
