@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_WRONG_BOARD = "look which board is in this slot; replace it by one of the node's kind"
-_COPY = "run nvidia-smi -L; if two GPUs still have one number, call the vendor"
+_WRONG_BOARD = "check which board is in this slot; replace it with the model that this platform requires"
+_COPY = "run nvidia-smi -L; if two GPUs still share a serial number, call the vendor"
 
 
 def test_model(gpus: Gpus, pci: Pci, verdicts: Verdicts) -> None:
@@ -69,7 +69,7 @@ def test_revision(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None:
     otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for quantity, read, action in (
         ("part number", part_number, _WRONG_BOARD),
-        ("VBIOS", vbios, "bring it to the version of the other GPUs"),
+        ("VBIOS", vbios, "update it to the version of the other GPUs"),
     ):
         usually = usual(read(gpu) for gpu in answers)
         for gpu in answers:

@@ -100,7 +100,7 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
         for holder in sorted(_bad(reasons)):
             verdict = Verdict.FAIL if holder in _FAULTS else heat if holder in _HEAT else Verdict.WARN
             code = _CODES.get(holder, "unknown reason")
-            action, text = _ACTIONS.get(code, _BOTH), f"clock held down by {holder}"
+            action, text = _ACTIONS.get(code, _BOTH), f"clock limited by {holder}"
             verdicts.found(verdict, part=gpu.part, text=text, action=action, quantity=_REASONS, code=code)
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"

@@ -23,7 +23,7 @@ def test_same_as_fleet(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     for name in fleet.agreeing(node.name):
         verdicts.passed(part=part.setting(name), text="as on most nodes")
     for odd in fleet.compare(node.name):
-        action = "bring it to the fleet's version" if odd.majority else "decide on one version for the platform"
+        action = "update it to the fleet's version" if odd.majority else "decide on one version for the platform"
         verdicts.add(odd.finding(part.setting(odd.characteristic), action=action))
     if not verdicts.findings:
-        verdicts.not_done("no characteristic that three nodes of this platform share could be read")
+        verdicts.not_done("no characteristic could be read on three nodes of this platform")

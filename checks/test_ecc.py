@@ -39,7 +39,7 @@ def test_enabled(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             observed=on_off(gpu.ecc_pending),
             expected=mode,
             source="the mode in force",
-            action="reset the GPU while it is idle, or take the change back",
+            action="reset the GPU while it is idle, or revert the change",
             otherwise=Verdict.WARN,
             absent=absence("ecc_pending", gpu, gpus, baseline) if policy is None else Verdict.ERROR,
             code="pending",
@@ -76,7 +76,7 @@ def test_corrected(gpus: Gpus, host: Host, baseline: Baseline, verdicts: Verdict
             quantity="corrected memory errors since the driver was loaded",
             observed=gpu.ecc.volatile_corrected,
             limit=corrected_allowed(per_hour, host.uptime_s),
-            action="watch it under load (counters.ecc); replace the board when they go on",
+            action="watch it under load (counters.ecc); replace the board if errors continue",
             otherwise=Verdict.WARN,
             absent=absence("ecc_errors_corrected", gpu, gpus, baseline),
         )
@@ -258,7 +258,7 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
             quantity="pages retired for double bit errors",
             observed=double,
             limit=most_double,
-            action="replace the board when it gains more than one a week",
+            action="replace the board if it gains more than one a week",
             otherwise=Verdict.WARN,
             code="double bit",
         )

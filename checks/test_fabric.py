@@ -49,7 +49,7 @@ def test_nvswitches(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
         verdicts.skip(NO_SWITCHES)
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
-        verdicts.skip(f"this platform has no NVSwitch on PCIe ({limit.source})")
+        verdicts.skip(f"this platform has no NVSwitch on its PCIe bus ({limit.source})")
     action = "power-cycle the node; if it stays, replace the GPU baseboard"
     verdicts.equal(
         part=part.NODE,
@@ -140,7 +140,7 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     demand_fabric(pci, host, baseline, verdicts)
     log = services.fabric_manager_log
     if isinstance(log, Unknown):
-        action = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
+        action = "check whether nvidia-fabricmanager runs, and LOG_FILE_NAME in fabricmanager.cfg"
         verdicts.unknown(part=_SERVICE, quantity="its log", reason=log, action=action)
         return
     boot_s = host.uptime_s if isinstance(host.uptime_s, Unknown) else host.clock_epoch_s - host.uptime_s

@@ -48,7 +48,7 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
         verdicts.found(
             Verdict.WARN,
             part=part.host("kernel log"),
-            text=f"more kinds of unknown errors than the {MOST_SHAPES} that were compared",
+            text=f"more kinds of unknown errors than were compared ({MOST_SHAPES})",
             action="read the log on the node",
             code="too many",
         )
@@ -56,7 +56,7 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
         verdicts.found(
             Verdict.NOT_JUDGED,
             part=part.host("kernel log"),
-            text=f"{kernel_log.source} names no level of its lines: unknown errors were searched by their words alone",
+            text=f"{kernel_log.source} has lines without a level: unknown errors were searched by keywords alone",
             action=LEVELS,
             code="no levels",
         )

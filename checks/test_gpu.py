@@ -65,7 +65,7 @@ def test_count(gpus: Gpus, pci: Pci, driver: Driver, baseline: Baseline, verdict
         return
     silent, most = standings[Standing.UNCLEAR], standings[Standing.ANSWERS] + standings[Standing.UNCLEAR]
     if silent and most in (len(seen), limit.value):  # none is known to be missing
-        reason = f"{silent} of {len(seen)} gave no clear answer"
+        reason = f"{silent} of {len(seen)} gave ambiguous answers"
         verdicts.unknown(part=part.NODE, quantity=_RESPONDING, reason=reason, action=_WHICH, blocked_by="gpu.lost")
         return
     verdicts.found(

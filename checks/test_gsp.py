@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_SET = "set NVreg_EnableGpuFirmware in the driver's module options as on the other nodes, then reboot"
+_SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
 def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -59,7 +59,7 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
             observed=state(gpu),
             expected=by_driver,
             source="/proc/driver/nvidia/gpus",
-            action="load the driver again or reboot, then read both again",
+            action="reload the driver or reboot, then read both again",
         )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _END = "find its job (ps -fp PID) and end it before the node takes work"
-_WHOSE = "ask whose it is (ps -fp PID): the job that is looked at, or one that was left behind"
+_WHOSE = "find its owner (ps -fp PID): the job in question, or one that was left behind"
 
 
 def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -66,7 +66,7 @@ def test_memory(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verd
             quantity="memory in use",
             observed=mebibytes(_unexplained_bytes(gpu)),
             limit=limit,
-            action="end the processes that hold it; if none is seen, reset the GPU",
+            action="end the processes that hold it; if there are none, reset the GPU",
         )
 
 

@@ -27,7 +27,7 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     lost = reach.lost_since(kernel_log, boot)
     left_out = sum(each.lines for each in lost if each.kind not in reach.OF_LITTLE_WEIGHT)
     if left_out:
-        text = f"{left_out} relevant lines of this boot did not fit and were left out"
+        text = f"{left_out} relevant lines of this boot did not fit and were omitted"
         verdicts.found(Verdict.WARN, part=whose, text=text, action="read the log on the node", code="lines left out")
     if kernel_log.missed:
         text = "messages of this boot were overwritten before they could be read"
@@ -41,7 +41,7 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
         verdicts.found(Verdict.WARN, part=whose, text=message, action=reach.KEEP, code="too short")
     else:
         few = sum(each.lines for each in lost) - left_out
-        rest = f"; {counted(few, 'warning')} without a known word left out" if few else ""
+        rest = f"; {counted(few, 'warning')} without a known cause omitted" if few else ""
         verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}{rest}")
 
 

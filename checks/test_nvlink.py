@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_BRIDGE = "look whether this card should have a bridge; seat it, or set nvlink.count for the platform"
+_BRIDGE = "check whether this card should have a bridge; install it, or set nvlink.count for the platform"
 _PEERS = "look at fabric.manager and nvlink.links, and at the driver's options (NVreg_RegistryDwords); then reboot"
 _ACTION = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
 

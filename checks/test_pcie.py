@@ -191,7 +191,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
                 code=name,
             )
     if not verdicts.findings:
-        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
 
 
 @pytest.mark.tier("nightly")
@@ -211,11 +211,11 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
             quantity="correctable PCIe errors since boot",
             observed=count,
             limit=limit,
-            action="read them before and after load; reseat the board or riser when they grow",
+            action="read them before and after load; reseat the board or riser if they grow",
             otherwise=Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
 
 
 @pytest.mark.tier("nightly")
@@ -232,7 +232,7 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             quantity="PCIe replays since boot",
             observed=gpu.pcie_replays,
             limit=limit,
-            action="read them before and after load; reseat the board or riser when they grow",
+            action="read them before and after load; reseat the board or riser if they grow",
             otherwise=Verdict.WARN,
             absent=absence("pcie_replays", gpu, gpus, baseline),
         )

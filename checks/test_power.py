@@ -86,7 +86,7 @@ def _hang(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         Verdict.WARN,
         part=part.host("collective"),
         text=f"the running job seems to hang in a collective: {hang.words}",
-        action="see which rank did not come: py-spy dump of each rank, then nodegate triage of all ranks' logs",
+        action="see which rank did not arrive: py-spy dump of each rank, then nodegate triage of all ranks' logs",
         code="hang",
     )
 

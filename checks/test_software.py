@@ -107,7 +107,7 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
     """
     wanted = node.settings.require
     if not wanted:
-        verdicts.skip("nothing asked for: nodegate_require names programs")
+        verdicts.skip("nothing requested: nodegate_require names programs")
     least = baseline.find("software.cuda_version_min")
     for name in wanted:
         found = nccl_settings.where(software, name)

@@ -23,7 +23,7 @@ PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdic
 NOT_JUDGED = Verdict.NOT_JUDGED
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
-_SET = "set NVreg_EnableGpuFirmware in the driver's module options as on the other nodes, then reboot"
+_SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
 def every(machine: Machine, path: str, value: object) -> None:

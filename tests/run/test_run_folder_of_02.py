@@ -86,7 +86,7 @@ def test_results_that_were_changed_are_refused(earlier: Path) -> None:
         file = earlier / name
         kept = file.read_text()
         file.write_text(kept.replace("hgx01", "hgx99"))
-        with pytest.raises(UsageError, match=r"is not the one that report.json was made from - judge its evidence"):
+        with pytest.raises(UsageError, match=r"does not belong to this report.json - judge its evidence"):
             load(earlier)
         file.write_text(kept)
     assert load(earlier)

@@ -48,7 +48,7 @@ def from_bytes(kind: type[T], raw: bytes, most_bytes: int = MOST_LINE_BYTES) -> 
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(str(error)[:_MOST_SHOWN]) from error
     if _ENCODER.encode(value) != raw:
-        raise ValueError("not as nodegate writes it: a key is unknown or there twice, or the order is another")
+        raise ValueError("not as nodegate writes it: a key is unknown or repeated, or the order differs")
     return value
 
 

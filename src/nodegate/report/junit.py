@@ -52,7 +52,7 @@ def _counts(cases: list[tuple[str, str]]) -> str:
 
 
 def _verdict(node: NodeReport) -> tuple[str, str]:
-    """The case that every node has, so that a node of which nothing failed is no green one unless it is accepted."""
+    """The case that every node has, so that a node without failures is green only if it is accepted."""
     verdict, reason = _word(node)
     return _case(Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),)))
 

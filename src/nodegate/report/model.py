@@ -75,7 +75,7 @@ def node_counts(report: Report) -> dict[NodeVerdict, int]:
 
 
 def gpu_counts(report: Report) -> tuple[int, int]:
-    """How many GPUs are in accepted nodes, and in all nodes of which the number is known."""
+    """How many GPUs are in accepted nodes, and in all nodes whose number is known."""
     return sum(node.gpus for node in report.nodes if node.verdict in GOOD), sum(node.gpus for node in report.nodes)
 
 
@@ -85,6 +85,6 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def by_check(records: Iterable[Record], checks: Iterable[str]) -> list[Record]:
-    """The records of a node in the order of the checks; they come as they were judged. Those of other checks last."""
+    """The records of a node in the order of the checks, not of judging; unknown checks come last."""
     places = {check: at for at, check in enumerate(checks)}
     return sorted(records, key=lambda record: places.get(record.check, len(places)))

@@ -277,7 +277,7 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
 
 
 def _left_out(data: Mapping[str, object]) -> Mapping[str, str]:
-    """Only what not every GPU has: a GPU without bf16 was not burned."""
+    """Drop what not every GPU has: a GPU without bf16 was not burned."""
     return {name: value_or(read.text(data, name), "") for name in OPTIONAL if name in data}
 
 
