@@ -6,23 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Profile, Unknown, Verdict, Why, part
 from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.pci import Pci
+    from nodegate.api import Baseline, Gpus, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_WRONG_BOARD = "look which board is in this slot; replace it by one of the node's kind"
-_COPY = "run nvidia-smi -L; if two GPUs still have one number, call the vendor"
+_WRONG_BOARD = "check which board is in this slot; replace it with the model that this platform requires"
+_COPY = "run nvidia-smi -L; if two GPUs still share a serial number, call the vendor"
 
 
 def test_model(gpus: Gpus, pci: Pci, verdicts: Verdicts) -> None:
@@ -75,7 +69,7 @@ def test_revision(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None:
     otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for quantity, read, action in (
         ("part number", part_number, _WRONG_BOARD),
-        ("VBIOS", vbios, "bring it to the version of the other GPUs"),
+        ("VBIOS", vbios, "update it to the version of the other GPUs"),
     ):
         usually = usual(read(gpu) for gpu in answers)
         for gpu in answers:

@@ -6,24 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import CannotMeasure
+from nodegate.api import CannotMeasure, Limit, Profile, Unknown, Verdict, Why, part
 from nodegate.measure.burn import findings, power, under_load
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import allowed, none_allowed, whole
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.burn.run import Burn
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Burn, Gpus, NodePeers, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -89,7 +80,7 @@ def test_node_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None
     kept = Limit(100 - spread.value, "%", spread.source)
     rates = burn.rates()
     if not rates:
-        verdicts.cannot("no GPU gave a rate", next_step=findings.AGAIN)
+        verdicts.cannot("no GPU reported a rate", next_step=findings.AGAIN)
     medians = under_load.node_medians(rates)
     for metric in rates:
         limit = under_load.part_of_median(metric, medians.get(metric.key), kept)
@@ -139,7 +130,7 @@ def test_clock_reasons(burn: Burn, baseline: Baseline, profile: Profile, verdict
             continue
         if reasons.keys() <= under_load.NORMAL.keys():
             held = under_load.shares(reasons, reasons)
-            verdicts.passed(part=whose, text=f"clock held by {held}" if held else "nothing holds the clock")
+            verdicts.passed(part=whose, text=f"clock held by {held}" if held else "nothing limits the clock")
 
 
 def test_clock(burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -245,14 +236,14 @@ def test_gpu_burn(burn: Burn, verdicts: Verdicts) -> None:
     whatever it finds, and lists GPUs that never ran as OK. It runs in burns of five minutes and more.
     """
     if not burn.others:
-        verdicts.not_done("gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min")
+        verdicts.not_done("gpu_burn was not run: it is not installed, or the burn is shorter than 5 min")
     for other in burn.others:
         whose, what = part.tool("gpu_burn"), f"result ({other.mode})"
         if isinstance(other.found, CannotMeasure):
             verdicts.unknown(part=whose, quantity=what, reason=other.found.reason, action=other.found.next_step)
             continue
         if other.found.listed > len(other.found.gpus) > 1:
-            reason = f"it used {len(other.found.gpus)} of {other.found.listed} GPUs and does not say which"
+            reason = f"it used {len(other.found.gpus)} of {other.found.listed} GPUs and does not report which"
             verdicts.unknown(part=whose, quantity=what, reason=reason, action=findings.AGAIN)
         for gpu in other.found.gpus:
             findings.second_opinion(part.gpu(gpu.index), other.mode, gpu, other.found, verdicts)

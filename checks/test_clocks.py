@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence
 from nodegate.subjects.at_work import slow_among
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.api import Baseline, Gpu, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -106,7 +100,7 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
         for holder in sorted(_bad(reasons)):
             verdict = Verdict.FAIL if holder in _FAULTS else heat if holder in _HEAT else Verdict.WARN
             code = _CODES.get(holder, "unknown reason")
-            action, text = _ACTIONS.get(code, _BOTH), f"clock held down by {holder}"
+            action, text = _ACTIONS.get(code, _BOTH), f"clock limited by {holder}"
             verdicts.found(verdict, part=gpu.part, text=text, action=action, quantity=_REASONS, code=code)
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import CannotMeasure
+from nodegate.api import CannotMeasure, Verdict, part
 from nodegate.measure.copies import findings, host_findings, memory_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import (
@@ -22,16 +22,10 @@ from nodegate.measure.copies.result import (
 )
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.tools import nvbandwidth
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.copies.result import Copies
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Copies, Gpus, NodePeers, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -113,7 +107,7 @@ def test_host_both_ways(gpu_copies: Copies, baseline: Baseline, peers: NodePeers
     time, half of a buffer out and the other half in. It runs at delivery.
     """
     if not gpu_copies.went_both_ways:
-        verdicts.not_done("copies both ways at once are left out in a run this short")
+        verdicts.not_done("simultaneous copies in both directions are skipped in a run this short")
     findings.missing(gpu_copies, BOTH_WAYS, verdicts)
     if gpu_copies.named(BOTH_WAYS):
         metrics = gpu_copies.named(BOTH_WAYS)
@@ -150,7 +144,7 @@ def test_memory_bandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePee
     kernel reads and writes are counted, of operands far larger than the caches.
     """
     if not gpu_copies.ran_kernels:
-        verdicts.not_done("these copies are of a release that had no kernels for memory")
+        verdicts.not_done("these copies were made by a release without memory kernels")
     for name in KERNELS:
         findings.missing(gpu_copies, name, verdicts)
     metrics = [metric for name in KERNELS for metric in gpu_copies.named(name)]
@@ -166,7 +160,7 @@ def test_memory_pattern(gpu_copies: Copies, baseline: Baseline, verdicts: Verdic
     write each pattern and its inverse to all of the memory, then read all of it back. It runs at delivery.
     """
     if not gpu_copies.tested_memory:
-        verdicts.not_done("the whole memory is tested at a delivery")
+        verdicts.not_done("the whole memory is tested only at delivery")
     memory_findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
 
 
@@ -178,14 +172,14 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     that is slow with every partner is the one to look at.
     """
     if not gpu_copies.asked_for_pairs:
-        verdicts.not_done("copies between GPUs are left out in a run this short")
+        verdicts.not_done("copies between GPUs are skipped in a run this short")
     if len(gpu_copies.gpus) == 1:
         verdicts.skip("only one GPU")
     findings.judge_reach(gpu_copies, baseline, verdicts)
     if gpu_copies.named(PEER):
         findings.judge_peers(gpu_copies, baseline, peers, verdicts)
     elif not verdicts.findings and gpu_copies.pairs:
-        verdicts.skip("no GPU of this node reaches another directly: copies go through the host's memory")
+        verdicts.skip("no peer access between the GPUs: copies are staged through host memory")
     have = {index for pair in gpu_copies.pairs for index in pair}
     for index, several in gpu_copies.gpus.items():
         if index not in have:
@@ -199,7 +193,7 @@ def test_nvbandwidth(gpu_copies: Copies, gpus: Gpus, baseline: Baseline, peers: 
     A second opinion by other code. Its exit code is not believed: it is 0 though a case failed. It runs at delivery.
     """
     if not gpu_copies.others:
-        verdicts.not_done("nvbandwidth was not run: it is not installed here, or this is no delivery")
+        verdicts.not_done("nvbandwidth was not run: it is not installed, or the profile is not delivery")
     for other in gpu_copies.others:
         if isinstance(other, CannotMeasure):
             verdicts.unknown(part=part.tool(OTHER), quantity="result", reason=other.reason, action=other.next_step)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict, part
 from nodegate.subjects.counters import (
     allowed,
     growth,
@@ -22,21 +21,18 @@ from nodegate.subjects.counters import (
     skip_if_none,
 )
 from nodegate.subjects.rdma import rails
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.rdma import RdmaPort
-    from nodegate.subjects.counters import Counters, Pair
+    from nodegate.api import Baseline, Counters, RdmaPort, Verdicts
+    from nodegate.subjects.counters import Pair
 
 pytestmark = pytest.mark.tier("bootcheck")
 
 _RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
-_RESEAT = "reseat the board or riser; replace it when the count grows again"
+_RESEAT = "reseat the board or riser; replace it if the count grows again"
 _CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
 _NVLINK = "drain the node and reset the GPUs; if it comes back, run field diagnostics"
-_DRIVER = "look into /sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver"
+_DRIVER = "check /sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver"
 _NETWORK = "look at the switch port, its buffers and congestion control"
 
 # Counter of a port, its limit, what is worse than the limit, and what to do. Source: NVSentinel, nic-health-monitor.
@@ -86,10 +82,10 @@ def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
             "uncorrected memory errors": growth(
                 name, "volatile", before.volatile_uncorrected, after.volatile_uncorrected
             ),
-            "uncorrected errors in SRAM": growth(
+            "uncorrectable errors in SRAM": growth(
                 name, "sram", before.aggregate_sram_uncorrected, after.aggregate_sram_uncorrected
             ),
-            "uncorrected errors in DRAM": growth(
+            "uncorrectable errors in DRAM": growth(
                 name, "dram", before.aggregate_dram_uncorrected, after.aggregate_dram_uncorrected
             ),
         }
@@ -200,7 +196,7 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
             grown = growth(pair.part, what, first, last)
             judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict, code=what.split()[0])
     if not verdicts.findings:
-        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
 
 
 def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:

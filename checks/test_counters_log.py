@@ -1,4 +1,4 @@
-"""Kernel log while our own tests ran: the load brought no fault to light."""
+"""Kernel log while the load ran: the load brought no fault to light."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, Unknown, Verdict, part
 from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.records import part
-from nodegate.records.finding import AT_MOST, Limit
-from nodegate.records.verdict import Verdict
-from nodegate.unknown import Unknown
+from nodegate.records.finding import AT_MOST
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
+    from nodegate.api import Counters, Profile, Verdicts
     from nodegate.kernel_log.new_lines import NewLines
-    from nodegate.profile import Profile
-    from nodegate.subjects.counters import Counters
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -39,7 +35,7 @@ _SUBJECTS = (
 
 
 def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """The node did not reboot while our tests ran, and its kernel log is complete over that time. (F02, F10)
+    """The node did not reboot during this run, and its kernel log is complete over that time. (F02, F10)
 
     A node that restarts under load has a fault of its power supply, firmware or kernel, unless a person restarted it.
     A log with a gap proves nothing about the time in it.
@@ -49,7 +45,7 @@ def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) 
     if isinstance(new.rebooted, Unknown):
         verdicts.unknown(part=part.NODE, quantity="the time of its last boot", reason=new.rebooted)
     elif new.rebooted:
-        message = f"rebooted at {shown(new.log.boot_epoch_s)}, while our tests ran"
+        message = f"rebooted at {shown(new.log.boot_epoch_s)}, during this run"
         remedy = "find the cause of the reboot (BMC log, last -x), else check power supplies, CPU and memory"
         verdicts.found(Verdict.FAIL, part=part.NODE, text=message, action=remedy, code="rebooted")
     if new.gap:
@@ -59,7 +55,7 @@ def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) 
 
 
 def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """No GPU raised an Xid while our tests ran. (F01, F02, F03, F04)
+    """No GPU raised an Xid during this run. (F01, F02, F03, F04)
 
     Codes that are usually a program's own fault (13, 31, 43 ...) fail here: the programs are ours and known to be good.
     45 alone only warns: ending one of our own programs can raise it. Source: NVIDIA Xid catalogue as
@@ -71,7 +67,7 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
             under_test(fault, new.window),
             part=fault.part,
             text=fault.message,
-            note="while our own tests ran",
+            note="while the load ran",
             action=fault.action,
             quantity=incidents.MESSAGES,
             observed=fault.count,
@@ -82,7 +78,7 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
 
 
 def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """No NVSwitch raised an SXid while our tests ran. (F13)
+    """No NVSwitch raised an SXid during this run. (F13)
 
     As kernel_log.sxid, over the time of our tests alone: load brings out links that are at their limit.
     """
@@ -92,12 +88,12 @@ def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
 
 
 def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """No NIC lost its link while our tests ran. (F06)
+    """No NIC lost its link during this run. (F06)
 
     One link-down in the time of a test is already one that would have broken a job.
     """
     new = new_lines(counters, profile)
-    limit = Limit(0, source="while our own tests ran", direction=AT_MOST)
+    limit = Limit(0, source="while the load ran", direction=AT_MOST)
     for device, downs in flaps.link_downs(new.log, new.window, grace_s=0.0).items():
         verdicts.found(
             Verdict.FAIL,
@@ -112,7 +108,7 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
 
 
 def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """The kernel reported no fault of a device or of the host while our tests ran. (F04, F05, F07, F09, F31)
+    """The kernel reported no fault of a device or of the host during this run. (F04, F05, F07, F09, F31)
 
     As the checks of kernel_log and host_log, over the time of our tests alone: an old fault that was settled before is
     not reported again, a new one stands out. Tasks that hung are reported by host_log.hung_tasks.
@@ -136,5 +132,5 @@ def _nothing(new: NewLines, what: str, verdicts: Verdicts) -> None:
             code="gap",
         )
     else:
-        message = f"no {what} since {shown(new.since_s)}, when our tests began"
+        message = f"no {what} since {shown(new.since_s)}, when the load began"
         verdicts.passed(part=part.host("kernel log"), text=message)

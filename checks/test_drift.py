@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
+from nodegate.api import part
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
+    from nodegate.api import Fleet, Node, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 
@@ -25,7 +23,7 @@ def test_same_as_fleet(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     for name in fleet.agreeing(node.name):
         verdicts.passed(part=part.setting(name), text="as on most nodes")
     for odd in fleet.compare(node.name):
-        action = "bring it to the fleet's version" if odd.majority else "decide on one version for the platform"
+        action = "update it to the fleet's version" if odd.majority else "decide on one version for the platform"
         verdicts.add(odd.finding(part.setting(odd.characteristic), action=action))
     if not verdicts.findings:
-        verdicts.not_done("no characteristic that three nodes of this platform share could be read")
+        verdicts.not_done("no characteristic could be read on three nodes of this platform")

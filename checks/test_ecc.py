@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
+from nodegate.api import Known, Limit, Unknown, Verdict, Why, absence
 from nodegate.subjects.gpu import answering, corrected_allowed, on_off
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.host import Host
+    from nodegate.api import Baseline, Gpu, Gpus, Host, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -45,7 +39,7 @@ def test_enabled(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             observed=on_off(gpu.ecc_pending),
             expected=mode,
             source="the mode in force",
-            action="reset the GPU while it is idle, or take the change back",
+            action="reset the GPU while it is idle, or revert the change",
             otherwise=Verdict.WARN,
             absent=absence("ecc_pending", gpu, gpus, baseline) if policy is None else Verdict.ERROR,
             code="pending",
@@ -82,7 +76,7 @@ def test_corrected(gpus: Gpus, host: Host, baseline: Baseline, verdicts: Verdict
             quantity="corrected memory errors since the driver was loaded",
             observed=gpu.ecc.volatile_corrected,
             limit=corrected_allowed(per_hour, host.uptime_s),
-            action="watch it under load (counters.ecc); replace the board when they go on",
+            action="watch it under load (counters.ecc); replace the board if errors continue",
             otherwise=Verdict.WARN,
             absent=absence("ecc_errors_corrected", gpu, gpus, baseline),
         )
@@ -264,7 +258,7 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
             quantity="pages retired for double bit errors",
             observed=double,
             limit=most_double,
-            action="replace the board when it gains more than one a week",
+            action="replace the board if it gains more than one a week",
             otherwise=Verdict.WARN,
             code="double bit",
         )

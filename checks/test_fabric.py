@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, Unknown, Verdict, absence, part
 from nodegate.kernel_log.fleet import MIN_NODES
-from nodegate.records import part
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
 from nodegate.subjects import fabric_log
 from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
@@ -29,21 +27,11 @@ from nodegate.subjects.fabric import (
     state_of,
 )
 from nodegate.subjects.gpu import answering, named
-from nodegate.subjects.reported import absence, expected
+from nodegate.subjects.reported import expected
 from nodegate.tools import fabric_manager
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.services import Services
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Driver, Fleet, Gpus, Host, Node, Pci, Profile, Services, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -61,7 +49,7 @@ def test_nvswitches(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
         verdicts.skip(NO_SWITCHES)
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
-        verdicts.skip(f"this platform has no NVSwitch on PCIe ({limit.source})")
+        verdicts.skip(f"this platform has no NVSwitch on its PCIe bus ({limit.source})")
     action = "power-cycle the node; if it stays, replace the GPU baseboard"
     verdicts.equal(
         part=part.NODE,
@@ -152,7 +140,7 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     demand_fabric(pci, host, baseline, verdicts)
     log = services.fabric_manager_log
     if isinstance(log, Unknown):
-        action = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
+        action = "check whether nvidia-fabricmanager runs, and LOG_FILE_NAME in fabricmanager.cfg"
         verdicts.unknown(part=_SERVICE, quantity="its log", reason=log, action=action)
         return
     boot_s = host.uptime_s if isinstance(host.uptime_s, Unknown) else host.clock_epoch_s - host.uptime_s

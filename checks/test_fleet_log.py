@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Verdict, part
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, unknown_errors
 from nodegate.kernel_log.window import is_before_boot, times
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.api import Fleet, KernelLog, Node, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 _QUOTED = 200
@@ -52,7 +48,7 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
         verdicts.found(
             Verdict.WARN,
             part=part.host("kernel log"),
-            text=f"more kinds of unknown errors than the {MOST_SHAPES} that were compared",
+            text=f"more kinds of unknown errors than were compared ({MOST_SHAPES})",
             action="read the log on the node",
             code="too many",
         )
@@ -60,7 +56,7 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
         verdicts.found(
             Verdict.NOT_JUDGED,
             part=part.host("kernel log"),
-            text=f"{kernel_log.source} names no level of its lines: unknown errors were searched by their words alone",
+            text=f"{kernel_log.source} has lines without a level: unknown errors were searched by keywords alone",
             action=LEVELS,
             code="no levels",
         )

@@ -6,23 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict, part
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Driver, Fleet, Gpus, Node, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_SET = "set NVreg_EnableGpuFirmware in the driver's module options as on the other nodes, then reboot"
+_SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
 def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -66,7 +59,7 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
             observed=state(gpu),
             expected=by_driver,
             source="/proc/driver/nvidia/gpus",
-            action="load the driver again or reboot, then read both again",
+            action="reload the driver or reboot, then read both again",
         )
 
 

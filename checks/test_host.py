@@ -7,39 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Unknown, Verdict, Why, gibibytes, part, percent, some
 from nodegate.probe.section import next_step
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,
     asked_mounts,
-    gibibytes,
     hangs,
     has_slurmd,
     how_it_hangs,
     judge_limit,
     magnitude,
     pair_in_gib,
-    percent,
     surely,
     waits_in_gpu_driver,
 )
 from nodegate.subjects.software import judge_version
-from nodegate.text import some
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.clock import Clock
-    from nodegate.probe.cpus import Cpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.jobs import Jobs
-    from nodegate.probe.limits import ResourceLimits
-    from nodegate.probe.mounts import Mounts
+    from nodegate.api import Baseline, Clock, Cpus, Fleet, Host, Jobs, Mounts, Node, ResourceLimits, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -72,7 +58,7 @@ def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -
     own (64 MiB in Docker by default): this is the node's.
     """
     limit, shm = baseline.number("host.shm_min_gib"), mounts.by_path.get(SHARED_MEMORY)
-    remedy = "mount it larger: mount -o remount,size=... /dev/shm"
+    remedy = "increase its size: mount -o remount,size=... /dev/shm"
     if shm is None or not shm.type:
         verdicts.found(
             Verdict.FAIL, part=part.setting(SHARED_MEMORY), text="not mounted", action=remedy, code="not mounted"
@@ -157,7 +143,7 @@ def test_cpus_online(cpus: Cpus, verdicts: Verdicts) -> None:
     if isinstance(cpus.present, Unknown) or isinstance(cpus.online, Unknown):
         return
     if not cpus.online <= cpus.present:
-        why = f"{len(cpus.present)} CPUs present and {len(cpus.online)} online: one of the two was read wrongly"
+        why = f"{len(cpus.present)} CPUs present and {len(cpus.online)} online: one of the two readings is wrong"
         verdicts.cannot(why, next_step="compare /sys/devices/system/cpu/present and online on the node")
     offline = sorted(cpus.present - cpus.online)
     if cpus.smt in ("off", "forceoff") and len(offline) <= len(cpus.online):
@@ -169,7 +155,7 @@ def test_cpus_online(cpus: Cpus, verdicts: Verdicts) -> None:
             Verdict.FAIL,
             part=CPU,
             text=f"{len(offline)} of {len(cpus.present)} CPUs offline: {some(map(str, offline), 8)}",
-            action="read the kernel log for machine checks; chcpu -e brings back what was taken out by hand",
+            action="read the kernel log for machine checks; chcpu -e re-enables CPUs that were taken offline by hand",
             quantity="CPUs offline",
             observed=len(offline),
         )
@@ -190,7 +176,7 @@ def test_ports(jobs: Jobs, node: Node, verdicts: Verdicts) -> None:
             observed=taken if isinstance(taken, Unknown) else number in taken,
             good="free",
             bad="another program listens on it",
-            action=f"ss -ltnp 'sport = :{number}' says which; end what is left of an earlier job",
+            action=f"ss -ltnp 'sport = :{number}' shows the owner; stop what an earlier job left running",
             expected=False,
         )
 
@@ -223,7 +209,7 @@ def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) ->
         quantity="available share",
         observed=percent(host.memory_available_bytes, host.memory_total_bytes),
         limit=baseline.number("host.memory_available_min_percent"),
-        action="look for left-over processes and for files in /dev/shm",
+        action="look for leftover processes and files in /dev/shm",
         otherwise=Verdict.WARN,
     )
 
@@ -263,7 +249,7 @@ def test_clock_skew(clock: Clock, fleet: Fleet, baseline: Baseline, verdicts: Ve
     """
     limit = baseline.number("host.clock_skew_max_s")
     if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
-        verdicts.not_done("this evidence does not hold the time of the round trip")
+        verdicts.not_done("this evidence does not include the round-trip time")
     common = fleet.common_skew(limit.value)
     verdicts.at_most(
         part=part.host("clock"),
@@ -274,7 +260,7 @@ def test_clock_skew(clock: Clock, fleet: Fleet, baseline: Baseline, verdicts: Ve
     )
     if common and verdicts.verdict is Verdict.PASS:
         text = f"{abs(common.skew_s):.0f} s from {common.count} of {common.total} nodes, whose clocks agree"
-        step = "set the controller's clock; the nodes' are right unless all are wrong alike"
+        step = "set the controller's clock; the nodes' clocks are right unless all are wrong in the same way"
         verdicts.found(Verdict.WARN, part=part.host("controller's clock"), text=text, action=step, code="controller")
 
 
@@ -301,7 +287,7 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
             continue
         verdicts.found(Verdict.FAIL, part=part.host(path), text=fault, note=note, action=remedy, code=fault)
     if not wanted:
-        verdicts.skip("no mounts asked for: nodegate_mounts names them")
+        verdicts.skip("no mounts requested: nodegate_mounts names them")
 
 
 def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:

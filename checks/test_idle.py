@@ -6,23 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, value_or
 from nodegate.node_side.load.residents import is_resident
-from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
-from nodegate.subjects.gpu import answering, mebibytes
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Known, Unknown, value_or
+from nodegate.subjects.gpu import answering
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, GpuProcess, Gpus
-    from nodegate.probe.jobs import Jobs
+    from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Jobs, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
 _END = "find its job (ps -fp PID) and end it before the node takes work"
-_WHOSE = "ask whose it is (ps -fp PID): the job that is looked at, or one that was left behind"
+_WHOSE = "find its owner (ps -fp PID): the job in question, or one that was left behind"
 
 
 def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -72,7 +66,7 @@ def test_memory(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verd
             quantity="memory in use",
             observed=mebibytes(_unexplained_bytes(gpu)),
             limit=limit,
-            action="end the processes that hold it; if none is seen, reset the GPU",
+            action="end the processes that hold it; if there are none, reset the GPU",
         )
 
 

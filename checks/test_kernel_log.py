@@ -6,25 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, LimitKind, Unknown, Verdict, counted, part
 from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, slots, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
-from nodegate.text import counted
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.host import Host
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.probe.pci import Pci
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Fleet, Host, KernelLog, Node, Pci, Profile, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -38,7 +27,7 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     lost = reach.lost_since(kernel_log, boot)
     left_out = sum(each.lines for each in lost if each.kind not in reach.OF_LITTLE_WEIGHT)
     if left_out:
-        text = f"{left_out} relevant lines of this boot did not fit and were left out"
+        text = f"{left_out} relevant lines of this boot did not fit and were omitted"
         verdicts.found(Verdict.WARN, part=whose, text=text, action="read the log on the node", code="lines left out")
     if kernel_log.missed:
         text = "messages of this boot were overwritten before they could be read"
@@ -52,7 +41,7 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
         verdicts.found(Verdict.WARN, part=whose, text=message, action=reach.KEEP, code="too short")
     else:
         few = sum(each.lines for each in lost) - left_out
-        rest = f"; {counted(few, 'warning')} without a known word left out" if few else ""
+        rest = f"; {counted(few, 'warning')} without a known cause omitted" if few else ""
         verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}{rest}")
 
 

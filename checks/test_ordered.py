@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict
 from nodegate.subjects.order_items import About
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.subjects.order import Order
+    from nodegate.api import Order, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -22,7 +20,7 @@ def test_versions(ordered: Order, verdicts: Verdicts) -> None:
 
     A fleet that is on one wrong version everywhere has no odd node: only what was ordered finds it.
     """
-    _judge(About.VERSIONS, ordered, verdicts, "bring it to the version that was ordered")
+    _judge(About.VERSIONS, ordered, verdicts, "update it to the version that was ordered")
 
 
 def test_parts(ordered: Order, verdicts: Verdicts) -> None:
@@ -38,7 +36,7 @@ def test_settings(ordered: Order, verdicts: Verdicts) -> None:
 
     A power limit that an image lowers on every node costs each of them the same share of its speed.
     """
-    _judge(About.SETTINGS, ordered, verdicts, "set it, and keep it over a reboot")
+    _judge(About.SETTINGS, ordered, verdicts, "set it, and make it persist across reboots")
 
 
 def test_serials(ordered: Order, verdicts: Verdicts) -> None:
@@ -46,7 +44,7 @@ def test_serials(ordered: Order, verdicts: Verdicts) -> None:
 
     A board that is not of the order was swapped on the way, or belongs to another machine.
     """
-    _judge(About.SERIALS, ordered, verdicts, "look where this part comes from; correct the list if it was replaced")
+    _judge(About.SERIALS, ordered, verdicts, "find out where this part comes from; correct the list if it was replaced")
 
 
 def _judge(about: About, ordered: Order, verdicts: Verdicts, action: str) -> None:

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence, part
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
+    from nodegate.api import Baseline, Gpus, Host, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -200,7 +191,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
                 code=name,
             )
     if not verdicts.findings:
-        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
 
 
 @pytest.mark.tier("nightly")
@@ -220,11 +211,11 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
             quantity="correctable PCIe errors since boot",
             observed=count,
             limit=limit,
-            action="read them before and after load; reseat the board or riser when they grow",
+            action="read them before and after load; reseat the board or riser if they grow",
             otherwise=Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
 
 
 @pytest.mark.tier("nightly")
@@ -241,7 +232,7 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             quantity="PCIe replays since boot",
             observed=gpu.pcie_replays,
             limit=limit,
-            action="read them before and after load; reseat the board or riser when they grow",
+            action="read them before and after load; reseat the board or riser if they grow",
             otherwise=Verdict.WARN,
             absent=absence("pcie_replays", gpu, gpus, baseline),
         )

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Unknown, Verdict, part, some
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
-from nodegate.text import some
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.host import Host
+    from nodegate.api import Baseline, Fleet, Host, Node, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_HOW = "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; docs/baselines.md)"
+_HOW = "name it in the inventory (nodegate_platform), or supply a file for it (--baseline; docs/baselines.md)"
 
 
 def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
@@ -38,7 +31,7 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
             observed=baseline.detected,
             expected=baseline.named,
             source="nodegate_platform of the inventory",
-            action="correct nodegate_platform, or look for the wrong machine at this address",
+            action="correct nodegate_platform, or check which machine answers at this address",
         )
         return
     how = "named by the inventory" if baseline.named else "recognised from the hardware"
@@ -47,7 +40,7 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
 
 
 def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
-    """The node is a machine of its own: no other name leads to it, and it does not answer with another's. (F33)
+    """The node is a separate machine: no other name leads to it, and it does not answer with another's. (F33)
 
     Two names would have one machine accepted twice, and another one that was delivered not at all. Swapped addresses
     would have the wrong one repaired.
@@ -55,7 +48,7 @@ def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     if wrong := fleet.wrong_machine(node.name):
         verdicts.cannot(wrong, next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE)
     if twin := fleet.twin(node.name):
-        action = "correct the serial number in the machine's firmware, or look which machine was delivered"
+        action = "correct the serial number in the machine's firmware, or check which machine was delivered"
         verdicts.found(Verdict.WARN, part=part.host("machine"), text=twin, action=action, code="serial")
         return
     text, unread = "no other name of this run leads to it", fleet.unread_names()
@@ -78,5 +71,5 @@ def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
         observed=host.serial if isinstance(host.serial, Unknown) else host.serial.strip(),
         expected=wanted,
         source=f"inventory {node.origin}".rstrip(),
-        action="look which machine answers at this address; correct the inventory if the board was replaced",
+        action="check which machine answers at this address; correct the inventory if the board was replaced",
     )

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotJudged
-from nodegate.records import part
-from nodegate.records.finding import NOT_READ, Limit
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
+from nodegate.records.finding import NOT_READ
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.rdma import NetDevice, Rdma, RdmaPort
+    from nodegate.api import Baseline, NetDevice, Pci, Rdma, RdmaPort, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -74,7 +68,7 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
                 part=port.part, quantity="physical state", observed=port.phys_state, expected="LinkUp", action=CABLE
             )
         elif enough and port.state == "DOWN":
-            text = f"not in use (state {port.state}): the other rails are enough"
+            text = f"not in use (state {port.state}): the other rails suffice"
             verdicts.found(Verdict.SKIP, part=port.part, text=text, quantity="state", observed=port.state)
         else:
             waits = port.state == "INIT"
@@ -128,7 +122,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
     limit = majority(port.lanes for port in ports)
     if limit is None:
-        raise NotJudged("no number of lanes that most rails of this node have")
+        raise NotJudged("no lane count that most rails of this node share")
     for port in ports:
         verdicts.at_least(
             part=port.part,
@@ -206,7 +200,7 @@ def _say_mtu_is_not_known(port: RdmaPort, verdicts: Verdicts) -> None:
         Verdict.NOT_JUDGED,
         part=port.part,
         text=f"MTU not judged: {port.netdev} is a bond or a virtual device, which is not read",
-        action=f"compare it with the other rails by hand: ip link show {port.netdev}",
+        action=f"compare it manually with the other rails: ip link show {port.netdev}",
         quantity="MTU",
         code=NOT_READ,
     )

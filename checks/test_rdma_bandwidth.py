@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotJudged
+from nodegate.api import NotJudged, Verdict, part, with_unit
 from nodegate.measure.rdma import distance, findings, saying
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, INSIDE
@@ -14,17 +14,10 @@ from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import is_active, rails
-from nodegate.text import with_unit
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.rdma.result import RdmaBandwidth
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma
+    from nodegate.api import Baseline, NodePeers, Rdma, RdmaBandwidth, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 
@@ -38,7 +31,7 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     wanted = findings.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
     have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
     if (lost := findings.lost(rdma_bandwidth)) is not None:
-        text = f"lost while it was measured: {lost.said}; what it gave before is not the whole"
+        text = f"lost while it was measured: {lost.said}; its earlier results are incomplete"
         verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=lost.next_step, code="lost")
     ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [findings.device_of(port) for port in ports if is_active(port)]
@@ -232,7 +225,7 @@ def test_both_at_once(
     both ways may be more than the memory of a node does. Source: imbue-ai/cluster-health, 720 Gb/s on links of 400.
     """
     if rdma_bandwidth.partners and not rdma_bandwidth.of(BOTH_AT_ONCE):
-        verdicts.not_done("both directions at once were not asked for")
+        verdicts.not_done("both directions at once were not requested")
     metrics = saying.between(rdma_bandwidth, verdicts, BOTH_AT_ONCE)
     baseline.limit(findings.SHARE_OF_BOTH)
     saying.say_missing(verdicts, rdma_bandwidth.of(BOTH_AT_ONCE), metrics)
@@ -253,11 +246,11 @@ def test_inside(
     between = {metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}
     failed = [run for run in rdma_bandwidth.of(INSIDE) if run.trouble is not None]
     if not metrics and not failed:
-        verdicts.not_done("NIC to NIC inside the node was not asked for")
+        verdicts.not_done("NIC to NIC inside the node was not requested")
     if not metrics and between >= {run.device for run in failed} and findings.only_link_troubles(failed):
         verdicts.not_done("the rails of this network do not reach each other; each is measured with other nodes")
     if not metrics and not between and findings.only_link_troubles(failed):
-        text = "no rail of this node reaches another one; on some networks they do not"
+        text = "no rail of this node reaches another one, which is by design on some networks"
         verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=saying.OTHER, lacks=saying.OTHER_NODE)
         return
     measured_inside = {metric.device for metric in metrics}

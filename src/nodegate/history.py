@@ -139,7 +139,7 @@ class History:
         measured: Iterable[tuple[str, Sequence[Metric]]],
         serial: Callable[[str, str], str] = lambda _node, _device: "",
     ) -> None:
-        """As `keep`, from one node after the other: so few metrics are in memory."""
+        """As `keep`, one node at a time, which keeps few metrics in memory."""
         each = (_rows(node, metrics, serial) for node, metrics in measured)
         known = (rows for rows in each if rows)
         first = next(known, None)
@@ -214,7 +214,7 @@ class History:
                 asked = "select 1 from series where node = ? limit 1"
                 unknown = [node for node in nodes if index.execute(asked, (node,)).fetchone() is None]
         if unknown:
-            hint = "only runs in which nothing was wrong with a node are kept"
+            hint = "only runs in which a node had no fault are kept"
             raise UsageError(f"nothing was kept of {', '.join(unknown)}", file=str(self.file), hint=hint)
 
     @contextlib.contextmanager

@@ -60,7 +60,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def some(names: Iterable[str], most: int) -> str:
-    """At most so many names, and how many more there are: "a, b, c and 5 more"."""
+    """At most `most` names, and how many more there are: "a, b, c and 5 more"."""
     listed = list(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

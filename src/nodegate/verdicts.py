@@ -309,7 +309,7 @@ class Verdicts:
 
 @dataclass(slots=True)
 class _Alike:
-    """Healthy parts of which the same is true, on the way to one finding."""
+    """Healthy parts with the same result, collected into one finding."""
 
     parts: list[Part]
     quantity: str

@@ -1,4 +1,4 @@
-"""The kernel log while our own tests ran: what is new fails, what was there before is not told again."""
+"""The kernel log while the load ran: what is new fails, what was there before is not told again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_programs_fault_under_our_own_programs_fails(code: int) -> None:
     record = judged("xid", (f"{GPU}{code}, pid=7, name=python, something", 300.0))
     assert record.verdict is FAIL
     assert f"Xid {code} (" in record.message
-    assert "; while our own tests ran - " in record.message
+    assert "; while the load ran - " in record.message
 
 
 def test_the_same_fault_before_our_tests_is_not_reported_again() -> None:
@@ -107,8 +107,8 @@ def test_a_fatal_switch_error_under_load_fails() -> None:
 def test_one_link_down_under_load_is_one_too_many() -> None:
     record = judged("link_downs", (f"{NIC}: Link down", 300.0), (f"{NIC}: Link up", 303.0))
     assert record.message == (
-        "mlx5_1 (0000:1a:00.0, ibs1): link down once at 2026-11-21 08:20:00Z, expected at most 0 (while our own tests "
-        "ran) - clean or replace the cable or transceiver; look at the switch port"
+        "mlx5_1 (0000:1a:00.0, ibs1): link down once at 2026-11-21 08:20:00Z, expected at most 0 ("
+        "while the load ran) - clean or replace the cable or transceiver; look at the switch port"
     )
     assert record.verdict is FAIL
 
@@ -134,14 +134,14 @@ def test_a_node_that_rebooted_under_load_fails() -> None:
 
     record = judged("reaches_back", after=rebooted)
     assert record.verdict is FAIL
-    assert record.message.startswith("node: rebooted at 2026-11-21 08:31:40Z, while our tests ran - find the cause")
+    assert record.message.startswith("node: rebooted at 2026-11-21 08:31:40Z, during this run - find the cause")
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_log_that_lost_the_time_of_our_tests_proves_nothing(check: str) -> None:
     record = judged(check, after=lambda machine: machine.set("kernel_log", "since_epoch_s", EPOCH_S + 60))
     assert record.verdict is ERROR
-    assert "no longer reaches back to the start of our tests" in record.message
+    assert "no longer reaches back to the start of the load" in record.message
 
 
 def test_a_log_of_which_the_first_lines_did_not_fit_proves_nothing() -> None:
@@ -160,7 +160,7 @@ def test_a_clock_that_went_back_is_an_error(check: str) -> None:
 
     record = judged(check, after=back)
     assert record.verdict is ERROR
-    assert "the node's clock went back between both readings" in record.message
+    assert "the node's clock was set back between the two readings" in record.message
 
 
 def test_what_was_found_stays_a_failure_where_the_log_has_a_gap() -> None:

@@ -42,7 +42,7 @@ def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
     odd = drift(machines, "gpu03")
     assert odd.verdict is Verdict.WARN
     assert odd.message == (
-        "kernel: 5.15.0-101-generic, expected 5.15.0-119-generic (3 of 4 nodes) - bring it to the fleet's version"
+        "kernel: 5.15.0-101-generic, expected 5.15.0-119-generic (3 of 4 nodes) - update it to the fleet's version"
     )
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
@@ -52,7 +52,7 @@ def test_the_node_with_confidential_computing_on_is_named() -> None:
     machines["gpu03"].set("nvml", "confidential", 1)
     odd = drift(machines, "gpu03")
     assert odd.verdict is Verdict.WARN
-    assert odd.message == ("confidential computing: on, expected off (3 of 4 nodes) - bring it to the fleet's version")
+    assert odd.message == ("confidential computing: on, expected off (3 of 4 nodes) - update it to the fleet's version")
 
 
 def test_the_node_that_lost_a_socket_is_named() -> None:
@@ -96,7 +96,7 @@ def test_two_nodes_are_no_fleet() -> None:
             Unknown(Why.MISSING, "a bare recording"),
             0.0,
             Verdict.SKIP,
-            "node: this evidence does not hold the time of the round trip",
+            "node: this evidence does not include the round-trip time",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_floor_proves_nothing() -> None:
     claim = of(RESULTS, record("burn.speed", found(kind=LimitKind.FLOOR)))
     assert (claim.state, claim.why) == (
         State.NOT_PROVEN,
-        "no value is known of a good one, only a floor (h100.yaml)",
+        "the value of a good board is unknown, there is only a floor (h100.yaml)",
     )
 
 

@@ -178,7 +178,7 @@ def test_an_nvidia_smi_that_hangs_where_nvml_broke_leaves_the_gpus_unknown(hung_
         outcome=outcome,
         node="gpu-10",
         check="gpu.lost",
-        words="nvidia_smi could not be read: timeout: nvidia-smi: no end within",
+        words="nvidia_smi could not be read: timeout: nvidia-smi: not finished within",
     )
     assert outcome.verdict("gpu-10", "rdma.port_state") == "pass"
     assert node_verdict(outcome.of("gpu-10").values()) is NodeVerdict.INCOMPLETE

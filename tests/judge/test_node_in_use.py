@@ -25,7 +25,7 @@ def test_nobody_works_on_an_idle_node(machine: Machine) -> None:
 
 def test_a_process_with_a_gpu_open_is_busy_where_nvml_tells_nothing(machine: Machine) -> None:
     said = refused_by_nvml(machine, "nvidia-persiste", "python3")
-    assert said == "python3 (pid 4711) holds a GPU, and NVML does not tell what it does"
+    assert said == "python3 (pid 4711) holds a GPU, and NVML does not report what it does"
 
 
 def test_daemons_that_hold_gpus_all_day_are_not_busy(machine: Machine) -> None:

@@ -117,7 +117,7 @@ def test_a_fault_of_a_check_is_an_error_with_its_place(fault: Exception) -> None
     line = refuse.__code__.co_firstlineno + 2
     assert record.message == (
         f"node: the check itself failed ({kind}: {fault} at test_records.py:{line}) - "
-        "report this as a fault of nodegate, with the node's evidence file"
+        "report this as a bug in nodegate, with the node's evidence file"
     )
 
 

@@ -129,7 +129,7 @@ def test_what_could_not_be_judged_is_not_waived(read):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\n", "w.yaml:1: a waiver file is a list"),
+        ("a: 1\n", "w.yaml:1: a waiver file must be a list"),
         ("- gpu01\n", "w.yaml:1: a waiver is a mapping"),
         (ONE.replace("owner: lee", "owners: lee"), "w.yaml:5: 0: unknown key 'owners' - did you mean owner?"),
         (ONE.replace("  owner: lee\n", ""), "w.yaml:2: this waiver has no owner"),
@@ -161,5 +161,5 @@ def test_an_unknown_check_is_refused_with_its_near_match(read):
 
 def test_a_node_that_is_not_in_the_run_is_said(read):
     (line,) = read(ONE).check(checks=["pcie.link_width"], claims=[], nodes=["gpu02"])
-    assert line.endswith("w.yaml:2: the waiver for gpu01 names no node of this run")
+    assert line.endswith("w.yaml:2: the waiver for gpu01 matches no node of this run")
     assert read(ONE).check(checks=["pcie.link_width"], claims=[], nodes=["gpu01"]) == ()

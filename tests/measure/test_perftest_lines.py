@@ -228,9 +228,7 @@ def test_efa_without_srd_is_said_and_is_no_fault_of_a_link(monkeypatch: pytest.M
 
 def test_an_ipv6_address_that_this_perftest_cannot_take_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = next(shape for shape in SHAPES if shape.name == "ipv6-only")
-    with pytest.raises(
-        CannotMeasure, match="perftest on the node has no --ipv6-addr, and is to be reached by 2001:db8"
-    ):
+    with pytest.raises(CannotMeasure, match="perftest on the node has no --ipv6-addr, and must be reached by 2001:db8"):
         prepared(replace(shape, help_text=OLD_HELP), "gpu1", monkeypatch)
 
 

@@ -240,7 +240,7 @@ def test_a_run_that_went_one_way_is_no_number_of_both(tmp_path):
     ran = replace(one, what="ib_write_bw -b", argv=(*one.argv, "-b"))
     (run,) = parse([of_one_rail(ran)]).of(BOTH_AT_ONCE)
     assert run.trouble is not None
-    assert run.trouble.said == "not believed: it transferred in one direction, and both at once were asked for"
+    assert run.trouble.said == "not believed: it transferred in one direction, not in both at once as requested"
     both = replace(ran, stdout=ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW"))
     assert parse([of_one_rail(both)]).of(BOTH_AT_ONCE)[0].value == 391.5
 

@@ -82,7 +82,7 @@ def test_two_nodes_that_hang_only_together_are_named_and_the_others_are_judged()
     assert judged.are("fail") == set()
     assert lines(judged, "gpu002")[0] == (
         "all_reduce over nodes: fleet: did not end within 300 s, and finished no size; gpu002 and gpu015 fail "
-        "together, and each is well with others: the path between them is bad - look at the cables, optics and switch "
+        "together, and each is good with others: the path between them is bad - look at the cables, optics and switch "
         "ports between them, and at the switches' own counters"
     )
 

@@ -40,13 +40,13 @@ def test_a_program_that_does_not_wait_for_anything_gets_its_time_twice() -> None
     with pytest.raises(reading.CannotRead) as said:
         commands.run(spins(), limit_s=1.0)
     assert time.monotonic() - started >= 2.0
-    assert said.value.reading == reading.unknown("timeout", "sh: no end within 2 s")
+    assert said.value.reading == reading.unknown("timeout", "sh: not finished within 2 s")
 
 
 def test_a_program_that_waits_for_something_else_has_its_limit() -> None:
     with pytest.raises(reading.CannotRead) as said:
         commands.run(["sleep", "60"], limit_s=0.5)
-    assert said.value.reading == reading.unknown("timeout", "sleep: no end within 0.5 s")
+    assert said.value.reading == reading.unknown("timeout", "sleep: not finished within 0.5 s")
 
 
 def test_what_has_closed_its_pipes_gets_its_time_twice_too() -> None:

@@ -211,7 +211,10 @@ def test_a_program_that_hangs_or_refuses_is_a_reading(tree: NodeTree) -> None:
         "why": "denied",
         "detail": "systemctl: exit code 1: Failed to connect to bus: Permission denied",
     }
-    assert services["fabric_manager_version"] == {"why": "timeout", "detail": "nv-fabricmanager: no end within 4 s"}
+    assert services["fabric_manager_version"] == {
+        "why": "timeout",
+        "detail": "nv-fabricmanager: not finished within 4 s",
+    }
 
 
 def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:

@@ -253,4 +253,4 @@ def test_a_waiver_for_no_node_of_the_run_is_noted(site: Path) -> None:
     (site / "checks" / "test_site.py").write_text(OWN)
     arguments = ["--inventory", "hosts.yaml", "-k", "mine", waivers(site, "site.mine", "gpu9")]
     outcome = run_pytest(site, arguments)
-    assert "note: waivers.yaml:1: the waiver for gpu9 names no node of this run" in outcome.stdout
+    assert "note: waivers.yaml:1: the waiver for gpu9 matches no node of this run" in outcome.stdout

@@ -119,7 +119,7 @@ def test_a_policy_that_is_not_decided_is_no_success(site: Path) -> None:
     text = (site / "mild.yaml").read_text().replace("policy: mild", "policy: more")
     (site / "more.yaml").write_text(text + 'not_measured:\n  storage: {class: A, title: "checkpoints", clause: "6"}\n')
     outcome, _ = judged(site, "--policy", "more.yaml", "--nodes", "gpu0001", "-k", "gpu and count")
-    assert "fleet: not decided by policy more: only a part was asked for" in outcome.stdout
+    assert "fleet: not decided by policy more: only a part was requested" in outcome.stdout
     assert outcome.exit_code == 0  # a part of a run fails nothing
     outcome, _ = judged(site, "--policy", "more.yaml")
     assert "fleet: not decided by policy more: class A (clause 6): storage not measured by nodegate" in outcome.stdout
@@ -131,7 +131,7 @@ def test_another_profile_has_a_result_only_where_a_policy_is_named(site: Path) -
     assert "fleet: " not in outcome.stdout
     assert report["fleet_result"] is None
     outcome, _ = judged(site, "--profile", "bootcheck", "--policy", "mild.yaml")
-    assert "fleet: not decided by policy mild: profile bootcheck makes a part of the claims only" in outcome.stdout
+    assert "fleet: not decided by policy mild: profile bootcheck covers only part of the claims" in outcome.stdout
 
 
 def test_a_slip_in_a_policy_stops_the_run_before_anything_is_read(site: Path) -> None:
@@ -167,4 +167,4 @@ def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site: Pa
     plain, named, part = found.values()
     assert plain == {}
     assert named == {"even_heat": "no limit contract.temperature_spread_c for platform hgx-h100-8"}
-    assert part == {"even_heat": "not asked for: this run was a part of its profile"}
+    assert part == {"even_heat": "not asked for: this run covered only part of its profile"}

@@ -301,7 +301,7 @@ def test_the_first_sentences_say_how_many_gpus_nodes_causes_and_unjudged_checks(
         "1 of the accepted holds waivers.",
     ]
     made = report(("gpu001", (passed("gpu001", "gpu.count"), unjudged("gpu001", "burn.throughput"))))
-    assert words.sentences(made)[-1] == "1 check was not judged on 1 node: no limit says what is right."
+    assert words.sentences(made)[-1] == "1 check was not judged on 1 node: there is no limit."
 
 
 def test_one_cause_is_not_called_causes() -> None:

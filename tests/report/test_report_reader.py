@@ -82,7 +82,7 @@ def test_results_that_are_not_those_of_the_report_are_refused(tmp_path: Path) ->
     report = fleet(2)
     render(report, tmp_path)
     write_all((node.records[1:] for node in report.nodes), tmp_path)
-    with pytest.raises(UsageError, match=r"results.jsonl.gz: is not the one that report.json was made from - continue"):
+    with pytest.raises(UsageError, match=r"results.jsonl.gz: does not belong to this report.json - continue"):
         load(tmp_path)
     (tmp_path / RESULTS).unlink()
     with pytest.raises(UsageError, match=r"results.jsonl.gz: cannot be read"):
@@ -105,5 +105,5 @@ def test_a_report_of_an_older_form_is_refused_with_the_way_out(tmp_path: Path, s
 
 
 def test_a_run_without_its_report_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name the folder of a run that came to its end"):
+    with pytest.raises(UsageError, match="name the folder of a finished run"):
         load(tmp_path)

@@ -104,7 +104,7 @@ def test_evidence_of_another_measurement_is_refused() -> None:
     assert "is the evidence of facts, not of facts_after" in str(read.error)
     del whole["node"]
     read = parse_evidence(json.dumps(whole).encode(), node="gpu1", measurement="facts", file="x.json")
-    assert "does not say whose it is" in str(read.error)
+    assert "does not name its node" in str(read.error)
     bare = {"schema": "nodegate.measured/1", "measurement": "nccl", "attempts": []}
     read = parse_evidence(json.dumps(bare).encode(), node="gpu1", measurement="burn", file="x.json")
     assert "is the evidence of nccl, not of burn" in str(read.error)
@@ -116,7 +116,10 @@ def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None
     outcome = replay(run)
     assert outcome.exit_code == 1
     assert outcome.verdicts(CHECK) == {"gpu1": "pass", "gpu2": "error", "gpu3": "error"}
-    assert "note: evidence that is not as it was written: evidence/gpu2/facts.json; not judged by it" in outcome.stdout
+    assert (
+        "note: evidence that has changed since it was written: evidence/gpu2/facts.json; not judged by it"
+        in outcome.stdout
+    )
     assert "note: evidence that is missing, though the manifest lists it: evidence/gpu3/facts.json" in outcome.stdout
 
 
@@ -125,7 +128,7 @@ def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
     change(facts(run, "gpu2"))
     outcome = resume(run)
     assert outcome.exit_code == 0, outcome.stdout
-    assert "is not as it was written: evidence/gpu2/facts.json; measured again" in outcome.stdout
+    assert "has changed since it was written: evidence/gpu2/facts.json; measured again" in outcome.stdout
     assert json.loads(facts(run, "gpu2").read_text())["document"] == json.loads(good)["document"]
     assert RunFolder(run).manifest.odd_files() == ()
 
@@ -141,7 +144,7 @@ def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> N
     (run / "evidence/gpu3/nccl.json").write_text("{}")
     again = report(run)
     assert again.returncode == 0, again.stderr
-    assert "evidence/gpu2/facts.json is not as it was written" in again.stderr
+    assert "evidence/gpu2/facts.json has changed since it was written" in again.stderr
     assert "evidence/gpu3/nccl.json is not in the manifest" in again.stderr
     assert verdicts_of(run) == {"gpu1": "accepted", "gpu2": "incomplete", "gpu3": "incomplete"}
 
@@ -159,7 +162,7 @@ def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
     RunFolder(run).manifest.begin()
     again = report(run)
     assert again.returncode == 2
-    assert "is not the one that report.json was made from" in again.stderr
+    assert "does not belong to this report.json" in again.stderr
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:

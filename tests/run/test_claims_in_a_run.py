@@ -49,7 +49,7 @@ def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path: Path, part:
     outcome, node = run(tmp_path, *part)
     assert (outcome.exit_code, node["verdict"]) == (0, "incomplete")
     left = [each for each in node["claims"] if each["state"] == "not-proven"]  # type: ignore[attr-defined]
-    assert {each["why"] for each in left} == {"not asked for: this run was a part of its profile"}
+    assert {each["why"] for each in left} == {"not asked for: this run covered only part of its profile"}
     assert "run the whole profile" in outcome.stdout
 
 

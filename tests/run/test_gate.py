@@ -83,7 +83,7 @@ def test_a_node_that_may_be_in_use_gets_no_load(tmp_path: Path, measurement: str
     assert blocked is not None
     assert blocked.reason.startswith("whether the node is in use is unknown: the processes on GPU 2 could not be")
     assert blocked.next_step == (
-        "let nodegate see all processes (ansible_become: true); if it does, drain and restart the node; run again"
+        "give nodegate root (ansible_become: true); if it has it, drain and reboot the node; then run again"
     )
 
 

@@ -170,7 +170,7 @@ def test_a_resumed_run_keeps_it(run: Path) -> None:
 def test_what_is_measured_again_takes_its_place(run: Path) -> None:
     packed_path(facts(run, HEALTHY)).write_bytes(compress(b"{}"))
     outcome = run_pytest(run.parent, "--resume", "run")
-    assert f"is not as it was written: evidence/{HEALTHY}/facts.json.gz; measured again" in outcome.stdout
+    assert f"has changed since it was written: evidence/{HEALTHY}/facts.json.gz; measured again" in outcome.stdout
     assert verdicts(run)[HEALTHY, "pcie.link_width"] == "pass"
     assert [file.name for file in (run / "evidence" / HEALTHY).iterdir()] == ["facts.json.gz"]
     folder = RunFolder.existing(run)
@@ -202,7 +202,10 @@ def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
     assert {found["gpu1", "pcie.link_width"], found["gpu3", "pcie.link_width"]} == {"error"}, outcome.stdout
     assert "evidence/gpu1/facts.json.gz" in outcome.stdout
     again = nodegate(run.parent, "report", "run")
-    assert "evidence/gpu3/facts.json.gz is not as it was written" in (run / "report.json").read_text() + again.stderr
+    assert (
+        "evidence/gpu3/facts.json.gz has changed since it was written"
+        in (run / "report.json").read_text() + again.stderr
+    )
 
 
 def test_what_was_deleted_is_an_error_of_its_node(run: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_day_that_is_past_counts_no_more_and_is_said() -> None:
     assert waivers.signed("rails", "gpu01") == ""
     assert waivers.signed("burned", "gpu01")
     assert waivers.run_out() == (
-        "h.yaml:3: gpu01: rails was signed for until 2026-11-22 (owner lee), which is past: it counts no more",
+        "h.yaml:3: gpu01: rails was signed for until 2026-11-22 (owner lee), which has passed: it no longer applies",
     )
 
 

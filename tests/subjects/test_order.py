@@ -30,7 +30,7 @@ nodegate_expect:
         ({"nic_firmwares": "28"}, "unknown item 'nic_firmwares'", "did you mean nic_firmware or gsp_firmware?"),
         ({"driver": 550.1}, "driver must be text, not 550.1", 'put it in quotes: driver: "550.1"'),
         ({"driver": ""}, "driver must be text, not ''", ""),
-        ({"driver": []}, "driver is an empty list, which nothing fulfils", "leave the item out"),
+        ({"driver": []}, "driver is an empty list, which nothing can satisfy", "leave the item out"),
         (
             {"driver": ">= 55O"},
             "driver: '>= 55O' is no bound of a version",

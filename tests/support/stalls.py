@@ -17,7 +17,7 @@ TRIES = 3
 
 
 def undisturbed(work: Callable[[], Done]) -> Done:
-    """What the work gives; it is done again where this machine stood still for a second meanwhile."""
+    """What the work gives; it is done again where this machine stalled for a second meanwhile."""
     for _ in range(TRIES):
         ended, longest_s = threading.Event(), [0.0]
         ticking = threading.Thread(target=_tick, args=(ended, longest_s))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILE = "causes.yaml"
 _WORDS = ("findings", "says", "do", "severity", "class", "one", "reach", "explains", "errors")
-REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
+REACH = 0.8  # share of what a condition leaves that may be lost in addition: rates scatter, and limits add up
 _WHERE = ("part", "node")
 _FIELDS = frozenset(("observed", "limit", "unit", "code", "quantity"))
 W = TypeVar("W", Severity, Class)
@@ -76,7 +76,7 @@ class Condition:
         return next(found, len(self.findings))
 
     def words_for(self, finding: CheckFinding) -> str:
-        """What is the matter, in few words; empty where the finding has to speak for itself."""
+        """What is wrong, in a few words; empty where the finding is shown instead."""
         return _filled(self.says, finding)
 
     def action_for(self, finding: CheckFinding) -> str:
@@ -193,11 +193,11 @@ def _filled(templates: tuple[tuple[str, str], ...], finding: CheckFinding) -> st
 def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tuple[str, str], ...]:
     given = {"*": value} if isinstance(value, str) else value
     if not isinstance(given, dict) or not all(isinstance(words, str) for words in given.values()):
-        raise loaded.wrong(f"{path[-1]} is a text, or maps findings to texts", path)
+        raise loaded.wrong(f"{path[-1]} must be a string, or a mapping from findings to strings", path)
     for words in given.values():
         if not _fields_in(words) <= _FIELDS:
             fields = ", ".join(f"{{{name}}}" for name in sorted(_FIELDS))
-            raise loaded.wrong(f"{words!r} has other fields than {fields}", path)
+            raise loaded.wrong(f"{words!r} must have only the fields {fields}", path)
     return tuple((str(pattern), words) for pattern, words in given.items())
 
 
@@ -226,7 +226,7 @@ def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str
 
 def _share(loaded: Loaded, path: tuple[object, ...], value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise loaded.wrong(f"{path[-1]} is a share, above 0 and at most 1", path)
+        raise loaded.wrong(f"{path[-1]} must be a share, above 0 and at most 1", path)
     return float(value)
 
 

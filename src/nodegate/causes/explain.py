@@ -64,7 +64,7 @@ class _Group:
         return any(each.finding.verdict is Verdict.FAIL for each in self.findings)
 
     def leaves(self, finding: Finding) -> float | None:
-        """The share of its rate that this condition leaves to what a finding is about; None where nobody can say."""
+        """The share of its rate that this condition leaves to what a finding is about; None if that is unknown."""
         shares = [each.finding.share for each in self.findings if each.finding.share is not None]
         return min(shares) if shares and finding.metric else None
 

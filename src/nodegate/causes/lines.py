@@ -106,7 +106,7 @@ def _what(cause: Cause) -> str:
 
 
 def shortened(text: str, room: int) -> str:
-    """The text in so much room, cut at a word where it can be."""
+    """The text cut to this width, at a word if possible."""
     if len(text) <= room:
         return text
     kept = text[: max(0, room - 3)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodegate.records.claim import Claim
     from nodegate.records.finding import Finding, Record
 
-LEFT_OUT = "not asked for: this run was a part of its profile"
+LEFT_OUT = "not asked for: this run covered only part of its profile"
 _OPEN = frozenset((Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP))  # one of them may prove nothing
 ENDED = "the run ended before it was judged"
 
@@ -122,7 +122,7 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
 
 def _not_held(finding: Finding) -> str:
     if finding.limit is not None and finding.limit.kind is LimitKind.FLOOR:
-        return f"no value is known of a good one, only a floor ({finding.limit.source})"
+        return f"the value of a good board is unknown, there is only a floor ({finding.limit.source})"
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
         return f"{finding.part.short}: {finding.brief}"
     return "no absolute limit: compared with other nodes or parts only"
@@ -148,7 +148,7 @@ def claims_of_node(
     Args:
         profile: of the run.
         records: all of the node.
-        signed: who accepts that a claim is not proven, in words; empty where nobody does.
+        signed: who accepts that a claim is not proven, in words; empty if no one does.
         nodes: how many the run has.
         asked: the checks that the run was asked for.
         by_contract: of the claims that only contracts ask for, those that one does ask for.

@@ -36,5 +36,5 @@ def node_verdict(records: Iterable[Record], claims: Sequence[Shown] = (), *, rea
 
 
 def unsigned(claims: Iterable[Shown]) -> list[Shown]:
-    """The claims that are not proven, and that nobody answers for."""
+    """The claims that are neither proven nor signed for."""
     return [shown for shown in claims if shown.state is State.NOT_PROVEN and not shown.signed]

@@ -77,7 +77,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option(
         "--baseline", action="append", default=[], type=Path, metavar="FILE", help="baselines of the run; repeatable"
     )
-    option("--policy", default="", metavar="NAME|FILE", help="what must hold, as the run will be asked")
+    option("--policy", default="", metavar="NAME|FILE", help="the policy by which the run will be judged")
     option(
         "--host-keys",
         default=None,
@@ -251,7 +251,7 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
         bare = [name for name in names if not signed[name]]
         if bare:
             what = f"cannot be proven: {', '.join(_named(name, asked) for name in bare)}: {reason}"
-            step = "bring it (--baseline, --tools, more nodes), or sign for the gap (nodegate_gaps, --waivers)"
+            step = "supply it (--baseline, --tools, more nodes), or sign off the gap (nodegate_gaps, --waivers)"
             yield Complaint(node.name, what, step, blocks=False)
     for name, who in signed.items():
         if who:

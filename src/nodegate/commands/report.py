@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace) -> int:
     odd = manifest.odd_files()
     file = rerender(asked.run, redacted=asked.redact, to=asked.to, everything=asked.all_results) / "report.html"
     if not manifest.exists:
-        print("note: there is no manifest of the evidence here: what was changed is not known", file=sys.stderr)
+        print("note: this run has no manifest: changes to its evidence cannot be detected", file=sys.stderr)
     for each in odd[:MOST_NAMED]:
         print(f"note: {each}", file=sys.stderr)
     if len(odd) > MOST_NAMED:

@@ -17,7 +17,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--run", type=Path, default=Path("reports/latest"), metavar="DIR", help="the run folder (default %(default)s)"
     )
-    command.add_argument("--all", action="store_true", help="all findings that follow from a cause, not the first 20")
+    command.add_argument("--all", action="store_true", help="show every finding of a cause, not only the first 20")
 
 
 def run(asked: argparse.Namespace) -> int:

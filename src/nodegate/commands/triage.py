@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[LOG=]+HH:MM",
-        help="the time zone of times that name none, of the job or of one log (a path, a pattern, a node or pod);"
+        help="time zone of timestamps that have none, for the job or for one log (a path, a pattern, a node or pod);"
         " default: found in the logs, else UTC",
     )
 

@@ -48,7 +48,7 @@ def write_whole(path: Path, raw: bytes) -> None:
 
 @contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
-    """Where a file is written until it is whole. Nothing is left there."""
+    """A temporary place for a file until it is complete. Nothing is left there."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
     try:

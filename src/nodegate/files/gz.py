@@ -46,7 +46,7 @@ def expand(packed: bytes, most_bytes: int) -> bytes:
     if not unpacker.eof:
         raise Damaged("is gzip data that was cut off")
     if unpacker.unused_data:
-        raise Damaged("is gzip data with something else after it")
+        raise Damaged("has trailing data after the gzip stream")
     return raw
 
 

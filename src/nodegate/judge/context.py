@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Refusal = CannotMeasure | NotApplicable | NotJudged
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "ordered", "peers", "verdicts")
-_ANOTHER_STEP = "look which machine answers at this address and which boards it has, then measure this node again"
+_ANOTHER_STEP = "check which machine answers at this address and which boards it has, then measure this node again"
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
 
 
@@ -130,8 +130,8 @@ class Context:
         """Judge nothing by these facts: we broke on them, and so know nothing of the node."""
         self.facts = None
         self.missing = CannotMeasure(
-            f"nodegate itself failed on what this node sent ({type(fault).__name__}: {fault})",
-            next_step="report this as a fault of nodegate, with the node's evidence file",
+            f"nodegate itself failed on the data that this node sent ({type(fault).__name__}: {fault})",
+            next_step="report this as a bug in nodegate, with the node's evidence file",
             lacks=FACTS_OF_NODE,
         )
 
@@ -165,7 +165,7 @@ class Context:
         wanted = measurement(name)
         why_not = wanted.applies(self.known_facts)
         if why_not is not None and why_not.is_split and not self._is_split_by_policy:
-            raise NotDone(f"{name} is not measured: {why_not.reason}; if it is meant to be, say so (nodegate_mig: on)")
+            raise NotDone(f"{name} is not measured: {why_not.reason}; if this is intended, set nodegate_mig: on")
         if why_not is not None:
             raise NotApplicable(f"{name} is not measured: {why_not.reason}")
         evidence = self._evidence_of(name)

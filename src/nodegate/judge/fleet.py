@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
 
 MAX_SHOWN = 4
-OWN_MACHINE = "machine of its own"  # the code of what a name lacks that leads to another one's machine
+OWN_MACHINE = "separate machine"  # the code of what a name lacks that leads to another one's machine
 SAME_MACHINE_STEP = "correct ansible_host or the host name, or take one of them out of the inventory"
 
 
@@ -147,7 +147,7 @@ class Fleet:
         return counts
 
     def _characterised(self) -> Iterator[tuple[str, str, Characteristics]]:
-        """Each node of which more is known than values to compare, with its platform."""
+        """Each node with more than values to compare, with its platform."""
         return (
             (node, platform, each)
             for node, (platform, each) in self._nodes.items()
@@ -155,7 +155,7 @@ class Fleet:
         )
 
     def wrong_machine(self, node: str) -> str:
-        """In words, why the name of this node does not lead to a machine of its own; empty if it does.
+        """In words, why the name of this node does not lead to a separate machine; empty if it does.
 
         Raises:
             NotApplicable: the node is judged by itself.

@@ -71,7 +71,7 @@ class Identities:
         self._wrong: dict[str, str] = {}  # every measurement asks again, and a serial number may be of the whole fleet
 
     def wrong(self, name: str) -> str:
-        """In words, why this name does not lead to a machine of its own; empty if it does."""
+        """In words, why this name does not lead to a separate machine; empty if it does."""
         if name not in self._wrong:
             self._wrong[name] = self._why_wrong(name)
         return self._wrong[name]

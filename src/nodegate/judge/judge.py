@@ -90,7 +90,7 @@ def own_fault(fault: BaseException) -> Finding:
     frames = traceback.extract_tb(fault.__traceback__)
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     text = f"the check itself failed ({type(fault).__name__}: {fault}{place})"
-    action = "report this as a fault of nodegate, with the node's evidence file"
+    action = "report this as a bug in nodegate, with the node's evidence file"
     return Finding(NODE, Verdict.ERROR, text=text, action=action, code=OWN_FAULT)
 
 
@@ -143,7 +143,7 @@ def _one_line(text: str) -> str:
 
 
 def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
-    """The findings, with the healthy parts of which the same is true in one: a node has a hundred of them a check.
+    """The findings, with healthy parts of the same result in one: a node may have a hundred per check.
 
     What is wrong stays a finding for each part.
     """

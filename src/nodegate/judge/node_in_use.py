@@ -1,4 +1,4 @@
-"""Whether a node works for somebody now. A busy node is left alone at night."""
+"""Whether a node is in use. A busy node is left alone at night."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def busy_reason(facts: NodeFacts) -> str:
-    """Who works on the node, in one line; empty when nobody is seen."""
+    """Who uses the node, in one line; empty if it is idle."""
     return _slurm(facts) or _processes(facts)
 
 
@@ -62,7 +62,7 @@ def _holders(facts: NodeFacts) -> str:
         return ""
     if isinstance(found, Unknown) or not found:
         return ""
-    return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not tell what it does"
+    return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not report what it does"
 
 
 def _slurm(facts: NodeFacts) -> str:

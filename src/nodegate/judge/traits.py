@@ -1,4 +1,4 @@
-"""What sets a node apart from others when numbers are compared: where it stands, and of which make its parts are."""
+"""What sets a node apart from others when numbers are compared: its place, and the make of its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def traits_of(node: Node, known: Mapping[str, Known[str]], serials: Mapping[str,
 
     Args:
         node: the node, for what the inventory says of it.
-        known: its characteristics; what could not be read sets nobody apart.
+        known: its characteristics; what could not be read sets no node apart.
         serials: part -> serial number.
     """
     places = {"rack": node.rack, "leaf": ", ".join(node.settings.leaf)}

@@ -1,4 +1,4 @@
-"""Accepted deviations (`--waivers FILE`): a fail, or a claim that is not proven, that somebody answers for."""
+"""Accepted deviations (`--waivers FILE`): a fail, or a claim that is not proven, that a named person accepts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Waivers:
         loaded = strict_yaml.load_file(path)
         entries = [] if loaded.value is None else loaded.value
         if not isinstance(entries, list):
-            raise loaded.wrong("a waiver file is a list", hint="- {node: .., check: .., ..}")
+            raise loaded.wrong("a waiver file must be a list", hint="- {node: .., check: .., ..}")
         return Waivers(tuple(_waiver(loaded, index, entry) for index, entry in enumerate(entries)), today)
 
     def check(self, *, checks: Collection[str], claims: Collection[str], nodes: Collection[str]) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Waivers:
                     message = f"a waiver for the unknown {what} {name!r}"
                     raise UsageError(message, file=waiver.file, line=waiver.line, hint=did_you_mean(name, known))
             if not any(waiver.names(node) for node in nodes):
-                odd.append(f"{waiver.file}:{waiver.line}: the waiver for {waiver.node} names no node of this run")
+                odd.append(f"{waiver.file}:{waiver.line}: the waiver for {waiver.node} matches no node of this run")
         return tuple(odd)
 
     def cover(self, record: Record) -> Record:
@@ -123,7 +123,7 @@ class Waivers:
         return replace(record, waiver="; ".join(str(waiver) for waiver in used))
 
     def signed(self, claim: str, node: str) -> str:
-        """Who accepts that a claim is not proven on this node, why and until when; empty where nobody does now."""
+        """Who accepts that a claim is not proven on this node, why and until when; empty if no one does now."""
         ours = (waiver for waiver in self.waivers if waiver.claim == claim and waiver.names(node))
         return "; ".join(str(waiver) for waiver in ours if waiver.holds(self.today))
 
@@ -131,7 +131,7 @@ class Waivers:
         """One line for each signature under a claim whose last day is past: it has no effect any more."""
         return tuple(
             f"{waiver.file}:{waiver.line}: {waiver.node}: {waiver.claim} was signed for until {waiver.expires} "
-            f"(owner {waiver.owner}), which is past: it counts no more"
+            f"(owner {waiver.owner}), which has passed: it no longer applies"
             for waiver in self.waivers
             if waiver.claim and not waiver.holds(self.today)
         )
@@ -157,7 +157,7 @@ def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:
         if word not in entry:
             raise loaded.wrong(f"this waiver has no {word}", (index,), "every waiver needs one")
     if ("check" in entry) == ("claim" in entry):
-        raise loaded.wrong("a waiver names one check, or one claim", (index,), "write check: or claim:")
+        raise loaded.wrong("a waiver must name one check or one claim", (index,), "write check: or claim:")
     texts = {word: value for word, value in entry.items() if word != "expires"}
     for word, value in texts.items():
         if not isinstance(value, str) or not value.strip():

@@ -22,7 +22,7 @@ _LIMITED = re.compile(
     rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s "
     rf"with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s(?: PCIe)? x(?P<lanes>\d{{1,2}})) link\)"
 )
-_LANES_OF_A_DISK = 4  # M.2, U.2 and Thunderbolt have at most so many; GPUs, NVSwitches and rails have 8 or 16
+_LANES_OF_A_DISK = 4  # the most that M.2, U.2 and Thunderbolt have; GPUs, NVSwitches and rails have 8 or 16
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Limited:
 
 
 def limited(log: KernelLog) -> tuple[Limited, ...]:
-    """The devices of which the kernel said so in this boot, each once, with its last word."""
+    """The devices named in such lines of this boot, each once, with its latest line."""
     found: dict[str, Limited] = {}
     for line in log.lines:
         match = _LIMITED.search(line.text)

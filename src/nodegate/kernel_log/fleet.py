@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nodegate.kernel_log.traits import LinkDown, LogTraits
 
-MIN_NODES = 3  # of two nodes that differ, nobody can say which one is odd; two that fall together may share a cable
+MIN_NODES = 3  # of two nodes that differ, either may be the odd one; two that fall together may share a cable
 
 
 class FleetLog:

@@ -116,7 +116,7 @@ def tell_unparsed(events: Iterable[object], what: str, verdicts: Verdicts) -> No
             verdicts.found(
                 Verdict.WARN,
                 part=part.host("kernel log"),
-                text=f'{what} line in a form that this version does not know: "{event.text[:MAX_QUOTED]}"',
+                text=f'{what} line in a format that this version does not know: "{event.text[:MAX_QUOTED]}"',
                 action="read the line on the node",
                 code="unknown form",
             )
@@ -160,7 +160,7 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:
-    """The first fault that this one only followed from; `alike` are those of the same GPU, by their codes."""
+    """The first fault that led to this one; `alike` are the faults of the same GPU, by code."""
     found = (
         next((index for index in indices if near(faults[index], fault.first.epoch_s)), None)
         for indices in alike
@@ -175,7 +175,7 @@ def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) ->
     The last wish counts: a later "None" takes an earlier one back, and settles what came before it.
     """
     for wish in wishes:
-        asked = wish.last.recovery or "an action that the line does not name"
+        asked = wish.last.recovery or "an action that the line does not specify"
         early = window.earlier_boot(wish.last_s)
         same = [
             index

@@ -1,4 +1,4 @@
-"""Kernel lines that came while our own tests ran: those of the later log that the earlier one does not hold."""
+"""Kernel lines that came while the load ran: those of the later log that the earlier one does not hold."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
     began_s, now_s = counters.before.document.epoch_s, counters.after.document.epoch_s
     if now_s <= began_s:
         step = "synchronise the node's clock, then measure it again"
-        raise CannotMeasure("the node's clock went back between both readings", next_step=step)
+        raise CannotMeasure("the node's clock was set back between the two readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
     window = LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=(now_s - began_s) / 3600 + 1, profile=profile)
     return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(counters))
@@ -103,10 +103,10 @@ def _gap(before: KernelLog, after: KernelLog, began_s: float) -> str:
     if isinstance(after.since_epoch_s, Unknown):
         return f"could not read how far back the log reaches ({after.since_epoch_s})"
     if after.since_epoch_s > began_s:
-        return "the log no longer reaches back to the start of our tests"
+        return "the log no longer reaches back to the start of the load"
     lost = sum(one.lines for one in reach.lost_since(after, began_s))
     if lost:
-        return f"{lost} lines were left out: more was logged during our tests than fits"
+        return f"{lost} lines were omitted: more was logged under load than fits"
     if after.missed > (before.missed if after.source == "journal" else 0):
         return "the kernel overwrote messages before they could be read"
     return ""

@@ -43,7 +43,7 @@ OVER_A_WINDOW = frozenset({"flaps", "memory", "storage", "hung_task"})
 
 
 def lost_since(log: KernelLog, since_s: Known[float]) -> list[Lost]:
-    """The lines that did not fit, of which some may be newer than this; the clock may have been stepped since."""
+    """The lines that did not fit, some of which may be newer than this; the clock may have been stepped since."""
     return [
         lost
         for lost in log.lost
@@ -58,7 +58,7 @@ def not_whole(log: KernelLog, subject: str, window: LogWindow) -> str:
     since_s = _needed(subject, window)
     lost = [one for one in lost_since(log, since_s) if one.kind in (ANY_KIND, *KINDS[subject])]
     if lost:
-        return f"{counted(sum(one.lines for one in lost), 'line')} of this kind did not fit and were left out"
+        return f"{counted(sum(one.lines for one in lost), 'line')} of this kind did not fit and were omitted"
     if log.missed:
         return "the kernel overwrote messages before they could be read"
     if isinstance(since_s, Unknown) or isinstance(log.since_epoch_s, Unknown):
@@ -74,7 +74,7 @@ def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts, *
         return
     why, whose = not_whole(log, subject, window), part.host("kernel log")
     if why:
-        text = f"{text}, but {why}: what is gone cannot be judged"
+        text = f"{text}, but {why}: what was lost cannot be judged"
         verdicts.found(Verdict.NOT_JUDGED, part=whose, text=text, action=KEEP, code="not whole")
     else:
         verdicts.passed(part=whose, text=text)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci
 
 _LOST_DEVICE = "pcie_link_down"  # knowledge/kernel_lines.csv
-_OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was changed, or an empty slot"
+_OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was replaced, or an empty slot"
 
 
 def of_other_devices(pci: Pci) -> Callable[[Incident], str]:

@@ -14,7 +14,7 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
 
-MOST_LINK_DOWNS = 64  # of one node, the newest: of more nobody needs to know whose doing they were
+MOST_LINK_DOWNS = 64  # of one node, the newest: beyond that their reason no longer matters
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LinkDown:
 
 @dataclass(frozen=True)
 class LogTraits:
-    """Link-downs, oldest first, and the shapes of error lines that nobody knows. `readable` is False without a log."""
+    """Link-downs, oldest first, and the shapes of unknown error lines. `readable` is False without a log."""
 
     link_downs: tuple[LinkDown, ...] = ()
     strange: frozenset[str] = frozenset()

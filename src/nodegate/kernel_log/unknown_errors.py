@@ -88,7 +88,7 @@ def unknown_errors(lines: Sequence[KernelLine]) -> dict[str, list[KernelLine]]:
 
 
 def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:
-    """The seconds (in steps of the slack) in which a known fault was told, and the lines that nobody knows."""
+    """The seconds (in steps of the slack) in which a known fault was logged, and the unknown lines."""
     known: set[int] = set()
     unknown: list[KernelLine] = []
     changed = {id(line) for _, _, line in flaps.changes(lines)}
@@ -123,7 +123,7 @@ def _sounds_bad(text: str) -> bool:
 
 
 def _step(line: KernelLine) -> int | None:
-    """When the line was written, in steps of the slack; None where nobody knows."""
+    """When the line was written, in steps of the slack; None if unknown."""
     if isinstance(line.epoch_s, Unknown) or not math.isfinite(line.epoch_s):
         return None
     return int(line.epoch_s // SLACK_S)

@@ -1,4 +1,4 @@
-"""The strings of which every match of a pattern contains one: found in the pattern itself, for a quick first look.
+"""Strings, one of which is in every match of a pattern: found in the pattern itself, for a quick first look.
 
 `re` parses the pattern. Of what has to be there one after the other the cheapest part is taken, of alternatives every
 one. What may be absent (an optional group, a look-ahead, a class of characters) is never asked for.
@@ -38,7 +38,7 @@ _HEALTHY = """
 
 
 def required(pattern: str | re.Pattern[str]) -> frozenset[str]:
-    """Strings of which every match contains one.
+    """Strings, one of which is in every match.
 
     Raises:
         ValueError: the pattern can match a text without any string that is worth a search.

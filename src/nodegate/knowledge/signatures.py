@@ -67,7 +67,7 @@ def signature(id_: str) -> Signature:
 
 @cache
 def literals(side: Side, *, roots_only: bool = False) -> tuple[str, ...]:
-    """Strings of which every line with a signature contains one: for a search over whole blocks of a log.
+    """Strings, one of which is in every line with a signature: for a search over whole blocks of a log.
 
     `roots_only`: with a signature that does not only add detail to another line.
     """

@@ -87,7 +87,7 @@ def first_port(given: Given, *, last: int) -> int | None:
     port = port_number(str(given.value))
     if port is None or port > last:
         hint = f"give a number from 1 to {last}, for as many follow it as there are rails"
-        raise given.wrong(f": {shown(str(given.value))} is not the first of some TCP ports", hint)
+        raise given.wrong(f": {shown(str(given.value))} is not usable as the first TCP port", hint)
     return port
 
 

@@ -31,7 +31,7 @@ _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
 class Reference:
     """The median of `count` other values, in the metric's unit; `of` says whose: "other GPUs of this node".
 
-    `spread` is how far good ones lie from it, as a part of it, known with so many degrees of `freedom` from the
+    `spread` is how far good ones lie from it, as a part of it, known with `freedom` degrees of freedom from the
     `judged` values of its kind; 0 where that is not known, and only the floor counts.
     """
 
@@ -98,7 +98,7 @@ def inside(metric: Metric, value: float, others: Reference | None, margins: Marg
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
     """How far below the median no good value of a whole fleet lies, and how far hardly a single one does.
 
-    A warning rejects nobody: it takes the spread as it was found, also where few values tell it.
+    A warning rejects no node: it takes the spread as it was found, also where few values tell it.
     """
     spread = others.spread * abs(others.median)
     if not spread:

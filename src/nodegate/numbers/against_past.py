@@ -3,7 +3,7 @@
 One value is held to the newest runs. What is lost little by little shows only against the first ones: the mean of the
 newest runs, this one among them, is compared with the mean of the first, for several lengths of both (the change-point
 model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/statistics.md). The first runs never leave: what a
-device has lost since it was accepted is said until somebody accepts it again.
+device has lost since it was accepted is reported until it is accepted again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the new
 _NEWEST = (2, 3, 4, 6, 8, 16, 32)
 _PAIR = 2
 _RUNNING = 8  # newest runs that one value is held to
-_TO_REJECT = 3  # earlier values, with fewer of which a past alone rejects nobody
+_TO_REJECT = 3  # minimum number of earlier values to reject by the past alone
 
 
 def history(
@@ -130,7 +130,7 @@ def _losses(metric: Metric, value: float, past: Past, margins: Margins, floor: f
 
 
 def _sure(past: Past, margins: Margins) -> float:
-    """How many deviations no good device reaches: more where the noise itself is a guess."""
+    """The number of deviations that no good device reaches: higher if the noise itself is estimated."""
     return reach(1 - NormalDist().cdf(margins.past_z), past.freedom)
 
 

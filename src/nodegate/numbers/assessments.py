@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[Metric, Baseline], Physics]
 
-_MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
+_MIN_DEVICES = 3  # of two other devices that differ, either may be the odd one
 
 
 def assessments(

@@ -181,7 +181,7 @@ class _Search:
         return self._sign * (reference - value) / reference
 
     def _is_of_the_group(self, array: np.ndarray, group: _Group, slow: np.ndarray, rest: float) -> bool:
-        """Whether so many slow nodes would hardly meet in it if they were slow each by itself (hypergeometric test)."""
+        """Whether chance would hardly put this many slow nodes into it (hypergeometric test)."""
         here = int(slow.sum())
         if here < max(_FEWEST, _MOST_OF * group.count):
             return False
@@ -213,7 +213,7 @@ class _Inside:
         self._freedom = degrees(len(residuals), len(parts))
 
     def bound(self, count: int, total: int, middle: float, chance: float) -> float:
-        """How far the median of so many good nodes may be behind that of the rest by chance, as a part of it."""
+        """How far the median of this many good nodes may fall below that of the rest by chance, as a share of it."""
         error = self.spread * math.hypot(of_median(count), of_median(total - count))
         found = error * reach(chance, self._freedom)
         others = list(self._medians)

@@ -1,4 +1,4 @@
-"""What physics says of a number where nobody has stored a value: a peak that nothing exceeds, and a share of it.
+"""Limits from physics for a number without a stored value: a peak that nothing exceeds, and a share of it.
 
 The shares are wide: they find what is broken, on every platform whose peaks are known, also where a whole fleet is slow
 alike. A stored value is closer and wins.
@@ -57,7 +57,7 @@ class Physics:
 
 
 def of_platform(metric: Metric, baseline: Baseline) -> Physics:
-    """What the peaks of its platform say of a metric; nothing on a platform that nobody knows."""
+    """The limits that the peaks of its platform give a metric; none on an unknown platform."""
     bounding, share = _bound(metric, baseline)
     top = _peak(baseline, bounding)
     if metric.name == _BOTH_WAYS and top is not None:
@@ -66,7 +66,7 @@ def of_platform(metric: Metric, baseline: Baseline) -> Physics:
     if least and metric.name.startswith("burn.") and metric.conditions.get("path") == _OWN_KERNELS:
         least = replace(least, kind=LimitKind.FLOOR)  # no GPU has run them yet: what a good one reaches is not known
     if metric.conditions.get("path") == BOUNCE:
-        least = None  # what encryption leaves, nobody knows
+        least = None  # what encryption leaves is unknown
     if metric.name in (_BOTH_WAYS, *_BY_KERNELS):
         return Physics(top, _origin(baseline, bounding), least)
     return Physics(_peak(baseline, metric.name), _origin(baseline, metric.name), least)

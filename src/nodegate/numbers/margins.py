@@ -31,7 +31,7 @@ _KEYS = {
     "unequal_floor": "measured.unequal_floor_percent",
     "loose": "measured.loose_percent",
 }
-_LUCKY = 0.5  # of the floor: so much of an effect may be hidden by the noise of one look
+_LUCKY = 0.5  # share of the floor: the part of an effect that the noise of one look may hide
 
 
 @dataclass(frozen=True)

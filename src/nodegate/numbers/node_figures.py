@@ -1,4 +1,4 @@
-"""The figure of a node: the median of its devices, where one number of each says little and all of them much."""
+"""The figure of a node: the median of its devices, for numbers that say little one by one and much together."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Past:
     """A device's earlier values under equal conditions, oldest first: the first ones, and the newest.
 
     `noise` is how far two runs of a good device lie apart by chance: a standard deviation, as a part of the value,
-    known with so many degrees of `freedom`.
+    known with `freedom` degrees of freedom.
     """
 
     values: Sequence[float]

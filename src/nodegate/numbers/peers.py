@@ -33,7 +33,7 @@ _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are nee
 
 @dataclass(frozen=True)
 class NoPeers:
-    """Why there is nobody to compare with. `launches` are the values of the few other launches of this size."""
+    """Why there is nothing to compare with. `launches` are the values of the few other launches of this size."""
 
     reason: str
     launches: tuple[float, ...] = ()
@@ -68,7 +68,7 @@ class Peers:
 
     @staticmethod
     def of(measured: Measured, traits: Traits | None = None) -> Peers:
-        """The fleet of a run. A value that can be no measurement counts for nobody.
+        """The fleet of a run. A value that cannot be a measurement is not counted.
 
         Args:
             measured: what each node measured.
@@ -78,7 +78,7 @@ class Peers:
 
     @staticmethod
     def of_nodes(nodes: Iterable[tuple[str, str, Sequence[Metric]]], traits: Traits | None = None) -> Peers:
-        """As `of`, from one node after the other (its name, platform and metrics): so few metrics are in memory."""
+        """As `of`, one node (name, platform and metrics) at a time, which keeps few metrics in memory."""
         keys: dict[Key, int] = {}
         platforms: dict[str, str] = {}
         levels, maker = Levels(traits or {}), TableMaker()

@@ -34,7 +34,7 @@ class Slot:
 def find_slot(
     device: str, values: Mapping[str, Sequence[float]], like: Collection[str], margins: Margins
 ) -> Slot | None:
-    """The place of this name, if it is behind the others that are like it; None if it is not, or nobody can say.
+    """The place of this name, if it is behind the others that are like it; None if it is not, or if that is unknown.
 
     Four places of eight that are slower than the rest are how the machine is built (the far socket), one or two not.
 

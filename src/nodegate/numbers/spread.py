@@ -51,7 +51,7 @@ def scale(residuals: Sequence[float]) -> float:
 
 
 def around_median(values: float) -> float:
-    """By what the spread of so many values around their own median is too small for one more value.
+    """The factor by which the spread of a number of values around their own median is too small for one more.
 
     The median is a guess of its own, and lies nearer to those that it is of: of normal values its variance is pi / 2n,
     and its covariance with each of them 1 / n.
@@ -60,12 +60,12 @@ def around_median(values: float) -> float:
 
 
 def of_median(values: float) -> float:
-    """The spread of the median of so many normal values, in theirs: its variance is pi / 2n."""
+    """The spread of the median of n normal values, relative to theirs: its variance is pi / 2n."""
     return math.sqrt(math.pi / 2 / values)
 
 
 def degrees(values: int, medians: int) -> float:
-    """The degrees of freedom of a scale from so many residuals, from so many medians of their own."""
+    """The degrees of freedom of a scale from a number of residuals around a number of medians."""
     return max(2.0, _EFFICIENCY * (values - medians))
 
 

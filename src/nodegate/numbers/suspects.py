@@ -41,7 +41,7 @@ class Doubt:
 
     @property
     def far_off(self) -> float:
-        """The best of the number and what is enough, as a ratio: above 1 it is not reached; 1 if nobody knows."""
+        """The best of the number and what is enough, as a ratio: above 1 it is not reached; 1 if unknown."""
         if not self.enough or not self.metric.best:
             return 1.0
         ratio = self.enough / self.metric.best
@@ -63,7 +63,7 @@ def suspects(
     deserves its second look, which costs no more time than for a single suspect, for they all run at once. A number
     that cannot be judged (no baseline and too few peers), or is in a wrong unit, would be the same the next time; but
     a pair of nodes well below the best pair has a good node in it, perhaps, that deserves another partner. A node that
-    gave no number is measured again where others gave one; where nobody did, the cause is common.
+    gave no number is measured again if others gave one; if none did, the cause is common.
 
     Args:
         measured: node -> its platform and the numbers of one measurement, from one attempt.

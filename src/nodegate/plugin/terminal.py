@@ -63,7 +63,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
-        """No letter for an item of nodegate: it counts, and its verdict is in the answer."""
+        """Print no letter for an item of nodegate: it is counted, and the answer has its verdict."""
         category, letter, word = yield
         return (category, "", "") if self.quiet and getattr(report, "is_nodegate", False) else (category, letter, word)
 

@@ -1,1 +1,1 @@
-"""Named policies: what must hold for an acceptance, of which class a defect is, and how much of the fleet may fail."""
+"""Named policies: what must hold for an acceptance, the classes of defects, and how much of the fleet may fail."""

@@ -13,7 +13,7 @@ from nodegate.metric import Statistic
 
 MOST_DAYS = 1_000_000
 DEFAULT = "default"
-OTHER = "other"  # every check that speaks for no claim
+OTHER = "other"  # every check that belongs to no claim
 PLATFORM = "platform"  # that a node is of a platform that the policy is for
 
 
@@ -30,7 +30,7 @@ class DefectClass(str, Enum):
         return _MEANINGS[self]
 
 
-_MEANINGS = {DefectClass.A: "blocks", DefectClass.B: "to be put right by a date", DefectClass.C: "a remark"}
+_MEANINGS = {DefectClass.A: "blocks", DefectClass.B: "to be fixed by a given date", DefectClass.C: "a remark"}
 
 
 @dataclass(frozen=True, slots=True)

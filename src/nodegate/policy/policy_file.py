@@ -99,13 +99,13 @@ class _Reader:
     def platforms(self, top: Mapping[str, object]) -> tuple[str, ...]:
         value = top.get("platforms", ["*"])
         if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
-            raise self.loaded.wrong("platforms is a list of patterns", ("platforms",), '["hgx-h100-*"]')
+            raise self.loaded.wrong("platforms must be a list of patterns", ("platforms",), '["hgx-h100-*"]')
         return tuple(value)
 
     def classes(self) -> Mapping[DefectClass, ClassRule]:
         found = self.mapping(("classes",), [each.value for each in DefectClass])
         if DefectClass.A.value not in found:
-            raise self.loaded.wrong("classes say nothing of A", ("classes",), "A: {may_fail_percent: 0, clause: ..}")
+            raise self.loaded.wrong("classes lacks A", ("classes",), "A: {may_fail_percent: 0, clause: ..}")
         return {DefectClass(name): self.of_class(DefectClass(name)) for name in found}
 
     def of_class(self, sort: DefectClass) -> ClassRule:
@@ -171,10 +171,10 @@ class _Reader:
     def sort(self, found: Mapping[str, object], classes: Mapping[DefectClass, ClassRule], path: Where) -> DefectClass:
         value = found.get("class")
         if value not in set(DefectClass):
-            raise self.loaded.wrong(f"{path[-1]}: class is A, B or C, not {value!r}", (*path, "class"))
+            raise self.loaded.wrong(f"{path[-1]}: class must be A, B or C, not {value!r}", (*path, "class"))
         sort = DefectClass(value)
         if sort not in classes:
-            raise self.loaded.wrong(f"{path[-1]} is of class {sort.value}, of which classes say nothing", path)
+            raise self.loaded.wrong(f"{path[-1]} is of class {sort.value}, which classes does not define", path)
         return sort
 
     def statistic(self, found: Mapping[str, object], path: Where) -> Statistic:
@@ -187,10 +187,10 @@ class _Reader:
     def share(self, found: Mapping[str, object], path: Where) -> float:
         value = found["may_fail_percent"]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.loaded.wrong(f"may_fail_percent is a number, not {value!r}", (*path, "may_fail_percent"))
+            raise self.loaded.wrong(f"may_fail_percent must be a number, not {value!r}", (*path, "may_fail_percent"))
         if not 0 <= value <= MOST_MAY_FAIL_PERCENT:
             message = f"may_fail_percent: {value:g} is not between 0 and {MOST_MAY_FAIL_PERCENT:g} % of the nodes"
-            hint = "class C is for what never holds an acceptance up"
+            hint = "class C is for defects that never block an acceptance"
             raise self.loaded.wrong(message, (*path, "may_fail_percent"), hint)
         return float(value)
 

@@ -226,7 +226,7 @@ def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
 
 
 def integers(data: Mapping[str, object], key: str, count: int) -> Known[tuple[int, ...]]:
-    """A list of exactly so many whole numbers; true and false count as 1 and 0."""
+    """A list of exactly this many whole numbers; true and false count as 1 and 0."""
     found = items(data, key)
     if isinstance(found, Unknown):
         return found

@@ -49,7 +49,7 @@ def today() -> Recorder:
 
 
 def recorder_of(document: Mapping[str, object]) -> Recorder:
-    """Who recorded a document; the first release where it does not say. Every release knows the sections of that."""
+    """Who recorded a document; the first release if it does not say. Every release knows that one's sections."""
     said = document.get(KEY)
     version, sections = (said.get("version"), said.get("sections")) if isinstance(said, dict) else (None, None)
     if not isinstance(version, str) or not isinstance(sections, list):

@@ -37,7 +37,7 @@ class Claim:
         tools: programs without which nothing is measured.
         nodes: how many nodes a run needs for it.
         asked_by: keys of limits; where there are such, nothing asks for the claim without one of them.
-        not_of: a run of so many nodes does not make it.
+        not_of: a run of this many nodes does not make it.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Shown:
         state: what is known.
         why: of what is not proven the reason, of what is refuted what was found.
         by: the checks that proved or refuted it, or left it open.
-        signed: who accepts that it is not proven, why and until when; empty where nobody does.
+        signed: who accepts that it is not proven, why and until when; empty if no one does.
         left_out: whether it is open only because this run was asked for a part of its profile.
         is_ended: whether it is open only because the run ended before its time.
         is_waived: whether it is open because a failure was waived.

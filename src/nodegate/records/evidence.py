@@ -24,7 +24,7 @@ BUSY = "busy"
 _BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
-_COPIED_STEP = "it was copied there: restore the node's own, or measure this node again (--resume)"
+_COPIED_STEP = "it was copied there: restore the node's own file, or measure this node again (--resume)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str
     is_bare = value.get("schema") != SCHEMA
     whose, of = (node if is_bare else value.get("node")), value.get("measurement", measurement if is_bare else None)
     if whose != node:
-        return f"is the evidence of {shown(whose)}" if whose else "does not say whose it is"
+        return f"is the evidence of {shown(whose)}" if whose else "does not name its node"
     if of not in (measurement, OLDER_NAMES.get(measurement)):
-        return f"is the evidence of {shown(of)}, not of {measurement}" if of else "does not say what was measured"
+        return f"is the evidence of {shown(of)}, not of {measurement}" if of else "does not name its measurement"
     return ""
 
 

@@ -20,14 +20,14 @@ AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"
 NOT_FOR_LACK_OF_A_LIMIT = frozenset((COUNTER_FULL, NOT_READ))  # codes of what is not judged for another reason
 NOT_DONE = "not done"  # the code of a skip that says nothing about the node: it was left out of this run
-_MOST_NAMES = 8  # of parts of which the same is true; the record has them all
+_MOST_NAMES = 8  # of parts in one finding; the record has them all
 Value = bool | int | float | str | None
 LimitValue = bool | int | float | str | tuple[int | float | str, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
 _PLURAL = re.compile(r"(?<=ch)es$|s$")
-_SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a symbol ("W")
+_SHORTEST_NOUN = 4  # a unit of this many letters or more is a noun ("rows"), not a symbol ("W")
 
 
 class LimitKind(str, Enum):
@@ -57,7 +57,7 @@ class LimitKind(str, Enum):
 @quickly_packed
 @dataclass(frozen=True, slots=True)
 class Limit(Generic[T_co]):
-    """What is right: a number with its unit, a text, a switch, texts of which any is right, or a table.
+    """What is right: a number with its unit, a text, a switch, a list of accepted texts, or a table.
 
     A table is several numbers, one for each generation of something; what is judged by it takes one of them.
 
@@ -101,7 +101,7 @@ class Finding:
         blocked_by: of an `error`, the check that kept the measurement from being made.
         lacks: of an `error`, the code of what was not there to judge by: a fact, a section of the probe, a tool, a
             third node. Errors of a node that lack the same are one cause.
-        also: other healthy parts of which the same is true.
+        also: other healthy parts with the same result.
     """
 
     part: Part

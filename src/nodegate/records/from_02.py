@@ -43,7 +43,7 @@ def results(folder: Path) -> list[Record]:
             try:
                 take(cast("_Entry", loads(raw)))
             except _ODD as error:  # noqa: PERF203 - with its line
-                said = f"not as nodegate 0.2 wrote it: {str(error)[:120]}"
+                said = f"not in the form that nodegate 0.2 wrote: {str(error)[:120]}"
                 raise UsageError(said, file=str(folder / name), line=number, hint=OLDER) from error
     return tables.records
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.sha256"
 MAX_MANIFEST_BYTES = 32 << 20  # that of 1,250 nodes has about one megabyte
-CHANGED = "is not as it was written"
+CHANGED = "has changed since it was written"
 ADDED = "is not in the manifest"
 MISSING = "is missing, though the manifest lists it"
 UNREADABLE = "cannot be read"

@@ -95,7 +95,7 @@ def read(folder: Path) -> list[Record]:
             except ValueError as error:
                 raise UsageError(str(error), file=str(path), line=number, hint=_AGAIN) from error
             if record.check in node or any(each.node != record.node for each in node.values()):
-                said = f"{record.check[:60]} of {record.node[:60]} stands twice, or beside another node"
+                said = f"{record.check[:60]} of {record.node[:60]} is there twice, or among the lines of another node"
                 raise UsageError(said, file=str(path), line=number, hint=_AGAIN)
             node[record.check] = record
         for record in node.values():

@@ -23,7 +23,7 @@ _STEP = "compare them with the nodes' own (ssh-keygen -lf); the fingerprints are
 
 @dataclass(frozen=True, slots=True)
 class TakenKey:
-    """A key that was accepted and not known before: of which server, its fingerprint, and how it was taken.
+    """A key that was accepted without being known: its server, its fingerprint, and how it was taken.
 
     `host` is the node as known_hosts would name it, or the jump host before it. The ssh program tells no fingerprint.
     """

@@ -27,7 +27,7 @@ _NOT_IN_AN_ANCHOR = re.compile(r"[^A-Za-z0-9_./:-]+")
 
 @dataclass(frozen=True)
 class Detail:
-    """Findings that say the same: of which checks, about which parts, and where the limit comes from.
+    """Findings that say the same: their checks, their parts, and where the limit comes from.
 
     `count` is the number of findings; `parts` names the first part and how many more there are.
     """

@@ -25,7 +25,7 @@ _MOST_NAMES = 6
 
 @dataclass(frozen=True)
 class Gap:
-    """Why a claim is not proven, on which nodes, and who accepts it ("" where nobody does)."""
+    """Why a claim is not proven, on which nodes, and who accepts it ("" if no one does)."""
 
     why: str
     nodes: tuple[str, ...]
@@ -112,14 +112,14 @@ def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
 
 def _action(open_ones: Sequence[Shown]) -> str:
     if all(shown.is_ended for shown in open_ones):
-        return "run it to its end: --resume with this run's folder"
+        return "finish it: --resume with this run's folder"
     if all(shown.left_out for shown in open_ones):
         return "run the whole profile: without -k, -m, --passive"
-    return "bring what is missing (nodegate doctor), or sign for it: nodegate_gaps, --waivers"
+    return "supply what is missing (see nodegate doctor), or sign for it: nodegate_gaps, --waivers"
 
 
 def unproven_count(report: Report) -> str:
-    """In words, how many claims nobody signed for are not proven on nodes that did not fail; empty if none is."""
+    """In words, how many claims are neither proven nor signed for on nodes that did not fail; empty if none is."""
     open_ones = {
         node.node: {each.claim for each in node.unproven if not each.signed}
         for node in report.nodes

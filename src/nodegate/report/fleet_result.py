@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nodegate.records.run import NodeReport
     from nodegate.report.model import Report
 
-_STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and somebody has signed for it
-_OTHER = "every check that speaks for no claim"
-_PLATFORM = "it is of a platform that the policy has limits for"
+_STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and signed for
+_OTHER = "every check that belongs to no claim"
+_PLATFORM = "its platform has limits in the policy"
 
 
 class FleetVerdict(str, Enum):
@@ -120,10 +120,10 @@ def _part(report: Report) -> str:
     if report.run.interrupted:
         return "the run ended before every check was judged"
     if report.run.profile != Profile.DELIVERY.value:
-        return f"profile {report.run.profile} makes a part of the claims only"
+        return f"profile {report.run.profile} covers only part of the claims"
     left = {shown.claim for node in report.nodes for shown in node.unproven if shown.left_out}
     if report.run.selection or left:
-        return f"only a part was asked for{f': {report.run.selection}' if report.run.selection else ''}"
+        return f"only a part was requested{f': {report.run.selection}' if report.run.selection else ''}"
     return ""
 
 
@@ -145,7 +145,7 @@ def _defects(report: Report, policy: Policy) -> Iterator[Defect]:
 
 
 def _unfulfilled(node: NodeReport) -> Mapping[str, State | None]:
-    """The claims that are not shown to hold on a node, with their state; None where somebody has signed for it."""
+    """The claims that are not shown to hold on a node, with their state; None where it is signed for."""
     found: dict[str, State | None] = {}
     for shown in node.claims:
         if shown.state is not State.PROVEN:

@@ -54,11 +54,7 @@ def _check(file: Path, known: str) -> None:
     except OSError as error:
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=OLDER) from error
     if found != known:
-        said = (
-            "is cut off"
-            if file.name == RESULTS and is_cut(file.parent)
-            else "is not the one that report.json was made from"
-        )
+        said = "is cut off" if file.name == RESULTS and is_cut(file.parent) else "does not belong to this report.json"
         raise UsageError(said, file=str(file), hint=OLDER)
 
 

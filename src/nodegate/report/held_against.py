@@ -41,7 +41,7 @@ def held_against(report: Report, manifest: Manifest, run: Path) -> Report:
     if not there and not (run / "evidence").exists():
         return report
     hint = f"judge the evidence as it is: pytest --replay {run}"
-    said = "is not the one that report.json was made from" if there else "is gone"
+    said = "does not belong to this report.json" if there else "is gone"
     raise UsageError(said, file=str(run / MANIFEST), hint=hint)
 
 

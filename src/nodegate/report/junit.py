@@ -37,7 +37,7 @@ def write(report: Report, file: IO[str], *, everything: bool = False) -> None:
     file.write(f' time="{seconds:.3f}">\n')
     when, where = utc(report.run.started_epoch_s)[:-1], _quoted(report.run.host)
     for node, cases in zip(report.nodes, suites, strict=True):
-        lasted = report.judging_s.get(node.node, 0.0)
+        lasted = report.run.judging_s.get(node.node, 0.0)
         file.write(f"<testsuite name={_quoted(node.node)} {_counts(cases)}")
         file.write(f' time="{lasted:.3f}" timestamp="{when}" hostname={where}>\n')
         file.writelines(case for _, case in cases)
@@ -52,7 +52,7 @@ def _counts(cases: list[tuple[str, str]]) -> str:
 
 
 def _verdict(node: NodeReport) -> tuple[str, str]:
-    """The case that every node has, so that a node of which nothing failed is no green one unless it is accepted."""
+    """The case that every node has, so that a node without failures is green only if it is accepted."""
     verdict, reason = _word(node)
     return _case(Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),)))
 

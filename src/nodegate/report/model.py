@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from.
-
-    `judging_s` are the seconds that the judging of a node took, by its name.
-    """
+    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from."""
 
     run: Run
     nodes: tuple[NodeReport, ...] = ()
     drift: tuple[Drift, ...] = ()
     checks: Mapping[str, CheckInfo] = field(default_factory=dict)
     policy: Policy | None = None
-    judging_s: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:
@@ -79,7 +75,7 @@ def node_counts(report: Report) -> dict[NodeVerdict, int]:
 
 
 def gpu_counts(report: Report) -> tuple[int, int]:
-    """How many GPUs are in accepted nodes, and in all nodes of which the number is known."""
+    """How many GPUs are in accepted nodes, and in all nodes whose number is known."""
     return sum(node.gpus for node in report.nodes if node.verdict in GOOD), sum(node.gpus for node in report.nodes)
 
 
@@ -89,6 +85,6 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def by_check(records: Iterable[Record], checks: Iterable[str]) -> list[Record]:
-    """The records of a node in the order of the checks; they come as they were judged. Those of other checks last."""
+    """The records of a node in the order of the checks, not of judging; unknown checks come last."""
     places = {check: at for at, check in enumerate(checks)}
     return sorted(records, key=lambda record: places.get(record.check, len(places)))

@@ -55,5 +55,5 @@ def _row(node: NodeReport, causes: tuple[Cause, ...]) -> Iterator[object]:
 
 
 def _serials(serials: Mapping[str, str]) -> str:
-    """Each part with its serial number, as text: a spreadsheet would round a number of so many digits."""
+    """Each part with its serial number, as text: a spreadsheet would round numbers that long."""
     return "; ".join(f"{part} {serial}" for part, serial in serials.items())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import Finding, Record
     from nodegate.report.model import Report
 
-NO_RESULT = "no result: the run ended before this check, or it was not asked for"
+NO_RESULT = "no result: the run ended before this check, or it was not requested"
 NO_LIMIT = "no baseline has a limit for what was measured, and too few nodes measured the same to compare with"
 _Reason = tuple[str, bool]  # in words, and whether it is that no limit is known
 _Pairs = dict[tuple[_Reason, str], dict[str, None]]  # (reason, check) -> nodes
@@ -61,7 +61,7 @@ def not_judged(report: Report) -> list[Gap]:
 
 
 def not_applicable(report: Report) -> list[Gap]:
-    """Checks that do not apply to a node, or that nobody asked for; widest first."""
+    """Checks that do not apply to a node, or that were not requested; widest first."""
     pairs: _Pairs = {}
     for node in report.nodes:
         for record in node.records:

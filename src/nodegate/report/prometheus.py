@@ -43,7 +43,7 @@ def write(report: Report, file: IO[str]) -> None:
 
 def _causes(report: Report, file: IO[str]) -> None:
     """One series a cause and node; several parts of a node with one cause are one series, named by the first."""
-    _head(file, "nodegate_cause", "A cause of a node that is not as it should be: 1.")
+    _head(file, "nodegate_cause", "A cause that affects a node: 1.")
     for node, causes in report.node_causes.items():
         lines = dict.fromkeys(
             _labels(

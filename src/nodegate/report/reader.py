@@ -36,7 +36,7 @@ def load(folder: Path) -> Report:
     try:
         raw = read_bounded(file, MOST_BYTES)
     except OSError as error:
-        hint = "name the folder of a run that came to its end"
+        hint = "name the folder of a finished run"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=hint) from error
     try:
         if f'"schema":"{EARLIER}"'.encode() in raw[:100]:
@@ -56,7 +56,7 @@ def _results(known: ReportFile, folder: Path) -> Iterable[Record]:
     """The results beside it, if they are those that the report was made from."""
     if known.details.results == RESULTS and fingerprint(folder) != (known.results_sha256, known.details.lines):
         hint = "continue the run (pytest --resume), or judge its evidence again (pytest --replay)"
-        said = "is cut off" if is_cut(folder) else "is not the one that report.json was made from"
+        said = "is cut off" if is_cut(folder) else "does not belong to this report.json"
         raise UsageError(said, file=str(folder / RESULTS), hint=hint)
     return read(folder)
 

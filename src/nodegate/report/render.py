@@ -40,7 +40,7 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
         write_all((node.records for node in report.nodes), folder)
     sha256, lines = results = fingerprint(folder)
     if lines != sum(len(node.records) for node in report.nodes):
-        raise OSError(errno.EIO, "it was cut while the run went on", str(folder / RESULTS))
+        raise OSError(errno.EIO, "it was truncated during the run", str(folder / RESULTS))
     with replacing_bytes(folder / "report.json") as raw:
         json_file.write(report, raw, results, fleet)
     tables = {"nodes.csv": nodes_csv.write, "findings.csv": csv_file.write_findings}

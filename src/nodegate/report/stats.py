@@ -28,7 +28,7 @@ _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
 class Measurement:
     """All numeric values of one metric of one check on one platform. `mad` is the median absolute deviation.
 
-    Each part counts, those of which the same is true too. `quantity` is the metric's name for people. `lowest_at` and
+    Each part counts, those folded into one finding too. `quantity` is the metric's name for people. `lowest_at` and
     `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
     held to, of several the lowest; None where there is no numeric limit. `values` are sorted.
     """

@@ -24,17 +24,17 @@ _TITLES = {
 
 CLAIM_WORDS = (
     ("proven", "", "Every part was judged by an absolute limit and kept it, in this run.", "已证实"),
-    ("refuted", "", "Something of it failed.", "不成立"),
-    ("not-proven", "", "Not measured, or nothing says what is right: the reason is given.", "未证实"),
+    ("refuted", "", "At least one of its checks failed.", "不成立"),
+    ("not-proven", "", "Not measured, or there is no limit: the reason is given.", "未证实"),
 )
 
 CHECK_WORDS = (
-    ("pass", "·", "Measured, and as it should be. A pass needs a complete measurement.", "合格"),
+    ("pass", "·", "Measured, and within limits. A pass needs a complete measurement.", "合格"),
     ("warn", "W", "Measured, and worth a look; it does not reject the node.", "告警"),
-    ("fail", "F", "Measured, and not as it should be. It rejects the node unless a waiver covers it.", "不合格"),
-    ("not-judged", "N", "Measured, but no limit says what is right: neither pass nor fail.", "未判定"),
-    ("error", "E", "Could not be measured: tool missing, timed out, no rights. It is never a pass.", "无法判定"),
-    ("skip", "–", "Does not apply here or was not asked for; the reason is given.", "未检"),  # noqa: RUF001 - the cell's sign
+    ("fail", "F", "Measured, and out of limits. It rejects the node unless a waiver covers it.", "不合格"),
+    ("not-judged", "N", "Measured, but there is no limit: neither pass nor fail.", "未判定"),
+    ("error", "E", "Could not be measured: missing tool, timeout, insufficient rights. Never a pass.", "无法判定"),
+    ("skip", "–", "Does not apply here or was not requested; the reason is given.", "未检"),  # noqa: RUF001 - the cell's sign
 )
 
 NODE_WORDS = (
@@ -43,7 +43,7 @@ NODE_WORDS = (
     ("accepted-with-gaps", "G", "What is not proven is signed for, with an owner and an expiry.", "附条件接收"),
     ("rejected", "R", "At least one fail.", "不合格"),
     ("incomplete", "I", "No fail, but something could not be measured, or a claim is not proven.", "未完成"),
-    ("unreachable", "U", "The node could not be reached or would not let us work.", "无法连接"),
+    ("unreachable", "U", "The node could not be reached, or refused the login.", "无法连接"),
     ("not-judged", "N", "No check gave a verdict, so nothing is known.", "未检"),
 )
 
@@ -117,7 +117,7 @@ def sentences(report: Report) -> list[str]:
         found.append(f"Not accepted: {'; '.join(rest)}.")
     unproven = unproven_count(report)
     if unproven:
-        found.append(f"{unproven[0].upper()}{unproven[1:]}, and nobody has signed for it.")
+        found.append(f"{unproven[0].upper()}{unproven[1:]}, and no one has signed for it.")
     found.extend(_open_points(report))
     waived = counts[NodeVerdict.WAIVED]
     if waived:
@@ -128,9 +128,9 @@ def sentences(report: Report) -> list[str]:
     if run.answer:
         found.insert(0, f"{run.answer[0].upper()}{run.answer[1:]}.")
     if run.interrupted:
-        found.append("The run was interrupted: what it did not reach was not judged.")
+        found.append("The run was interrupted: what it had not reached was not judged.")
     if run.selection:
-        found.append(f"Only a part was asked for: {run.selection}.")
+        found.append(f"Only a part was requested: {run.selection}.")
     found.extend(f"{note[:1].upper()}{note[1:]}." for note in run.notes)
     return found
 
@@ -144,7 +144,7 @@ def _open_points(report: Report) -> Iterator[str]:
     if checks:
         what = "check was" if len(checks) == 1 else "checks were"
         where = f"{count(len(nodes))} {_nodes(len(nodes))}"
-        yield f"{count(len(checks))} {what} not judged on {where}: no limit says what is right."
+        yield f"{count(len(checks))} {what} not judged on {where}: there is no limit."
 
 
 def _nodes(number: int) -> str:

@@ -30,7 +30,7 @@ def fleet_allows(
     peers: Peers,
     baseline: Callable[[str], Baseline],
 ) -> str:
-    """The platforms of which too few nodes were measured, or whose numbers hide slow nodes; empty if there are none.
+    """The platforms with too few measured nodes, or with numbers that hide slow nodes; empty if there are none.
 
     Args:
         nodes: the platform of each node.

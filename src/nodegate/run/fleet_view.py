@@ -63,7 +63,7 @@ class FleetView:
         return self._fleet
 
     def wrong_machine(self, node: str) -> str:
-        """In words, why this name does not lead to a machine of its own; empty if it does, or nothing is known."""
+        """In words, why this name does not lead to a separate machine; empty if it does, or nothing is known."""
         try:
             return self.fleet().wrong_machine(node)
         except (NotApplicable, NotJudged):

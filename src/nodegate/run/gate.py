@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 # a reset first, or by one more process that cannot be ended.
 HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
 USE = "use of the node"  # the code of what a node lacks whose processes are not all seen
-SEE_ALL_STEP = (
-    "let nodegate see all processes (ansible_become: true); if it does, drain and restart the node; run again"
-)
+SEE_ALL_STEP = "give nodegate root (ansible_become: true); if it has it, drain and reboot the node; then run again"
 
 
 class Gate:

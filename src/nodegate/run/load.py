@@ -162,7 +162,7 @@ def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]
 
 
 def _settled(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> frozenset[str]:
-    """The nodes of which another look would say the same."""
+    """The nodes that another look would not change."""
     if measurement.settled is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.settled(each))

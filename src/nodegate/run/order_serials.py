@@ -20,7 +20,7 @@ _MOST_SHOWN = 8
 
 
 def unseen(nodes: Mapping[str, Node], summaries: Mapping[str, NodeSummary | None]) -> Iterator[str]:
-    """A sentence for each kind of part of which the order has serial numbers that no node reports.
+    """A sentence for each kind of part with ordered serial numbers that no node reports.
 
     Args:
         nodes: all nodes of the inventory; of a run over a part of them nothing can be said.

@@ -1,4 +1,4 @@
-"""Who is asked: which checks each node of a run must pass."""
+"""The register of a run: which checks each node must pass."""
 
 from __future__ import annotations
 

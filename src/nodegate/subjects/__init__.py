@@ -1,1 +1,1 @@
-"""What the checks of one whose share: how facts are put together before they are judged. No I/O, no limits."""
+"""What the checks of one subject share: how facts are put together before they are judged. No I/O, no limits."""

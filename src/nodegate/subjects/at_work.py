@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nodegate.probe.gpu import Gpu, Gpus
 
-BUSY_PERCENT = 90  # utilisation: some kernel ran in so much of the last second
+BUSY_PERCENT = 90  # utilisation: the share of the last second in which a kernel ran
 WAITING_PERCENT = 99
 FEWEST = 3  # GPUs at work, before one of them is compared with the others
 

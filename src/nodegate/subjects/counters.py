@@ -113,11 +113,11 @@ class Counters:
         """
         first, second = self.before.host.boot_id, self.after.host.boot_id
         if not isinstance(first, Unknown) and not isinstance(second, Unknown) and first != second:
-            raise CannotMeasure("the node was restarted between both readings", next_step=_RESTARTED)
+            raise CannotMeasure("the node was rebooted between the two readings", next_step=_RESTARTED)
         passed_s = self.after.document.epoch_s - self.before.document.epoch_s
         if passed_s <= 0:
             step = "synchronise the node's clock, then measure it again"
-            raise CannotMeasure("the node's clock went back between both readings", next_step=step)
+            raise CannotMeasure("the node's clock was set back between the two readings", next_step=step)
         return passed_s
 
     @cached_property
@@ -213,7 +213,7 @@ HOUR_S = 3600.0
 
 
 def allowed(per_hour: NumberLimit, seconds: float) -> NumberLimit:
-    """What a limit per hour allows in so many seconds, rounded up: one event in a short window is no rate."""
+    """What a limit per hour allows in this many seconds, rounded up: one event in a short window is no rate."""
     most = math.ceil(per_hour.value * max(seconds, 0.0) / HOUR_S)
     source = f"{per_hour.value:g} an hour over {_time(seconds)}; {per_hour.source}"
     return replace(per_hour, value=most, unit="", source=source)
@@ -255,7 +255,7 @@ def judged(
         return
     observed = grown.by
     if grown.ran_full and limit is not None and not isinstance(observed, Unknown) and observed <= limit.value:
-        observed = Unknown(Why.FAILED, f"it came to its full scale {grown.after}, and counts no further; {CLEAR}")
+        observed = Unknown(Why.FAILED, f"it reached its maximum {grown.after} and stopped counting; {CLEAR}")
     verdicts.at_most(
         part=grown.part,
         quantity=f"{what} under load",
@@ -269,7 +269,7 @@ def judged(
 
 def _say_full(grown: Growth, verdicts: Verdicts, what: str) -> None:
     """Not an error: ports in service have full counters, of link_downed too, and most of them are good."""
-    text = f"{what} not judged: full since before the load ({grown.after}), so it cannot show an error"
+    text = f"{what} not judged: at its maximum since before the load ({grown.after}), so it cannot show new errors"
     verdicts.found(
         Verdict.NOT_JUDGED,
         part=grown.part,
@@ -315,7 +315,7 @@ def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
 def replays_allowed(
     per_lane: Limit[tuple[float, ...]], lanes: Known[int], generation: Known[int], seconds: float
 ) -> Known[NumberLimit]:
-    """How many PCIe replays a link may have in so many seconds; `per_lane` is a rate per minute for each generation."""
+    """How many PCIe replays a link may have in some seconds; `per_lane` is a rate per minute for each generation."""
     if isinstance(lanes, Unknown):
         return lanes
     if isinstance(generation, Unknown):

@@ -27,14 +27,14 @@ MOST_FINDINGS = 50
 _QUOTED = 200
 _BAD = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _AHEAD_S = 12 * 3600.0  # how far UTC can be ahead of a node's local time
-_SETTLED_BY_START = "settled: the service was started again since"
+_SETTLED_BY_START = "settled: the service was restarted since"
 _SETTLED_BY_BOOT = "settled by the reboot since"
-_FATAL_STARTED = "the service was started again since, which alone does not settle it; see kernel_log.sxid"
+_FATAL_STARTED = "the service was restarted since, which alone does not settle it; see kernel_log.sxid"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What several entries report alike: of which part, what it means, what to do, how bad it is."""
+    """What several entries have in common: the part, its meaning, what to do, how bad it is."""
 
     part: Part
     code: str

@@ -51,7 +51,7 @@ def dangling(settings: Mapping[str, str], *, interfaces: Collection[str], adapte
         yield "NCCL_IB_HCA", value[:MAX_SHOWN], Verdict.FAIL, "no RDMA adapter of this node matches"
     value = settings.get("NCCL_NET_PLUGIN", "")
     if value and value.lower() not in ("none", ""):
-        why = "a network plugin is pinned for every job: NCCL stops or falls back to TCP where it cannot load it"
+        why = "a network plugin is set for every job: NCCL stops or falls back to TCP if it cannot load it"
         yield "NCCL_NET_PLUGIN", value[:MAX_SHOWN], Verdict.WARN, why
 
 
@@ -70,7 +70,7 @@ def _program_or_package(software: Software, name: str) -> Known[str]:
     packages = {} if isinstance(software.packages, Unknown) else software.packages
     if found := software.tools.get(name) or packages.get(name):
         return found
-    return "" if name in software.tools else Unknown(Why.MISSING, "nobody looked for it when this was recorded")
+    return "" if name in software.tools else Unknown(Why.MISSING, "the recording release did not look for it")
 
 
 def _newest(version: str) -> tuple[int, ...]:

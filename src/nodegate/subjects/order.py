@@ -1,6 +1,6 @@
 """What a site has ordered: `nodegate_expect` of the inventory, read, refused where it is wrong, and held to the facts.
 
-Each item is one value, a list of which any is right, a range (">= 550.54, < 560"), or a pattern with * and ?.
+Each item is one value, a list of accepted values, a range (">= 550.54, < 560"), or a pattern with * and ?.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Order:
         """
         found = tuple(demand for demand in self._demands if demand.item.about is about)
         if not found:
-            raise NotApplicable(f"the inventory demands none ({VARIABLE})")
+            raise NotApplicable(f"the inventory requires none ({VARIABLE})")
         return found
 
     def readings(self, demand: Demand) -> list[tuple[Part, Known[int | float | str]]]:
@@ -127,7 +127,7 @@ def _demand(node: Node, key: str, value: object) -> Demand:
         raise _wrong(node, f"{VARIABLE}: unknown item {key[:60]!r}", did_you_mean(key, items()))
     values = value if isinstance(value, (list, tuple)) else [value]
     if not values:
-        raise _wrong(node, f"{VARIABLE}: {key} is an empty list, which nothing fulfils", "leave the item out")
+        raise _wrong(node, f"{VARIABLE}: {key} is an empty list, which nothing can satisfy", "leave the item out")
     written = tuple(_written(node, item, each) for each in values)
     ranges = tuple(_bounds(node, item, each) for each in written if each.lstrip().startswith(("<", ">")))
     plain = [each for each in written if not each.lstrip().startswith(("<", ">"))]
@@ -172,7 +172,7 @@ _EXAMPLES = {
     Sort.VERSION: 'a range of versions reads ">= 550.54, < 560"',
     Sort.HEX: 'a range of versions reads ">= 96.00.9F.00.00"',
     Sort.NUMBER: 'a range of numbers reads ">= 500, <= 700"',
-    Sort.TEXT: "a text has no order: give the values, or a pattern with *",
+    Sort.TEXT: "strings have no order: give the values, or a pattern with *",
     Sort.SWITCH: "on or off",
 }
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodegate.unknown import Known
 
 IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)
-_NODES = 4  # of which is kept what several checks ask for, one node after the other
+_NODES = 4  # nodes whose shared values are kept, one node after the other
 _AER = ("correctable", "nonfatal", "fatal")
 _NVIDIA_NETWORKING = 0x15B3
 _RDMA_DRIVERS = frozenset({"efa", "ionic", "irdma"})

@@ -81,7 +81,7 @@ def judge_dma_buf(
             Verdict.NOT_JUDGED if unsure else Verdict.FAIL,
             part=whose,
             text=f"{why}, and Linux {kernel} is older than dma-buf for RDMA ({_DMA_BUF_SINCE})",
-            note="the distribution may have brought it into this kernel" if unsure else "",
+            note="the distribution may have backported it to this kernel" if unsure else "",
             action=action,
             quantity="kernel version",
             observed=kernel,

@@ -71,7 +71,7 @@ class Carried:
         self.paths = _tools(folder, self._entries)
         if not self.paths and not self.cublas:
             hint = f"known: {', '.join(NAMES[:7])} ..., libcublas.so.*"
-            raise UsageError(f"--tools {folder}: it has none of the tools", hint=hint)
+            raise UsageError(f"--tools {folder}: it contains none of the tools", hint=hint)
         self.names = frozenset(self.paths)
         self.libraries = _library_folders(self._entries)
         self.room = threading.BoundedSemaphore(AT_ONCE)
@@ -139,7 +139,9 @@ def _entries(root: Path) -> Iterator[_Entry]:
             full = os.path.join(at, name)  # noqa: PTH118 - as os.walk gives it
             count += 1
             if count > MOST_FILES:
-                raise UsageError(f"--tools {root}: more than {MOST_FILES} entries", hint="give the tools' own folder")
+                raise UsageError(
+                    f"--tools {root}: more than {MOST_FILES} entries", hint="give the folder that holds only the tools"
+                )
             if not _NAME.fullmatch(name):
                 raise UsageError(f"--tools {root}: {name[:80]!r} is not a valid file name", hint="rename it")
             yield _entry(full, os.path.relpath(full, root), real_root)
@@ -158,7 +160,7 @@ def _entry(full: str, path: str, root: str) -> _Entry:
     if stat.S_ISDIR(what.st_mode):
         return _Entry(path, is_folder=True)
     if not stat.S_ISREG(what.st_mode):
-        raise UsageError(f"--tools: {full} is neither a file nor a folder nor a link", hint="remove it")
+        raise UsageError(f"--tools: {full} is not a file, folder or link", hint="remove it")
     return _Entry(path, size=what.st_size, may_run=bool(what.st_mode & 0o111))
 
 
@@ -244,7 +246,7 @@ def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
 
 
 def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mapping[str, tuple[Found, ...]]:
-    """What the node's loader says about the tools that were brought."""
+    """What the node's loader reports about the tools that were brought."""
     given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
     libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
     request = {"names": sorted(given), "given": given, "libraries": libraries, "path": "", "folders": [], "usual": []}

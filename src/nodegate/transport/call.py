@@ -168,7 +168,7 @@ class Call:
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
 
     def ended(self, within_s: float) -> bool:
-        """Whether the program ends within so many seconds."""
+        """Whether the program ends within this many seconds."""
         until_s = time.monotonic() + within_s
         while self._end is None:
             left_s = until_s - time.monotonic()

@@ -29,7 +29,7 @@ class Errors:
         self._bytes += len(data)
 
     def check(self) -> None:
-        """Raise ValueError if no login prints so much."""
+        """Raise ValueError if this is more than any login prints."""
         if self._bytes > MAX_NOISE_BYTES:
             raise ValueError(f"the login printed more than {MAX_NOISE_BYTES} bytes of errors")
 

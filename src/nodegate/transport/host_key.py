@@ -152,7 +152,7 @@ def _doubt(certificate: SSHCertificate, config: HostConfig) -> str:
     principals = [principal.decode("utf-8", "replace") for principal in certificate.valid_principals]
     named = Entry("host", ",".join(principals), "", b"", "")
     if certificate.type is not SSHCertificateType.HOST:
-        return "it is a user's certificate"
+        return "it is a user certificate, not a host certificate"
     if principals and not named.covers(name):
         return f"it is for {', '.join(principals[:3])}, not for {name}"
     if not certificate.valid_after <= time.time() < certificate.valid_before:

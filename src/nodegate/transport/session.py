@@ -80,7 +80,7 @@ class Running(Protocol):
         ...
 
     def ended(self, within_s: float) -> bool:
-        """Whether it ends by itself within so many seconds; returns as soon as it has.
+        """Whether it ends by itself within this many seconds; returns as soon as it has.
 
         Raises:
             Unreachable: the connection broke.

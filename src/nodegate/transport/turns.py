@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
-LIMIT_TIMES = 4.0  # each step of connecting has the node's time limit, all together so many of it
+LIMIT_TIMES = 4.0  # each step of connecting has the node's time limit, all of them together this many times it
 LOG = logging.getLogger("nodegate.transport")
 
 

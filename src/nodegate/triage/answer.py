@@ -1,4 +1,4 @@
-"""The answer: what ended the job, where, of which class, why that is the root, what to do, and what followed."""
+"""The answer: what ended the job, where, its class, why that is the root, what to do, and what followed."""
 
 from __future__ import annotations
 

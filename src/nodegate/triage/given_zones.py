@@ -57,7 +57,7 @@ def offset_s(offset: str) -> float:
 
 
 def _is_meant(name: str, log: Log) -> bool:
-    """By its path, the end of its path, a pattern of one of these, or the node or pod that wrote it."""
+    """Matches a log by its path, the end of its path, a pattern of either, or the node or pod that wrote it."""
     path = log.name
     ends = {path, path.rsplit("/", 1)[-1]}
     return (

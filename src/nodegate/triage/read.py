@@ -67,7 +67,7 @@ def _plain(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
 
 
 def _part(stream: IO[bytes]) -> bytes:
-    """The next part of a stream, of a file to a line's end if one is near: then no text is cut and joined again."""
+    """The next part of a stream; of a file, up to the end of a line if one is near, so that no line is split."""
     try:
         seen = os.pread(stream.fileno(), _LOOK_BYTES, stream.tell() + CHUNK_BYTES - _LOOK_BYTES)
     except OSError:  # not a file

@@ -60,7 +60,7 @@ class Case:
 def read(
     sources: Sources, *, now_s: float, zones_given: Sequence[str] = (), homes: Mapping[str, str] | None = None
 ) -> Case:
-    """Read everything. `zones_given` are the zones of times that name none, `+08:00` or `LOG=+08:00`.
+    """Read everything. `zones_given` are the zones of timestamps that have none, `+08:00` or `LOG=+08:00`.
 
     By default they are found in the logs. `homes` says on which node a pod ran.
 
@@ -154,7 +154,7 @@ def _read_by(
 
 
 def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
-    """The logs of writers whose clocks are apart; `log.mixed` where they are and the log cannot be taken apart."""
+    """The logs by writer where their clocks differ; sets `log.mixed` if they differ and the log cannot be split."""
     large = len(text) > apart.MOST_BYTES
     windows = apart.windows_of_file(log.name) if large and is_plain(log.name) else apart.windows_of(text)
     differ = apart.differ(windows, now_s=now_s, near_s=log.near_s)

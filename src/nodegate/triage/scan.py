@@ -75,7 +75,7 @@ def before_bar(chunk: bytes, line: Line) -> str:
 
 
 def identifies(line: str) -> bool:
-    """Whether NCCL says in this line which rank is which GPU of which node."""
+    """Whether NCCL reports in this line the GPU and node of a rank."""
     return any(string in line for string in _IDENTITY)
 
 

@@ -75,7 +75,7 @@ class _Group:
 
 
 def find(logs: Sequence[Log], events: Sequence[Event], seconds: Seconds, fixed: Mapping[str, float]) -> Skew:
-    """The clocks of the job's logs against each other; those in `fixed` are known by the user's word."""
+    """The clocks of the job's logs against each other; those in `fixed` were given by the user."""
     mixed = tuple(log.name for log in logs if log.mixed)
     said: dict[str, list[Event]] = {}
     for event in events:

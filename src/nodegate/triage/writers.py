@@ -95,7 +95,7 @@ class Writers:
             writer.anchor, writer.anchor_rank = stamp, int(match["rank"] or match["node_rank"])
 
     def regular(self) -> list[Writer]:
-        """The writers of whom each should go on as long as the others: ranks and pods, not what launched them."""
+        """The writers that should all go on for the same time: ranks and pods, not what launched them."""
         named = [writer for name, writer in self.by_name.items() if name]
         return named or list(self.by_name.values())
 

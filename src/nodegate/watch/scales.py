@@ -292,7 +292,7 @@ class ScalesRule:
         return pace(list(self._points)[-self.window() :])
 
     def _last_points(self, seconds: float, iterations: int, lines: int = 2) -> list[float] | None:
-        """The last values that cover so much, newest first; None if there are not enough.
+        """The last values that cover this time, newest first; None if there are not enough.
 
         Lines for single iterations must be five at least.
         """
@@ -307,7 +307,7 @@ class ScalesRule:
         return None
 
     def _last_blocks(self, seconds: float, iterations: int) -> list[float] | None:
-        """The paces of the last blocks that cover so much; None if there are not enough."""
+        """The paces of the last blocks that cover this time; None if there are not enough."""
         paces: list[float] = []
         covered = 0
         for block in reversed(self._blocks):

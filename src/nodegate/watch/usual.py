@@ -41,7 +41,7 @@ class Noise(NamedTuple):
     doubt: float
 
     def of(self, blocks: int) -> float:
-        """The deviation of the median of so many blocks from the usual."""
+        """The deviation of the median of a number of blocks from the usual pace."""
         return float((self.drift**2 + self.doubt**2 + (1.25 * self.block) ** 2 / blocks) ** 0.5)
 
 

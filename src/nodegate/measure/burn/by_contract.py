@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
-_AGREE = "the GPU works as it should: raise the limit that holds it, or agree on it (contract.event_reasons_allowed)"
+_AGREE = "the GPU is fine: raise the limit that holds it back, or agree on it (contract.event_reasons_allowed)"
 
 
 def limited(loads: Sequence[GpuLoad], allowed: Collection[str], most: NumberLimit, verdicts: Verdicts) -> None:
-    """For how much of the time a reason that is not allowed limited the clock of a GPU: the longest of them."""
+    """The longest time that one reason without permission limited the clock of a GPU."""
     reasons = {name: share for name, share in reasons_of(loads).items() if name not in allowed}
     longest = max(reasons, key=lambda name: reasons[name], default="")
     verdicts.at_most(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
     from nodegate.verdicts import Verdicts
 
-FEWEST_ALIKE = 3  # of two GPUs that differ, nobody can say which one is odd
-AGAIN = "burn this node again; see the evidence file for what the GPU said"
-WRONG = "take the node out of work; run field diagnostics and replace the board (RMA)"
+FEWEST_ALIKE = 3  # of two GPUs that differ, either may be the odd one
+AGAIN = "burn this node again; see the evidence file for what the GPU reported"
+WRONG = "drain the node; run field diagnostics and replace the board (RMA)"
 _OTHER_ALGORITHM = (
     "set nodegate_cublas: none for this node and burn it again; if that is clean, the GPU is good: compare its VBIOS "
     "and settings with those of the others"
@@ -81,7 +81,7 @@ def odd_result(each: Odd, document: BurnDocument, verdicts: Verdicts) -> None:
     if phase.mismatches == 0 and phase.reference_errors == 0 and _equal_with_own_kernels(each, document):
         reason = (
             f"cuBLAS's {phase.dtype} result {phase.checksum} {differs}, while nodegate's own kernels give equal bits: "
-            "another algorithm, or a fault that they did not meet"
+            "another algorithm, or a fault that they did not hit"
         )
         quantity = f"{phase.dtype} result comparison"
         verdicts.unknown(part=each.load.part, quantity=quantity, reason=reason, action=_OTHER_ALGORITHM)
@@ -153,11 +153,11 @@ def _too_short(load: GpuLoad, document: BurnDocument) -> str:
     if isinstance(document.asked_s, Unknown) or isinstance(load.worked_s, Unknown):
         return ""
     if load.worked_s < LEAST_SHARE * document.asked_s - SLACK_S:
-        return f"worked {load.worked_s:.0f} s of the {document.asked_s:.0f} s that were asked for"
+        return f"worked {load.worked_s:.0f} s of the requested {document.asked_s:.0f} s"
     if load.busy_share < LEAST_BUSY:
         return f"computed in only {100 * load.busy_share:.0f} % of the samples under load"
     gap_s, at_s = max((_longest_gap(phase) for phase in load.phases), default=(0.0, 0.0))
-    return f"stood still for {gap_s:.0f} s, {at_s:.0f} s after the start" if gap_s > MOST_STILL_S else ""
+    return f"stalled for {gap_s:.0f} s, {at_s:.0f} s after the start" if gap_s > MOST_STILL_S else ""
 
 
 def _longest_gap(phase: Phase) -> tuple[float, float]:
@@ -251,7 +251,7 @@ def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdi
         message = f"its process died in gpu_burn ({mode}){said}"
         verdicts.found(Verdict.FAIL, part=whose, text=message, action=REPLACE, code="died")
     elif gpu.processed == 0:
-        reason = run.told[0] if run.told else "no report shows work, whatever the list at the end says"
+        reason = run.told[0] if run.told else "no report shows any work, whatever the final list claims"
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=reason, action=AGAIN)
     elif gpu.verdict != "OK":
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=str(gpu.verdict), action=AGAIN)

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _QUANTITY = "power under load"
 UNIT = "% of the limit"
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
-_NOT_BELIEVED = 125.0  # percent: no board draws so much more than its limit for half of the time
-_COLD = "cooling and power supply were not put to the test"
+_NOT_BELIEVED = 125.0  # percent: no board exceeds its limit by this much for half of the time
+_COLD = "cooling and power supply were not stressed"
 _HEAT_IT = {
     True: "give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own kernels do not heat this "
     "GPU",
-    False: "find what holds it (burn.clock_reasons, burn.throughput), then burn again",
+    False: "find what limits it (burn.clock_reasons, burn.throughput), then burn again",
 }
 
 
@@ -80,7 +80,7 @@ def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, v
     share = round(100 * most.watts / allowed_w, 1) if allowed_w > 0 else 0.0
     watts = f"{most.watts:.0f} of {allowed_w:.0f} W"
     if not 0 < share <= _NOT_BELIEVED:
-        reason = f"{watts} cannot be: the sensor or the limit is not right"
+        reason = f"{watts} cannot be: the sensor or the limit is wrong"
         verdicts.unknown(part=load.part, quantity=_QUANTITY, reason=reason, action=AGAIN)
         return
     verdicts.at_least(

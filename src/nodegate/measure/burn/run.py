@@ -62,7 +62,7 @@ _IN_ITS_FOLDER = (
 
 @dataclass(frozen=True)
 class OtherRun:
-    """One run of the program gpu_burn in one of its modes for so many seconds: its output, or why there is none."""
+    """One run of the program gpu_burn in one of its modes for this many seconds: its output, or why there is none."""
 
     mode: str
     found: GpuBurnRun | CannotMeasure

@@ -143,7 +143,7 @@ def _percent(share: float) -> str:
 def held_down(
     whose: Part, reasons: Mapping[str, float], names: Iterable[str], verdict: Verdict, verdicts: Verdicts
 ) -> None:
-    """What held a clock down, if anything among `names` did, with its share of the time: a finding for each code."""
+    """What limited a clock, of the reasons `names`, with its share of the time: one finding per code."""
     held = [name for name in names if name in reasons]
     known = [name for name in held if name != _OF_ANOTHER] or held
     by_code: defaultdict[str, list[str]] = defaultdict(list)
@@ -154,9 +154,9 @@ def held_down(
         verdicts.found(
             verdict,
             part=whose,
-            text=f"clock held down under load by {shares(reasons, same)}",
+            text=f"clock limited under load by {shares(reasons, same)}",
             action=COOLING if code == "thermal" else POWER,
-            quantity="time with the clock held down",
+            quantity="time with the clock limited",
             observed=round(100 * share, 2),
             unit="%",
             code=code,
@@ -221,7 +221,7 @@ def most(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
 def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Verdicts) -> None:
     """Whether a PCIe link under load has at least its `own` generation or lanes."""
     lanes = quantity == "link_width"
-    unit, source = ("lanes", "before the burn") if lanes else ("", "what GPU and slot have")
+    unit, source = ("lanes", "before the burn") if lanes else ("", "what the GPU and slot support")
     verdicts.at_least(
         part=load.part,
         quantity=what,

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.verdicts import Verdicts
 
-AGAIN = "measure this node again; see the evidence file for what the GPU said"
+AGAIN = "measure this node again; see the evidence file for what the GPU reported"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
-LOST = "take the node out of work; reseat board and riser, test the host's memory, then replace the board"
-LOST_INSIDE = "take the node out of work; run field diagnostics and replace the board (RMA)"
-LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace boards or baseboard"
+LOST = "drain the node; reseat board and riser, test the host's memory, then replace the board"
+LOST_INSIDE = "drain the node; run field diagnostics and replace the board (RMA)"
+LOST_BETWEEN = "drain the node; run field diagnostics, then replace boards or baseboard"
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
 _APART = 0.1  # from which part below the best pair on a GPU is blamed for a slow one; only words rest on it
 _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
@@ -61,7 +61,7 @@ def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
     elif gpu.error or not gpu.copies:
         verdicts.unknown(part=gpu.part, quantity="copy rates", reason=gpu.error or "it made no copy", action=AGAIN)
     else:
-        apart = f"; its host memory may lie on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
+        apart = f"; its host memory may be on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
         verdicts.passed(part=gpu.part, text=f"copied {done}{apart}")
 
 
@@ -98,7 +98,7 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
         gpu, facts = several[-1], known.get(index)
         link = gpu.links[when]
         for reading, code, own, unit, source in (
-            (link.gen, "generation", facts.link_gen_max if facts else _NOT_SEEN, "", "what GPU and slot have"),
+            (link.gen, "generation", facts.link_gen_max if facts else _NOT_SEEN, "", "what the GPU and slot support"),
             (link.width, "lanes", facts.link_width if facts else _NOT_SEEN, "lanes", "before the copies"),
         ):
             verdicts.at_least(
@@ -164,13 +164,13 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
             not_measured(several, "comparison of copied data", verdicts, otherwise="nothing was compared")
         elif not bad:
             sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
-            message = f"{len(compared)} copies of {_mib(sizes)} compared, every word right"
+            message = f"{len(compared)} copies of {_mib(sizes)} compared, every word correct"
             verdicts.passed(part=several[0].part, text=message)
     pairs = [pair for attempts in copies.pairs.values() for pair in attempts if not pair.error]
     for pair in pairs:
         _between(pair, verdicts)
     if pairs and all(pair.wrong_words == 0 for pair in pairs):
-        verdicts.passed(part=part.collective("GPU to GPU"), text=f"{len(pairs)} copies compared, every word right")
+        verdicts.passed(part=part.collective("GPU to GPU"), text=f"{len(pairs)} copies compared, every word correct")
 
 
 def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:

@@ -40,7 +40,7 @@ _IN_A_MACHINE = ("pass-through", "vGPU")
 
 @dataclass(frozen=True)
 class Design:
-    """Why copies with the host may rightly be slow, what to do, and what they reach at least; None: nobody knows."""
+    """Why copies with the host may rightly be slow, what to do, and what they reach at least; None if unknown."""
 
     says: str
     action: str

@@ -69,11 +69,11 @@ def _right(whose: Part, found: list[Tested], least: NumberLimit, verdicts: Verdi
     size, total, passes, planned, _ = (each for each in read if not isinstance(each, Unknown))
     share = round(100 * size / total, 1) if total else 0.0
     if passes < planned or not planned:
-        reason = f"only {passes} of {planned} patterns were written and checked in the time"
+        reason = f"only {passes} of {planned} patterns were written and checked in time"
         verdicts.unknown(part=whose, quantity=QUANTITY, reason=reason, action=AGAIN)
     elif share < least.value:
         reason = f"{share:g} % of its memory could be tested, at least {least.value:g} % should ({least.source})"
         verdicts.unknown(part=whose, quantity=_SHARE, reason=reason, action=_FREE)
     else:
         gib = f"{size / 2**30:.4g} GiB, {share:g} % of its memory"
-        verdicts.passed(part=whose, text=f"{passes} patterns written to {gib}, and read back right")
+        verdicts.passed(part=whose, text=f"{passes} patterns written to {gib}, and read back correctly")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
 
-# whole: a complete and consistent table; its data may still be wrong. hung: no end within its time limit, nor
+# whole: a complete and consistent table; its data may still be wrong. hung: not finished within its time limit, nor
 # near it. slow: it progressed, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
 Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 

@@ -83,7 +83,7 @@ def _judge_bad(
     fault, said = whose(groups, run), f"{run.group}: {say(run)}"
     stuck = f"; it cannot be killed: {run.stuck[0]}" if run.stuck else ""
     if fault in ("here", "either"):
-        here = "also with nodes that work without it: this node is at fault"
+        here = "also with nodes that succeed without it: this node is at fault"
         either = "this node, the other one or the path between them is at fault: there was no third node to tell"
         verdicts.found(
             Verdict.FAIL,
@@ -96,7 +96,9 @@ def _judge_bad(
         )
     elif fault == "other":
         named = some(groups.excuses(run), _MOST_NAMED)
-        verdicts.passed(part=part_of(what), text=f"{said}; caused by {named}, this node works without", observed=0)
+        verdicts.passed(
+            part=part_of(what), text=f"{said}; caused by {named}, this node succeeds without it", observed=0
+        )
     elif fault == "path":
         verdicts.found(
             Verdict.ERROR, part=part_of(what), text=f"{said}; {run.searched}{stuck}", action=_PATH, code="path"
@@ -152,7 +154,7 @@ def judge_bandwidth(
         excused = {run.group: groups.excuses(run) for run in groups.of(what) if run.kind in kinds}
         excused = {group: named for group, named in excused.items() if named}
         for group, named in excused.items():
-            text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node works without"
+            text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node succeeds without it"
             verdicts.passed(part=part_of(what), text=text, observed="another node")
         if not metrics and not excused:
             not_measured(verdicts, groups, what, "bus bandwidth")
@@ -164,7 +166,7 @@ def judge_bandwidth(
 def _disturbed(  # noqa: PLR0917 - one caller, above
     verdicts: Verdicts, groups: NcclGroups, metric: Metric, baseline: Baseline, peers: NodePeers, physics: Bounds
 ) -> bool:
-    """Whether a launch over many nodes is slow, and nobody can say that this node makes it so: then told."""
+    """Whether a launch over many nodes is slow without evidence that this node is the reason: then told."""
     least = physics(metric, baseline).least
     runs = [run for run in groups.runs if run.group == metric.launch]
     named = any(groups.node in run.blamed for run in runs)
@@ -174,14 +176,14 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
     why, action = (path, _PATH) if path else _says_nothing(groups, metric, peers, least.value)
     if why:
         value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
-        text = f"{value} says nothing of this node: {why}"
+        text = f"{value} says nothing about this node: {why}"
         whom, code = metric_findings.part_of(metric), "path" if path else ""
         verdicts.found(Verdict.NOT_JUDGED, part=whom, text=text, action=action, code=code)
     return bool(why)
 
 
 def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: float) -> tuple[str, str]:
-    """Why a slow launch says nothing of this node, and what to do; empty where it does.
+    """Why a slow launch says nothing about this node, and what to do; empty where it does.
 
     Another node of it is slow with one node too, while this one is not; or some of its nodes are not judged here.
     """
@@ -204,7 +206,7 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
 
 
 def sole_partner(groups: NcclGroups) -> str:
-    """The only other node of this one's pairs, where nobody knows whether it is good; empty otherwise."""
+    """The only other node of this one's pairs, if it is unknown whether that one is good; else empty."""
     runs = [run for run in groups.of("all_reduce") if run.kind == "pair"]
     partners = {name for run in runs for name in run.nodes if name != groups.node}
     known = any(run.partners_well for run in runs)
@@ -237,7 +239,7 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
 
 
 def inside_the_node(baseline: Baseline) -> NumberLimit | None:
-    """The least of an all_reduce inside one node; None where nobody knows."""
+    """The lowest accepted rate of an all_reduce inside one node; None if unknown."""
     entry = baseline.entry(ALL_REDUCE)
     if entry is not None and entry.value is not None:
         return baseline.find_number(ALL_REDUCE)

@@ -123,7 +123,7 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
 
 
 def _says(launch: Launch, count: int) -> bool:
-    """Whether NCCL says what it uses: once is enough, and of a big group it would be too much."""
+    """Whether NCCL says what it uses: once is enough, and a big group would print too much."""
     return launch.collective == "all_reduce" and not launch.apart and count <= WHOLE_UP_TO
 
 

@@ -75,7 +75,7 @@ def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
 
 
 def whole_of(name: str) -> str:
-    """The name of the rack or the fleet of which this is a launch without some nodes; its own name otherwise."""
+    """The name of the rack or fleet if this is its launch without some nodes; else its own name."""
     return name.partition(_WITHOUT)[0]
 
 

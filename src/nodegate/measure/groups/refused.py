@@ -66,7 +66,7 @@ def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) ->
         return f"{limit}; {refused[0]}", refused[1]
     first = [_first(ran.stdout), _first(without_begun(ran.stderr))]
     said = "; ".join(f"it says: {line}" for line in first if line)
-    return f"{limit}{f'; {said}' if said else ', and nothing was said'}", _OF_LAUNCHER
+    return f"{limit}{f'; {said}' if said else ', and nothing was printed'}", _OF_LAUNCHER
 
 
 def _first(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The search in launches that were bad: bisection, then the boundary of what is bad only together; and its words."""
+"""The search in launches that were bad: bisection, then the boundary of what is bad only together, and its wording."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ class Result:
             return "; ".join(dict.fromkeys(_words(each, ties, word) for each in boundaries))
         open_ones = [each for each in self.undecided if set(each) <= set(group.nodes)]
         if open_ones:
-            return (
-                f"it is among {some(open_ones[0], _MOST_NAMED)}: no time was left, or no good node, to distinguish them"
-            )
+            return f"it is one of {some(open_ones[0], _MOST_NAMED)}: no time, or no good node, was left to tell which"
         return ""
 
     def _of(self, group: Group) -> list[Boundary]:
@@ -102,12 +100,12 @@ def _words(found: Boundary, ties: Ties, word: str) -> str:
         what = "its uplinks, or its switch," if len(_racks(found.one, ties)) == 1 else "what they share"
         return f"{one}: well by itself, and with others they {word}: {what} must be bad"
     if found.kind == "path":
-        return f"{one} and {other} {word} together, and each is well with others: the path between them is bad"
+        return f"{one} and {other} {word} together, and each is good with others: the path between them is bad"
     if found.kind == "once":
-        return "it was well when it was launched again"
+        return "it succeeded when launched again"
     if found.kind == "many":
         return f"{some(found.one, _MOST_NAMED)} {word} only together, and succeed in halves"
-    return "its halves are well: no time was left to find what is between them"
+    return "its halves are good: no time was left to find the fault between them"
 
 
 def _set_words(nodes: Nodes, ties: Ties) -> str:

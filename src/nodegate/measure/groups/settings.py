@@ -97,7 +97,7 @@ def _words(node: Node, launcher: type[Launcher]) -> tuple[str, ...]:
     words: tuple[str, ...] = getattr(node.settings, launcher.args)
     for word in words:
         if not word or not _VALUE.fullmatch(word):
-            raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
+            raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word per entry")
         if word == "--" or _option(word, launcher.own_options):
             raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
     if words and not words[0].startswith("-"):

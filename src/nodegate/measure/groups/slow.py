@@ -35,7 +35,7 @@ def is_slow_together(doubts: Sequence[Doubt]) -> bool:
 
 
 def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
-    """The racks and fleets of which all nodes are suspects for the launch itself, and what each has to reach."""
+    """The racks and fleets whose nodes are all suspects because of the launch itself, and what each must reach."""
     nodes: defaultdict[str, dict[str, None]] = defaultdict(dict)
     enough: defaultdict[str, dict[str, float]] = defaultdict(dict)
     conditions: dict[str, Mapping[str, str]] = {}

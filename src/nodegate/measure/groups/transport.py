@@ -91,7 +91,7 @@ def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> 
     if off:
         verdicts.skip(f"the inventory sets {off[0]} (nodegate_nccl_env)")
     if not started:
-        verdicts.not_done("no launch over two nodes started that asks NCCL what it uses")
+        verdicts.not_done("no launch over two nodes with NCCL_DEBUG=INFO started: the transport is unknown")
     return started
 
 

@@ -42,7 +42,7 @@ def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
                 Verdict.FAIL,
                 part=part.collective(what),
                 text=f"{wrong_elements(corrupt[0].wrong)}{where}: {CORRUPT}",
-                action="take the node out of work; burn each GPU alone to tell a GPU from the fabric between them",
+                action="drain the node; burn each GPU alone to tell a GPU from the fabric between them",
                 quantity="wrong elements",
                 observed=corrupt[0].wrong,
             )

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 
-# whole: a complete and consistent table; its data may still be wrong. faulty: CUDA or NCCL failed. hung: no end within
-# the limit, nor near it. slow: it progressed, and would not have ended in time. incomplete: the rest.
+# whole: a complete and consistent table; its data may still be wrong. faulty: CUDA or NCCL failed. hung: not finished
+# within the limit, nor near it. slow: it progressed, and would not have ended in time. incomplete: the rest.
 Ending = Literal["whole", "faulty", "hung", "slow", "incomplete"]
 
 MAX_RANKS = 1024

@@ -53,7 +53,7 @@ class Sweep:
         return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), "-c", "1")
 
     def needed_s(self, speed: float) -> float:
-        """How long it takes at so many bytes a second, each iteration out of place and in place."""
+        """How long it takes at this many bytes per second, each iteration out of place and in place."""
         return 2.0 * (self.iterations + self.warmup + 2) * 2.0 * self.judged_bytes / speed
 
 

@@ -21,16 +21,16 @@ def unlike_asked(ran: ProgramRun, report: Report) -> str:
         return f"it printed a result and {_ended(ran.exit_code)}"
     device, used = _option(ran, "-d"), report.settings.get("Device", "")
     if device and used and used != device:
-        return f"it used {used[:40]}, and {device} was asked for"
+        return f"it used {used[:40]}, not the requested {device}"
     size = _number(ran, "-s")
     sizes = {row.size_bytes for row in report.bandwidth} | {row.size_bytes for row in report.latency}
     if size and sizes and size not in sizes:
-        return f"it transferred {', '.join(map(str, sorted(sizes)))} bytes at a time, and {size} were asked for"
+        return f"it transferred {', '.join(map(str, sorted(sizes)))} bytes at a time, not the requested {size}"
     if AT_ONCE in ran.argv and report.test and "Bidirectional" not in report.test:
-        return "it transferred in one direction, and both at once were asked for"
+        return "it transferred in one direction, not in both at once as requested"
     seconds = _number(ran, "-D")
     if seconds >= _TIMED_FROM_S and 0 < ran.duration_s < _LEAST_OF_TIME * seconds:
-        return f"it ended after {ran.duration_s:.1f} s, and {seconds} s were asked for"
+        return f"it ended after {ran.duration_s:.1f} s, not after the requested {seconds} s"
     return ""
 
 

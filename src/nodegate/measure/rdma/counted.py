@@ -47,7 +47,8 @@ def unlike_counted(ran: ProgramRun, report: Report) -> str:
     for counter in _counters(ran):
         if counter.can_tell(claimed) and counter.moved_bytes < _LEAST_SHARE * claimed:
             moved = f"{counter.name} of {counter.whose} counted {_gigabytes(counter.moved_bytes)}"
-            return f"it says that it transferred {_gigabytes(claimed)}, and {moved}: another port, or no transfer"
+            reported = f"perftest reports that it transferred {_gigabytes(claimed)}"
+            return f"{reported}, and {moved}: another port was used, or nothing was transferred"
     return ""
 
 

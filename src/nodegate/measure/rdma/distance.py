@@ -32,7 +32,7 @@ def nearest(metric: Metric, baseline: Baseline) -> Metric:
 def excused(
     measured: RdmaBandwidth, metric: Metric, found: Assessment, baseline: Baseline, peers: NodePeers
 ) -> Assessment:
-    """A late rail beside the other nodes, where its node is only further away from all of them: a warning, no failure.
+    """A rail later than those of other nodes, if its node is only further away from all of them: a warning.
 
     A whole node may hang on a leaf of its own. Then all its rails are late alike with each partner, and no more than by
     one tier of switches. A rail that is later than its neighbours on the way to the same nodes has that of its own.

@@ -185,7 +185,7 @@ def one_port_of_bond(rdma: Rdma, metric: Metric, limit: AnyLimit | Unknown | Non
 
 
 def unbound(measured: RdmaBandwidth, device: str, *names: str) -> str:
-    """Why no number of a device is from programs near their NICs; empty where one is, or nobody asked for that."""
+    """Why no number of a device is from programs near their NICs; empty where one is, or that was not requested."""
     runs = [run for run in measured.runs if run.device == device and run.name in (names or BETWEEN)]
     told = [run for run in runs if run.value is not None]
     return "" if any(run.near for run in told) else next((run.unbound for run in told if run.unbound), "")
@@ -205,7 +205,7 @@ def slow_everywhere(
 def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, baseline: Baseline) -> str:
     """The NICs of this node that a device was measured with inside it, where they are slow and the device is not.
 
-    Empty where one of them does well between nodes, or the device itself does not, or nobody knows.
+    Empty if one of them is good between nodes, if the device itself is not, or if that is unknown.
     """
     partners = sorted({run.peer_device for run in measured.of(metric.name, metric.device)})
     bad = [_does_well_between(measured, device, rdma, baseline) is False for device in partners]
@@ -214,7 +214,7 @@ def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, ba
 
 
 def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> bool | None:
-    """Whether a device carries its share of the rate between nodes; None where nobody knows."""
+    """Whether a device carries its share of the rate between nodes; None if unknown."""
     limit = share_of_rate(rdma, device, baseline)
     values = [metric.best for metric in measured.named(*BETWEEN) if metric.device == device]
     if not values or not isinstance(limit, Limit):

@@ -111,7 +111,7 @@ def with_roles(paired: Sequence[Round]) -> tuple[Round, ...]:
 
 
 def in_rounds(pairs: Iterable[Pair], most: int) -> tuple[Round, ...]:
-    """Any pairs as rounds in which no name is twice; at most so many, what does not fit is left out."""
+    """Any pairs as rounds without a name twice; pairs beyond the most rounds are left out."""
     found: list[list[Pair]] = []
     for pair in pairs:
         free = (each for each in found if not {*pair} & {name for other in each for name in other})

@@ -130,7 +130,7 @@ def _check_build(rdma_node: RdmaNode, help_text: str) -> None:
         )
     if ":" in rdma_node.address and IPV6 not in rdma_node.options:
         raise CannotMeasure(
-            f"perftest on the node has no --{IPV6}, and is to be reached by {rdma_node.address}",
+            f"perftest on the node has no --{IPV6}, and must be reached by {rdma_node.address}",
             next_step="install a newer perftest, or give an IPv4 address in the inventory (nodegate_fabric_address)",
         )
 

@@ -265,7 +265,7 @@ def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: Progr
 def _no_number(ran: ProgramRun) -> str:
     """Why a row is all zeros; perftest divides by a CPU clock that it has measured, which may have failed."""
     clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
-    why = f": its measure of the CPU clock failed ({clock[:80]})" if clock else ""
+    why = f": its measurement of the CPU clock failed ({clock[:80]})" if clock else ""
     return f"a result without a number{why}"
 
 
@@ -291,7 +291,7 @@ def _silence(ran: ProgramRun, server: ProgramRun | None, why: CannotMeasure) -> 
     # Both ends print their settings once they have met by TCP, and not before.
     if any("Link type" in each.stdout for each in (ran, server) if each):
         return Trouble("link", f"hung: no result within {ran.duration_s:.0f} s", _HUNG_STEP)
-    return Trouble("setup", f"the two programs did not meet by TCP within {ran.duration_s:.0f} s", _TCP_STEP)
+    return Trouble("setup", f"the two programs did not connect by TCP within {ran.duration_s:.0f} s", _TCP_STEP)
 
 
 def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:

@@ -40,7 +40,7 @@ GPU_MEMORY = (
 )
 BOND = (
     "see which of its two ports are up (/proc/net/bonding), their cables and switch ports, and how queue pairs are "
-    "spread over them (LAG mode of the NIC); the NIC itself may be well"
+    "spread over them (LAG mode of the NIC); the NIC itself may be good"
 )
 PLACE = (
     "let the node say where its NICs are (numa_node in sysfs: the BIOS, or the topology that its virtual machine is "
@@ -89,7 +89,7 @@ def why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
         return found.failed[-1].reason, found.failed[-1].next_step
     if device and device not in found.planned:
         return "not chosen to be measured", "name the rails of this node in the inventory (nodegate_nics: a list)"
-    return "no other node could be measured with it", "see what the other nodes say, then run again"
+    return "it could be measured with no other node", "check the findings of the other nodes, then run again"
 
 
 def between(found: RdmaBandwidth, verdicts: Verdicts, *names: str) -> tuple[Metric, ...]:
@@ -113,7 +113,7 @@ def say_numbers(
     baseline: Baseline,
     peers: NodePeers,
 ) -> None:
-    """Each number by all comparisons; a low one of which the other end may be the cause proves nothing."""
+    """Each number by all comparisons; a low one proves nothing if the other end may be the cause."""
     rates = findings.physics(rdma)
     for metric, said in assessments(metrics, baseline=baseline, peers=peers, physics=rates):
         is_bad = said.verdict is Verdict.FAIL
@@ -138,7 +138,7 @@ def say_shares(
     peers: NodePeers,
     action: str,
 ) -> None:
-    """Each number against its share of the rate; a low one of which either end may be the cause proves nothing.
+    """Each number against its share of the rate; a low one proves nothing if either end may be the cause.
 
     Unless it is low on every node of the run: then it is none of the ends but what they share. A low one from a program
     that may have run on the other socket proves nothing either.
@@ -152,7 +152,7 @@ def say_shares(
         if far := findings.unplaced(found, metric, limit):
             say_unplaced(verdicts, metric, far)
         elif findings.one_port_of_bond(rdma, metric, limit):
-            told = f"{what} {with_unit(metric.best, metric.unit)}, what one of the two ports of this bond carries"
+            told = f"{what} {with_unit(metric.best, metric.unit)}, the rate of one of the two ports of this bond"
             verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND, lacks=BOTH_PORTS)
         elif findings.slow_everywhere(found, metric, limit, peers):
             verdicts.at_least(
@@ -180,7 +180,7 @@ def say_unplaced(verdicts: Verdicts, metric: Metric, why: str) -> None:
 def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
     """One direction that is behind the other nodes, while the other one is not."""
     metric, found = slow
-    other = "what it receives is not" if metric.name == WAYS[True] else "what it sends is not"
+    other = "receiving is not" if metric.name == WAYS[True] else "sending is not"
     verdicts.add(metric_findings.finding_of(metric, found, remedy=ONE_WAY, note=other))
 
 
@@ -189,7 +189,7 @@ def say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
     if has_limit:
         verdicts.found(Verdict.SKIP, part=part.named(device), text="measured in one direction only")
     else:
-        text, action = "RDMA bandwidth has no limit to be judged by", metric_findings.ADD_A_LIMIT
+        text, action = "RDMA bandwidth has no limit", metric_findings.ADD_A_LIMIT
         verdicts.found(Verdict.NOT_JUDGED, part=part.named(device), text=text, action=action)
 
 

@@ -20,9 +20,9 @@ def seat_of(said: object) -> LinkEnd:
         return LinkEnd()
     near, asked, found, why = (str(said.get(name) or "")[:_LONGEST] for name in ("near", "asked", "found", "why"))
     if not why and found and not cpus_in(found) <= cpus_in(asked):
-        why = f"bound to CPU {asked}, and the kernel let it run on {found}"
+        why = f"bound to CPU {asked}, but the kernel ran it on {found}"
     if not why and not found:
-        why = "on which CPUs it ran was not seen"
+        why = "the CPUs that it ran on were not recorded"
     return LinkEnd(cpus=found, near="" if why else near, unbound=why)
 
 

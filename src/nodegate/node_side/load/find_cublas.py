@@ -157,6 +157,6 @@ def _from_cache() -> List[str]:
 
 
 def _major(path: str) -> int:
-    """12 of libcublas.so.12 and of libcublas.so.12.4.5.8."""
+    """The major version: 12 for libcublas.so.12 and libcublas.so.12.4.5.8."""
     match = NAME.search(os.path.basename(path))
     return int(match.group(1)) if match else 0

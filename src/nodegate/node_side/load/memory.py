@@ -40,7 +40,7 @@ PASSES += [Pass(kernels.WALK, key, flip) for key in range(32) for flip in (0, _F
 
 
 class _Tested:
-    """What is known of a GPU's memory after so many passes."""
+    """What is known of a GPU's memory after some passes."""
 
     def __init__(self, size: int, total: int) -> None:
         self.size, self.total = size, total

@@ -76,7 +76,7 @@ def samples(sampled: children.Outcome) -> Entry:
 
 
 def fitted(document: Entry, most: int) -> bytes:
-    """The document as sent, its windows merged until it has at most so many characters."""
+    """The document as sent, its windows merged until it has at most this many characters."""
     while True:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         wire = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9))

@@ -249,7 +249,7 @@ class _Running:
                 return unknown("busy", f"not done within {took}, but nothing blocks it{at}")
             return unknown("timeout", f"no answer within {took}{at}")
         if self.too_long:
-            return unknown("failed", f"more than it may send{at}")
+            return unknown("failed", f"output exceeds the limit{at}")
         if os.WIFSIGNALED(self.status):
             return unknown("failed", f"ended by {signal_name(os.WTERMSIG(self.status))}{at}")
         return unknown("failed", f"ended without a result (exit code {os.WEXITSTATUS(self.status)}){at}")

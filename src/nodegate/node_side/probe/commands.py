@@ -194,7 +194,7 @@ class _Running:
     def _late(self) -> reading.Reading:
         took_s = self.deadline.at - self.started
         if self._kill():
-            return reading.unknown("timeout", f"{self.name}: no end within {round(took_s, 1):g} s")
+            return reading.unknown("timeout", f"{self.name}: not finished within {round(took_s, 1):g} s")
         return reading.unknown("hung", f"{self.name}: {children.where_it_hangs(self.process.pid)}")
 
     def _kill(self) -> bool:

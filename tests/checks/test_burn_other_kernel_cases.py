@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.burning import BurnCase, document, judged
+from support.burning import BurnCase, document
+from support.cases import assert_case
 
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import Burn
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from support.burning import Document
 
 PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8192", "faster": 1.5}
-GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
-ALL = "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: "
-AGAIN = "burn this node again; see the evidence file for what the GPU said"
-WRONG = "12 wrong results in bf16"
-DOUBT = "by the kernel wgmma of another release: its fault or the GPU's"
 GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"
 
 
@@ -42,58 +38,21 @@ def by(kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> Call
     return change
 
 
-def unknown(message: str) -> str:
-    return f"{GPU3}: could not read bf16 result comparison: {message}, {DOUBT} - {AGAIN}"
-
-
 CASES = (
+    BurnCase("all is right", "burn.complete", Verdict.PASS, by("wgmma")),
+    BurnCase("wrong results", "burn.results", Verdict.ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
+    BurnCase("wrong elements in the first result", "burn.results", Verdict.ERROR, by("wgmma", reference_errors=3)),
+    BurnCase("another first result than the others", "burn.results", Verdict.ERROR, by("wgmma", checksum="0badf00d")),
+    BurnCase("it gave up waiting", "burn.complete", Verdict.ERROR, by("wgmma", gpu3={"error": GAVE_UP})),
     BurnCase(
-        "all is right",
-        "burn.complete",
-        Verdict.PASS,
-        f"{ALL}worked to the end of 60 s in bf16, fp32, fp64",
-        by("wgmma"),
-    ),
-    BurnCase(
-        "wrong results", "burn.results", Verdict.ERROR, unknown(WRONG), by("wgmma", mismatches=12, first_mismatch=None)
-    ),
-    BurnCase(
-        "wrong elements in the first result",
-        "burn.results",
-        Verdict.ERROR,
-        unknown("3 of 32 elements wrong in the first bf16 result"),
-        by("wgmma", reference_errors=3),
-    ),
-    BurnCase(
-        "another first result than the others",
-        "burn.results",
-        Verdict.ERROR,
-        unknown("bf16 result 0badf00d differs from that of GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7"),
-        by("wgmma", checksum="0badf00d"),
-    ),
-    BurnCase(
-        "it gave up waiting",
-        "burn.complete",
-        Verdict.ERROR,
-        f"{GPU3}: could not read burn result: {GAVE_UP} - {AGAIN}",
-        by("wgmma", gpu3={"error": GAVE_UP}),
-    ),
-    BurnCase(
-        "wrong with mma.sync: the GPU",
-        "burn.results",
-        Verdict.FAIL,
-        f"{GPU3}: {WRONG}: silent data corruption - take the node out of work; run field diagnostics and replace the "
-        "board (RMA)",
-        by("mma.sync", mismatches=12, first_mismatch=None),
+        "wrong with mma.sync: the GPU", "burn.results", Verdict.FAIL, by("mma.sync", mismatches=12, first_mismatch=None)
     ),
 )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: BurnCase) -> None:
-    record = judged(case)
-    assert record.message == case.message
-    assert record.verdict is case.verdict
+    assert_case(case)
 
 
 def test_what_it_reached_is_compared_with_nothing_else() -> None:
