@@ -12,11 +12,10 @@ from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.records.verdict import Verdict
 from nodegate.triage import details
 from nodegate.triage.episodes import SKEW_S, began
-from nodegate.triage.own_machines import of_the_job
 from nodegate.triage.place import same_node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
@@ -47,7 +46,22 @@ def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[E
     found = [event for event in _not_after(time_outs, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
     known = [event for event in found if event.kind.id != ERROR_LINE]
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
-    return of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)
+    return _of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)
+
+
+def _of_the_job(found: list[Event], case: Case) -> list[Event]:
+    """Without what other machines report, if the nodes of all ranks are known and the job has an error of its own."""
+    names = case.found.names
+    nodes = set(names.node_of_rank.values())
+    if not names.world or not names.node_of_rank.keys() >= set(range(names.world)) or nodes & names.pods:
+        return found
+    own = [event for event in found if _can_be_of(nodes, event, names.home)]
+    return own or found
+
+
+def _can_be_of(nodes: set[str], event: Event, home: Mapping[str, str]) -> bool:
+    machine = event.place.node or home.get(event.place.pod, event.place.pod)
+    return not machine or any(same_node(machine, node) for node in nodes)
 
 
 def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Event]:

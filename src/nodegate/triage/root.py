@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, last_words, silence, suspect_gpu
-from nodegate.triage.candidates import NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
+from nodegate.triage import collectives, silence, suspect_gpu
+from nodegate.triage.candidates import ERROR_LINE, NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
 from nodegate.triage.episodes import began, job_logs
 from nodegate.triage.place import same_node
 
@@ -98,8 +98,26 @@ def _hang(last: _Last) -> Root | None:
     hang = _timed_out(last.case, last.time_outs)
     event = last.event
     if hang.laggards and _is_soft(event):
-        event = last_words.of(hang.laggards.ranks, last.ending.overcome) or event
+        event = _last_words(hang.laggards.ranks, last.ending.overcome) or event
     return hang if hang.mismatch or _is_soft(event) else _error(replace(last, event=event))
+
+
+def _last_words(missing: Sequence[int], overcome: Sequence[Event]) -> Event | None:
+    """The error of a rank that did not reach a collective, although other ranks went on for a time.
+
+    A line without a time, after which its writer printed none, may be of any moment later than the time before it:
+    iterations of another worker do not show that the job got over it.
+    """
+    said = [
+        event
+        for event in overcome
+        if event.place.rank in missing
+        and event.stamp is None
+        and event.until is None
+        and event.kind.role in (Role.PRIMARY, Role.EITHER)
+        and event.kind.id != ERROR_LINE
+    ]
+    return min(said, key=lambda event: (event.kind.role is not Role.PRIMARY, event.log, event.line), default=None)
 
 
 def _error(last: _Last) -> Root | None:

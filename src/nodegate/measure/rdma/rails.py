@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.node import Node
+    from nodegate.probe.pci import Pci
     from nodegate.probe.rdma import RdmaPort
 
 ROCE, ROCE_V2 = "Ethernet", "RoCE v2"
@@ -26,6 +27,7 @@ _GID_LINE = re.compile(
     r"(?P<device>[\w.-]{1,60})/ports/(?P<port>[0-9]{1,3})/(?P<kind>gids|gid_attrs/types)/(?P<index>[0-9]{1,4}):(?P<text>.+)"
 )
 _IPV4_MAPPED = re.compile(r"(?:0{4}:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}")
+_STEP = "name the rails of this node in the inventory (nodegate_nics: a list) if it carries jobs"
 _SETUP = "see the findings of rdma.rails and rdma.port_state"
 
 Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
@@ -103,7 +105,7 @@ def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[
         pci = facts.pci
     except CannotMeasure:
         return {}
-    above = {device.address: {bridge.address for bridge in pci.path(device)} for device in pci.devices}
+    above = _above(pci)
     numa = {device.address: device.numa_node for device in pci.devices}
     used: Counter[str] = Counter()
     nearest: dict[str, tuple[int, str]] = {}
@@ -123,6 +125,30 @@ def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[
         used[pci.gpus[place].address] += 1
         nearest[rail.name] = place, pci.gpus[place].address
     return nearest
+
+
+def without_gpu(node: Node, facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, CannotMeasure]:
+    """The rails that are taken for storage NICs, with the reason.
+
+    Only where the inventory names none, and as many others as there are GPUs share a PCIe switch with one.
+    """
+    try:
+        pci = facts.pci
+    except CannotMeasure:
+        return {}
+    above = _above(pci)
+    gpus = [above[gpu.address] for gpu in pci.gpus]
+    beside = {rail.name: any(above.get(rail.address, frozenset()) & gpu for gpu in gpus) for rail in found}
+    near = sum(beside.values())
+    if node.settings.rail_devices is not None or not gpus or near < len(gpus) or near == len(found):
+        return {}
+    reason = f"left out: no GPU is behind its PCIe switch, as one is with {near} others: a storage NIC"
+    return {name: CannotMeasure(reason, next_step=_STEP) for name, has_gpu in beside.items() if not has_gpu}
+
+
+def _above(pci: Pci) -> Mapping[str, frozenset[str]]:
+    """For each device the bridges above it, by their addresses."""
+    return {device.address: frozenset(bridge.address for bridge in pci.path(device)) for device in pci.devices}
 
 
 def _chosen(node: Node, facts: NodeFacts) -> Sequence[RdmaPort]:

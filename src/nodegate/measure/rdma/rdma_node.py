@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
-from nodegate.measure.rdma.rails import READ_GIDS, ROCE, Rail, gid_index, nearest_gpus, parse_gids, rails_in_service
-from nodegate.measure.rdma.storage_nics import without_gpu
+from nodegate.measure.rdma.rails import (
+    READ_GIDS,
+    ROCE,
+    Rail,
+    gid_index,
+    nearest_gpus,
+    parse_gids,
+    rails_in_service,
+    without_gpu,
+)
 from nodegate.measure.rdma.traffic import (
     READ_CLASSES,
     Traffic,
