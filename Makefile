@@ -52,12 +52,13 @@ bench: .venv/test-installed
 	$(BIN)/python -m bench.side_by_side $(if $(NHC),--nhc $(NHC)) $(BENCH_ARGS)
 
 # docs/coverage.md is written from the docstrings of the checks,
-# the JSON Schemas from the records
+# the JSON Schemas from the records, tests/golden/api.txt from nodegate.api
 docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
 	PYTHONPATH=tests $(BIN)/python -m support.claims_page docs/claims.md
 	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/policies.md
 	PYTHONPATH=tests $(BIN)/python -m support.schemas
+	PYTHONPATH=tests $(BIN)/python -m support.api_names
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

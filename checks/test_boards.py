@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Profile, Unknown, Verdict, Why, part
 from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.pci import Pci
+    from nodegate.api import Baseline, Gpus, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,24 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import CannotMeasure
+from nodegate.api import CannotMeasure, Limit, Profile, Unknown, Verdict, Why, part
 from nodegate.measure.burn import findings, power, under_load
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import allowed, none_allowed, whole
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.burn.run import Burn
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Burn, Gpus, NodePeers, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

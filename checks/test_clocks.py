@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence
 from nodegate.subjects.at_work import slow_among
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.api import Baseline, Gpu, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,22 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Unknown, Verdict, Why, part
 from nodegate.measure.burn import by_contract, findings, under_load
 from nodegate.metric_names import words
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects import contract, nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.burn.run import Burn
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.environment import Environment
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
+    from nodegate.api import Baseline, Burn, Driver, Environment, Host, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("delivery")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import CannotMeasure
+from nodegate.api import CannotMeasure, Verdict, part
 from nodegate.measure.copies import findings, host_findings, memory_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import (
@@ -22,16 +22,10 @@ from nodegate.measure.copies.result import (
 )
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.tools import nvbandwidth
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.copies.result import Copies
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Copies, Gpus, NodePeers, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict, part
 from nodegate.subjects.counters import (
     allowed,
     growth,
@@ -22,13 +21,10 @@ from nodegate.subjects.counters import (
     skip_if_none,
 )
 from nodegate.subjects.rdma import rails
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.rdma import RdmaPort
-    from nodegate.subjects.counters import Counters, Pair
+    from nodegate.api import Baseline, Counters, RdmaPort, Verdicts
+    from nodegate.subjects.counters import Pair
 
 pytestmark = pytest.mark.tier("bootcheck")
 

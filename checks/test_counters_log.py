@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, Unknown, Verdict, part
 from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.records import part
-from nodegate.records.finding import AT_MOST, Limit
-from nodegate.records.verdict import Verdict
-from nodegate.unknown import Unknown
+from nodegate.records.finding import AT_MOST
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
+    from nodegate.api import Counters, Profile, Verdicts
     from nodegate.kernel_log.new_lines import NewLines
-    from nodegate.profile import Profile
-    from nodegate.subjects.counters import Counters
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
+from nodegate.api import part
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
+    from nodegate.api import Fleet, Node, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 

@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
+from nodegate.api import Known, Limit, Unknown, Verdict, Why, absence
 from nodegate.subjects.gpu import answering, corrected_allowed, on_off
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.host import Host
+    from nodegate.api import Baseline, Gpu, Gpus, Host, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, Unknown, Verdict, absence, part
 from nodegate.kernel_log.fleet import MIN_NODES
-from nodegate.records import part
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
 from nodegate.subjects import fabric_log
 from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
@@ -29,21 +27,11 @@ from nodegate.subjects.fabric import (
     state_of,
 )
 from nodegate.subjects.gpu import answering, named
-from nodegate.subjects.reported import absence, expected
+from nodegate.subjects.reported import expected
 from nodegate.tools import fabric_manager
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.services import Services
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Driver, Fleet, Gpus, Host, Node, Pci, Profile, Services, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

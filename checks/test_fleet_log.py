@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Verdict, part
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, unknown_errors
 from nodegate.kernel_log.window import is_before_boot, times
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.api import Fleet, KernelLog, Node, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 _QUOTED = 200

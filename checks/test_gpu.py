@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Verdict, absence, part
 from nodegate.kernel_log.reach import clean
 from nodegate.kernel_log.window import LogWindow
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.boards import usual
 from nodegate.subjects.gpu import (
     ON_OFF,
@@ -23,17 +22,9 @@ from nodegate.subjects.gpu import (
     presence,
     worded,
 )
-from nodegate.subjects.reported import absence
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.probe.pci import Pci
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Driver, Gpus, Host, KernelLog, Pci, Profile, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict, part
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Driver, Fleet, Gpus, Node, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -7,39 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Unknown, Verdict, Why, gibibytes, part, percent, some
 from nodegate.probe.section import next_step
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,
     asked_mounts,
-    gibibytes,
     hangs,
     has_slurmd,
     how_it_hangs,
     judge_limit,
     magnitude,
     pair_in_gib,
-    percent,
     surely,
     waits_in_gpu_driver,
 )
 from nodegate.subjects.software import judge_version
-from nodegate.text import some
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.clock import Clock
-    from nodegate.probe.cpus import Cpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.jobs import Jobs
-    from nodegate.probe.limits import ResourceLimits
-    from nodegate.probe.mounts import Mounts
+    from nodegate.api import Baseline, Clock, Cpus, Fleet, Host, Jobs, Mounts, Node, ResourceLimits, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

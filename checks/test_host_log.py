@@ -10,11 +10,7 @@ from nodegate.kernel_log import hung_tasks, incidents, machine_checks
 from nodegate.kernel_log.window import LogWindow
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.host import Host
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Host, KernelLog, Profile, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

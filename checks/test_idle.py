@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, value_or
 from nodegate.node_side.load.residents import is_resident
-from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
-from nodegate.subjects.gpu import answering, mebibytes
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Known, Unknown, value_or
+from nodegate.subjects.gpu import answering
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, GpuProcess, Gpus
-    from nodegate.probe.jobs import Jobs
+    from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Jobs, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

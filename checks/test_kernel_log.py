@@ -6,25 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Limit, LimitKind, Unknown, Verdict, counted, part
 from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, slots, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
-from nodegate.text import counted
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.host import Host
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.probe.pci import Pci
-    from nodegate.profile import Profile
+    from nodegate.api import Baseline, Fleet, Host, KernelLog, Node, Pci, Profile, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Verdict, part
 from nodegate.measure.nccl import findings
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.software import judge_version
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.nccl.result import Nccl
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Gpus, Nccl, NodePeers, Verdicts
 
 pytestmark = pytest.mark.tier("delivery")
 

@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodegate.api import Limit, Verdict, part, with_unit
 from nodegate.measure.groups import findings, transport
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
-from nodegate.records import part
-from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
-from nodegate.text import with_unit
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.groups.result import NcclGroups
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma
+    from nodegate.api import Baseline, NcclGroups, NodePeers, Rdma, Verdicts
 
 pytestmark = pytest.mark.tier("delivery")
 

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.unknown import value_or
+from nodegate.api import part, value_or
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.probe.host import Host
+    from nodegate.api import Host, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, Unknown, Verdict, part
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import closed_to, errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict
 from nodegate.subjects.order_items import About
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.subjects.order import Order
+    from nodegate.api import Order, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence, part
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
+    from nodegate.api import Baseline, Gpus, Host, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

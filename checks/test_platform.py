@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.api import Unknown, Verdict, part, some
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
-from nodegate.text import some
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.probe.host import Host
+    from nodegate.api import Baseline, Fleet, Host, Node, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.profile import Profile
-from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind, NumberLimit
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, LimitKind, NumberLimit, Profile, Unknown, Verdict, absence, part
 from nodegate.subjects.at_work import waiting
 from nodegate.subjects.gpu import answering, margin_c
-from nodegate.subjects.reported import absence
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpus
+    from nodegate.api import Baseline, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotJudged
-from nodegate.records import part
-from nodegate.records.finding import NOT_READ, Limit
-from nodegate.records.verdict import Verdict
+from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
+from nodegate.records.finding import NOT_READ
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.rdma import NetDevice, Rdma, RdmaPort
+    from nodegate.api import Baseline, NetDevice, Pci, Rdma, RdmaPort, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotJudged
+from nodegate.api import NotJudged, Verdict, part, with_unit
 from nodegate.measure.rdma import distance, findings, saying
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, INSIDE
@@ -14,17 +14,10 @@ from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import is_active, rails
-from nodegate.text import with_unit
 
 if TYPE_CHECKING:
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.rdma.result import RdmaBandwidth
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma
+    from nodegate.api import Baseline, NodePeers, Rdma, RdmaBandwidth, Verdicts
 
 pytestmark = pytest.mark.tier("nightly")
 

@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.records import part
-from nodegate.records.verdict import Verdict
+from nodegate.api import Unknown, Verdict, Why, part
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf, judge_version
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate import Verdicts
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.node import Node
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.environment import Environment
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.nvml_library import NvmlLibrary
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.rdma import NetDevice, Rdma
-    from nodegate.probe.services import Services
-    from nodegate.probe.software import Software
+    from nodegate.api import (
+        Baseline,
+        Driver,
+        Environment,
+        Gpus,
+        Host,
+        NetDevice,
+        Node,
+        NvmlLibrary,
+        Pci,
+        Rdma,
+        Services,
+        Software,
+        Verdicts,
+    )
 
 pytestmark = pytest.mark.tier("bootcheck")
 

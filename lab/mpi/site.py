@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.slurm.cluster import cluster
+from nodegate.errors import CannotMeasure
+from nodegate.launchers import LAUNCHERS
+from nodegate.launchers.launcher import heard, look
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import Launch, plan_of, words
-from nodegate.measure.groups.launcher import LOOK, Launcher, heard, known
 from nodegate.measure.groups.network import door
 from nodegate.measure.groups.plan import Group
 from nodegate.measure.groups.settings import launch_settings
@@ -66,11 +68,13 @@ class Site:
         for lab_node in self.nodes:
             node = Node(lab_node.name, Connection(address=lab_node.address), expected=expected)
             path = f"/usr/bin/{launcher}"
-            said = heard(lab_node.run("sh", "-c", LOOK, "look", path, PROGRAM, node.address).encode())
+            said = heard(
+                lab_node.run("sh", "-c", look(LAUNCHERS[launcher]), "look", path, PROGRAM, node.address).encode()
+            )
             settings = launch_settings(node)
             target = Target(node, None, None, None, OF_PROFILE[Profile.NIGHTLY])  # type: ignore[arg-type]
             programs = {"all_reduce": PROGRAM}
-            own, place = known(launcher, path, said, settings), door(node.address, said)
+            own, place = LAUNCHERS[launcher].known(path, said, settings), door(node.address, said)
             found.append(GroupNode(target, GPUS, "H100", programs, {}, "one", own, settings, place))
         return found
 
@@ -78,7 +82,7 @@ class Site:
         """One launch over all nodes."""
         members = self.ready(launcher, expected)
         head = members[0].launcher
-        if not isinstance(head, Launcher):
+        if isinstance(head, CannotMeasure):
             raise head
         what = Launch("all_reduce", Sweep(SIZE, SIZE, 10, 3), limit_s)
         return self.run(what, members, words(what, members, head, MARK))

@@ -1,8 +1,33 @@
 """nodegate decides whether a GPU node may carry work."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from nodegate.records import part
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
-__all__ = ["Limit", "Verdict", "Verdicts", "part"]
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from nodegate.report.frames import OpenedRun
+
+__all__ = ["Limit", "Verdict", "Verdicts", "open_run", "part"]
+
+
+def open_run(folder: str | PathLike[str]) -> OpenedRun:
+    """The run of a folder as tables of pandas: `nodes`, `causes`, `findings` and `values`. docs/api.md lists them.
+
+    Folders of the release before are read too. Of a run that was killed there are `findings` and `values` alone, of
+    the nodes that were judged until then; a UserWarning says so.
+
+    Raises:
+        UsageError: it is no run folder, or one of its files is not as nodegate wrote it.
+    """
+    from pathlib import Path  # noqa: PLC0415 - as the next
+
+    from nodegate.report.frames import opened  # noqa: PLC0415 - a bootcheck needs no reports
+
+    return opened(Path(folder))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.hardware import NVSWITCH, gpu_seen, gpus_seen, host_seen, pci_seen
+from support.shipped import shipped as shipped_baselines
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import NotJudged
@@ -19,7 +20,7 @@ H100, L40S, H200 = "10de:2330", "10de:26b9", "10de:2335"
 
 @pytest.fixture(scope="module")
 def shipped() -> Baselines:
-    return Baselines.read()
+    return shipped_baselines()
 
 
 def platform(shipped: Baselines, pci: Pci | None) -> str:

@@ -39,6 +39,13 @@ def named_in_the_source() -> re.Pattern[str]:
     return re.compile("|".join("[a-z0-9_.]+".join(map(re.escape, part)) for part in parts))
 
 
+def test_the_files_do_not_contradict_one_another():
+    try:
+        Baselines.read()
+    except UsageError as wrong:
+        pytest.fail(str(wrong), pytrace=False)
+
+
 def test_the_platforms_of_the_field_are_there():
     assert Baselines.read().platforms.keys() >= WANTED_PLATFORMS
 

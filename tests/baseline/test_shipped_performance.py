@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.shipped import shipped
 
 from nodegate.baseline import baseline_file
-from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.entry import Entry
 from nodegate.files.paths import suite_folder
 
@@ -32,7 +32,7 @@ def _stores(limits: Mapping[str, Entry], key: str) -> bool:
     return key in limits and limits[key].value is not None
 
 
-SHIPPED = Baselines.read()
+SHIPPED = shipped()
 ALL = list(single_values())
 VALUES = [(platform, entry) for platform, entry in ALL if entry.value is not None]
 OF_EIGHT = sorted(file.stem for file in FILES if file.stem.endswith("-8"))
@@ -76,7 +76,7 @@ class TestEveryRateThatIsShipped:
 
 def test_the_platforms_that_were_asked_for_have_a_burn_value():
     burnt = {platform for platform, entry in VALUES if entry.key.startswith("burn.")}
-    assert burnt == {
+    assert burnt >= {
         *("hgx-a100-40gb-4", "hgx-a100-40gb-8", "hgx-a100-80gb-4", "hgx-a100-80gb-8", "a100-pcie-40gb"),
         *("a100-pcie-80gb", "hgx-a800-8", "hgx-h100-8", "hgx-h800-8", "hgx-h20-8", "hgx-h200-8", "hgx-b200-8"),
         *("gb200-tray", "gb300-tray", "l40s", "rtx-4090", "a800-pcie-80gb", "gh200", "hgx-b300-8", "rtx-pro-6000"),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.judging import Case, assert_case, judge_one
+from support.cases import assert_case
+from support.judging import Case, judge_one
 
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
@@ -19,24 +20,12 @@ BOOTCHECK = Profile.BOOTCHECK
 HARDWARE, LOCKUPS, HUNG, NVME, FILES = (
     f"host_log.{name}" for name in ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems")
 )
-NOTHING = "kernel log: no matching message since 2026-10-12 08:15:00Z"
-AT = "once at 2026-11-21 08:05:00Z"
 DAY_S = 86400.0
-BMC = "read the error with rasdaemon or in the BMC; replace the part that it names"
-BMC_LATER = "read the error with rasdaemon or in the BMC; plan to replace the part that it names if it recurs"
 MODULE = "CPU_SrcID#0_MC#0_Chan#1_DIMM#0"
 UE = f"EDAC MC0: 1 UE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
 CE = f"EDAC MC0: 1 CE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
 JFS = "INFO: task jfsmount:136986 blocked for more than 120 seconds."
-HANGS = f"process jfsmount:136986: a process waited for so long that something below it hangs, {AT}"
-LOOK = "see what it waits for: storage or the GPU driver"
 STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
-SMART = "look at the disk's SMART log; replace it"
-REPAIR = "look at the disk below it; repair the file system"
-NO_LOG = (
-    "node: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
-    "ansible_become for this node, or let the login read the journal (group systemd-journal)"
-)
 
 
 def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
@@ -59,53 +48,27 @@ def no_log(machine: Machine) -> None:
 
 
 CASES = (
-    *(Case("nothing of the sort", check, PASS, NOTHING) for check in (HARDWARE, LOCKUPS, HUNG, NVME, FILES)),
-    *(Case("the log cannot be read", check, ERROR, NO_LOG, no_log) for check in (HARDWARE, LOCKUPS, HUNG, NVME, FILES)),
+    *(Case("nothing of the sort", check, PASS) for check in (HARDWARE, LOCKUPS, HUNG, NVME, FILES)),
+    *(Case("the log cannot be read", check, ERROR, no_log) for check in (HARDWARE, LOCKUPS, HUNG, NVME, FILES)),
     # CPUs and memory modules
-    Case(
-        "a memory module lost data",
-        HARDWARE,
-        FAIL,
-        f'memory module {MODULE}: a memory module lost data, {AT}: "{UE}" - replace the memory module',
-        says(UE),
-        profile=BOOTCHECK,
-    ),
+    Case("a memory module lost data", HARDWARE, FAIL, says(UE), profile=BOOTCHECK),
     Case(
         "a memory module corrected errors: EDAC's own count is taken",
         HARDWARE,
         WARN,
-        (
-            f"memory module {MODULE}: a memory module corrected an error, 13 errors, reported 2 times at 2026-11-21 "
-            f'08:05:00Z: "{CE}" - plan to replace the memory module when this returns'
-        ),
         says(CE, CE.replace("1 CE", "12 CE")),
     ),
-    Case(
-        "corrected errors before a job are reported",
-        HARDWARE,
-        PASS,
-        f'memory module {MODULE}: a memory module corrected an error, {AT}: "{CE}"',
-        says(CE),
-        profile=BOOTCHECK,
-    ),
+    Case("corrected errors before a job are reported", HARDWARE, PASS, says(CE), profile=BOOTCHECK),
     Case(
         "an AMD node names the channel",
         HARDWARE,
         FAIL,
-        (
-            f"memory module mc#0csrow#3channel#0: a memory module lost data, {AT}: "
-            '"EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)" - replace the memory module'
-        ),
         says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)"),
     ),
     Case(
         "a machine check whose status says uncorrected",
         HARDWARE,
         FAIL,
-        (
-            f"CPU 12: a machine check that could not be corrected: the CPU or memory lost data, {AT}: "
-            f'"mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400" - {BMC}'
-        ),
         says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
         profile=BOOTCHECK,
     ),
@@ -113,21 +76,12 @@ CASES = (
         "a machine check that was corrected",
         HARDWARE,
         WARN,
-        (
-            f"CPU 12: a machine check that the hardware corrected, or that was only counted, {AT}: "
-            f'"mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090" - {BMC_LATER}'
-        ),
         says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"),
     ),
     Case(
         "the firmware names the module",
         HARDWARE,
         FAIL,
-        (
-            f"memory module P1_NODE0_CHANNEL3_DIMM0: the firmware reported a hardware error, {AT}: "
-            '"{{1}}[Hardware Error]: event severity: recoverable" - read the error in the BMC; replace the part that '
-            "it names"
-        ),
         says(
             "{1}[Hardware Error]: event severity: recoverable",
             "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
@@ -138,10 +92,6 @@ CASES = (
         "healthy: the firmware's corrected error before a job",
         HARDWARE,
         PASS,
-        (
-            f"platform: the firmware reported a hardware error that was corrected, {AT}: "
-            '"{{2}}[Hardware Error]: event severity: corrected"'
-        ),
         says(
             "{2}[Hardware Error]: event severity: corrected",
             "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
@@ -152,7 +102,6 @@ CASES = (
         "healthy: the driver of the memory controller starts",
         HARDWARE,
         PASS,
-        NOTHING,
         says(
             "EDAC MC0: Giving out device to module amd64_edac controller F19h_M10h: DEV 0000:00:18.3 (INTERRUPT)",
             "mce: CPU0: Thermal monitoring enabled (TM1)",
@@ -160,35 +109,12 @@ CASES = (
         ),
     ),
     # Stuck CPUs
-    Case(
-        "a soft lock-up at delivery",
-        LOCKUPS,
-        FAIL,
-        (
-            f"CPU 18: a CPU core ran one thread for so long that others starved, {AT}: "
-            f'"{STUCK}" - reboot; look at the platform if it recurs'
-        ),
-        says(STUCK),
-    ),
-    Case(
-        "a soft lock-up before a job",
-        LOCKUPS,
-        WARN,
-        (
-            f"CPU 18: a CPU core ran one thread for so long that others starved, {AT}: "
-            f'"{STUCK}" - reboot; look at the platform if it recurs'
-        ),
-        says(STUCK),
-        profile=BOOTCHECK,
-    ),
+    Case("a soft lock-up at delivery", LOCKUPS, FAIL, says(STUCK)),
+    Case("a soft lock-up before a job", LOCKUPS, WARN, says(STUCK), profile=BOOTCHECK),
     Case(
         "a hard lock-up",
         LOCKUPS,
         FAIL,
-        (
-            f"CPU 41: a CPU core stopped taking interrupts, {AT}: "
-            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41" - reboot; replace the CPU or board if it recurs'
-        ),
         says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"),
         profile=BOOTCHECK,
     ),
@@ -196,10 +122,6 @@ CASES = (
         "a hard lock-up before this boot",
         LOCKUPS,
         PASS,
-        (
-            "CPU 41: a CPU core stopped taking interrupts, once at 2026-11-01 08:15:00Z: "
-            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"; settled by the reboot at 2026-11-08 20:14:47Z'
-        ),
         says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
         profile=BOOTCHECK,
     ),
@@ -207,7 +129,6 @@ CASES = (
         "healthy: the watchdog is switched on",
         LOCKUPS,
         PASS,
-        NOTHING,
         says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
     ),
     # Tasks that hang
@@ -215,7 +136,6 @@ CASES = (
         "the stack says where it waits",
         HUNG,
         WARN,
-        (f'{HANGS}, waited in nfs_wait_bit_killable (NFS): "{JFS}" - {LOOK}'),
         says(
             JFS,
             "Call Trace:",
@@ -227,26 +147,12 @@ CASES = (
             " __wait_on_bit+0x4b/0x110",
         ),
     ),
-    Case(
-        "it still waits, and the kernel says where",
-        HUNG,
-        WARN,
-        (f'{HANGS}, still waits in nfs_wait_bit_killable (NFS): "{JFS}" - {LOOK}'),
-        still_waits,
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "nobody knows where it waited",
-        HUNG,
-        WARN,
-        (f'{HANGS}, the log does not say where: "{JFS}" - {LOOK}'),
-        says(JFS),
-    ),
+    Case("it still waits, and the kernel says where", HUNG, WARN, still_waits, profile=BOOTCHECK),
+    Case("nobody knows where it waited", HUNG, WARN, says(JFS)),
     Case(
         "healthy: the kernel mentions its own time limit",
         HUNG,
         PASS,
-        NOTHING,
         says('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'),
     ),
     # NVMe disks
@@ -254,10 +160,6 @@ CASES = (
         "a controller goes down",
         NVME,
         WARN,
-        (
-            f"disk nvme2: an NVMe disk stopped answering, {AT}: "
-            f'"nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10" - {SMART}'
-        ),
         says("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
         profile=BOOTCHECK,
     ),
@@ -265,56 +167,29 @@ CASES = (
         "a command times out",
         NVME,
         WARN,
-        (
-            f"disk nvme4: an NVMe disk did not answer in time, {AT}: "
-            f'"nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller" - {SMART}'
-        ),
         says("nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"),
     ),
     Case(
         "a block cannot be read",
         NVME,
         WARN,
-        (
-            f"disk nvme0: an NVMe disk did not read or write a block, {AT}: "
-            f'"I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2" - {SMART}'
-        ),
         says("I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
     ),
     Case(
         "healthy: a controller starts",
         NVME,
         PASS,
-        NOTHING,
         says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds"),
     ),
     # File systems
+    Case("one turns read-only", FILES, WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
     Case(
-        "one turns read-only",
-        FILES,
-        WARN,
-        (
-            f"file system md0: the kernel stopped writing to a file system after errors, {AT}: "
-            f'"EXT4-fs (md0): Remounting filesystem read-only" - {REPAIR}'
-        ),
-        says("EXT4-fs (md0): Remounting filesystem read-only"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "one is shut down",
-        FILES,
-        WARN,
-        (
-            f"file system nvme0n1p1: the kernel closed a file system after errors, {AT}: "
-            f'"XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2)." - {REPAIR}'
-        ),
-        says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2)."),
+        "one is shut down", FILES, WARN, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")
     ),
     Case(
         "healthy: one is mounted, and unmounted",
         FILES,
         PASS,
-        NOTHING,
         says(
             "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none.",
             "XFS (nvme1n1p1): Ending clean mount",

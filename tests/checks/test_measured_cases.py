@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fleet.load import after, burn, nccl, rdma
 from fleet.machine import Machine
-from support.judging import Case, judge_one, judged
+from support.cases import assert_case
+from support.judging import Case, judge_one
 
 from nodegate import suite
 from nodegate.errors import CannotMeasure
@@ -66,140 +67,61 @@ def corrupt(machine: Machine) -> None:
 
 
 LOG = (
-    Case(
-        "whole and of one boot",
-        "counters_log.reaches_back",
-        PASS,
-        "kernel log: complete since 2026-11-21 08:15:00Z, no reboot",
-    ),
-    Case(
-        "a restart under load",
-        "counters_log.reaches_back",
-        FAIL,
-        "node: rebooted at 2026-11-21 08:26:40Z, during this run - find the cause of the reboot",
-        restarted,
-    ),
-    Case(
-        "no log",
-        "counters_log.reaches_back",
-        ERROR,
-        "node: kernel_log could not be read: denied: not permitted - ",
-        no_log,
-    ),
-    Case(
-        "nothing said", "counters_log.xid", PASS, "kernel log: no Xid since 2026-11-21 08:15:00Z, when the load began"
-    ),
+    Case("whole and of one boot", "counters_log.reaches_back", PASS),
+    Case("a restart under load", "counters_log.reaches_back", FAIL, restarted),
+    Case("no log", "counters_log.reaches_back", ERROR, no_log),
+    Case("nothing said", "counters_log.xid", PASS),
     Case(
         "a GPU that falls off the bus",
         "counters_log.xid",
         FAIL,
-        "GPU 3 (0000:3d:00.0, S/N 1650001000003): Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:25:00Z: ",
         said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
     ),
-    Case("no log", "counters_log.xid", ERROR, "node: kernel_log could not be read: denied: not permitted - ", no_log),
-    Case(
-        "nothing said",
-        "counters_log.sxid",
-        PASS,
-        "kernel log: no SXid since 2026-11-21 08:15:00Z, when the load began",
-    ),
+    Case("no log", "counters_log.xid", ERROR, no_log),
+    Case("nothing said", "counters_log.sxid", PASS),
     Case(
         "a fatal error of a switch",
         "counters_log.sxid",
         FAIL,
-        "nvidia-nvswitch2 (0000:6e:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:25:00Z, ",
         said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
     ),
-    Case("no log", "counters_log.sxid", ERROR, "node: kernel_log could not be read: denied: not permitted - ", no_log),
-    Case(
-        "nothing said",
-        "counters_log.link_downs",
-        PASS,
-        "kernel log: no link-down since 2026-11-21 08:15:00Z, when the load began",
-    ),
+    Case("no log", "counters_log.sxid", ERROR, no_log),
+    Case("nothing said", "counters_log.link_downs", PASS),
     Case(
         "a link that goes down once",
         "counters_log.link_downs",
         FAIL,
-        "mlx5_6 (0000:ba:00.0, ibs6): link down once at 2026-11-21 08:26:00Z, expected at most 0",
         lambda machine: machine.during_load(after.link_goes_down(6, "ibs6")),
     ),
-    Case(
-        "no log",
-        "counters_log.link_downs",
-        ERROR,
-        "node: kernel_log could not be read: denied: not permitted - ",
-        no_log,
-    ),
-    Case(
-        "nothing said",
-        "counters_log.faults",
-        PASS,
-        "kernel log: no fault since 2026-11-21 08:15:00Z, when the load began",
-    ),
+    Case("no log", "counters_log.link_downs", ERROR, no_log),
+    Case("nothing said", "counters_log.faults", PASS),
     Case(
         "a memory module",
         "counters_log.faults",
         FAIL,
-        "memory module CPU_SrcID#0_MC#0_Chan#1_DIMM#0: a memory module lost data, once at 2026-11-21 08:25:00Z: ",
         said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
     ),
-    Case(
-        "no log", "counters_log.faults", ERROR, "node: kernel_log could not be read: denied: not permitted - ", no_log
-    ),
+    Case("no log", "counters_log.faults", ERROR, no_log),
 )
 WHOLE_WAY = (
-    Case(
-        "silent data corruption",
-        "burn.results",
-        FAIL,
-        "GPU 4 (0000:9b:00.0, S/N 1650001000004): 3 wrong results in bf16: silent data corruption - drain the node",
-        corrupt,
-    ),
-    Case(
-        "blocked by the gate",
-        "burn.complete",
-        ERROR,
-        "node: blocked by gpu.lost: GPU 3 is lost - mend that first, then run again",
-        lambda machine: machine.not_measured(burn.NAME, BLOCKED),
-    ),
+    Case("silent data corruption", "burn.results", FAIL, corrupt),
+    Case("blocked by the gate", "burn.complete", ERROR, lambda machine: machine.not_measured(burn.NAME, BLOCKED)),
     Case(
         "a power brake on a card without NVLink",
         "burn.clock",
         FAIL,
-        "GPU 1 (0000:19:00.0, S/N 1320001000001): SM clock under load 500 MHz, expected at least 1807 MHz (90 % of "
-        "2008 MHz, the median of 8 GPUs of this node; ",
         lambda machine: machine.under_load(
             burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
         ),
         machine=L40S,
     ),
-    Case(
-        "NVLS is off",
-        "nccl.nvls",
-        FAIL,
-        "NVLS: not in use: all_reduce is 1.00 times as fast as with NCCL_ALGO=Ring, expected at least 1.05 times (",
-        lambda machine: machine.under_load(nccl.NAME, nccl.without_nvls),
-    ),
-    Case(
-        "a hang",
-        "nccl.hang",
-        FAIL,
-        "all_reduce: hung: did not end within 180 s, and finished no size - ",
-        lambda machine: machine.under_load(nccl.NAME, nccl.hung),
-    ),
-    Case(
-        "no nccl-tests",
-        "nccl.all_reduce",
-        ERROR,
-        "all_reduce: could not read bus bandwidth: no all_reduce_perf or all_reduce_perf_mpi was found - build ",
-        lambda machine: machine.under_load(nccl.NAME, nccl.no_tool),
-    ),
+    Case("NVLS is off", "nccl.nvls", FAIL, lambda machine: machine.under_load(nccl.NAME, nccl.without_nvls)),
+    Case("a hang", "nccl.hang", FAIL, lambda machine: machine.under_load(nccl.NAME, nccl.hung)),
+    Case("no nccl-tests", "nccl.all_reduce", ERROR, lambda machine: machine.under_load(nccl.NAME, nccl.no_tool)),
     Case(
         "healthy: disturbed at first, well twice more",
         "nccl.all_reduce",
         PASS,
-        "all_reduce: bus bandwidth 484 GB/s",
         lambda machine: machine.under_load(
             nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None
         ),
@@ -208,29 +130,24 @@ WHOLE_WAY = (
         "a NIC at half of its rate",
         "rdma_bandwidth.share_of_rate",
         FAIL,
-        "mlx5_4 (0000:9a:00.0, ibs4): RDMA write bandwidth 196 Gb/s, expected at least 360 Gb/s (90 % of the link's "
-        "400 Gb/s; ",
         lambda machine: machine.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3),
     ),
     Case(
         "symbol errors under load",
         "counters.nic",
         FAIL,
-        "mlx5_6 port 1 (0000:ba:00.0, ibs6): symbol_error under load 914, expected at most 30 (120 an hour ",
         lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=914)),
     ),
     Case(
         "healthy: few symbol errors under load",
         "counters.nic",
         PASS,
-        "8 alike: mlx5_0 port 1, mlx5_1 port 1, ",
         lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=9)),
     ),
     Case(
         "corrected memory errors under load",
         "counters.ecc",
         WARN,
-        "GPU 6 (0000:bb:00.0, S/N 1650001000006): corrected memory errors under load 3720, expected at most 250 (",
         lambda machine: machine.during_load(after.gpu_counts(6, volatile_corrected=3720)),
     ),
 )
@@ -239,9 +156,7 @@ CASES = (*LOG, *WHOLE_WAY)
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_a_check_says_of_a_machine_under_load(case: Case) -> None:
-    record = judged(case)
-    assert record.message.startswith(case.message), record.message
-    assert record.verdict is case.verdict
+    assert_case(case)
 
 
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])

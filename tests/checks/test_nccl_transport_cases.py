@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fleet.machine import Machine
 from support.attempts import having
+from support.cases import assert_case
 from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
@@ -81,106 +82,48 @@ def not_asked(found: ProgramRun) -> ProgramRun:
 
 REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", exit_code=255)
 ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
-SOCKETS_SAID = (
-    "network of NCCL: pair gpu01+gpu02: NCCL sends over TCP sockets, and the node has RDMA - look for NCCL_IB_DISABLE, "
-    "NCCL_NET and NCCL_IB_HCA in /etc/nccl.conf and nodegate_nccl_env, at /dev/infiniband and the limit of locked "
-    "memory; in a cloud its plug-in must be in LD_LIBRARY_PATH"
-)
-NO_LAUNCH = "node: no launch over two nodes with NCCL_DEBUG=INFO started: the transport is unknown"
 ONE = {"one_domain": True}
 
 CASES = [
-    GroupCase("over InfiniBand", TRANSPORT, PASS, "network of NCCL: NCCL sends over IB, from GPU memory", [ran(IB)]),
+    GroupCase("over InfiniBand", TRANSPORT, PASS, [ran(IB)]),
     GroupCase(
         "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
         TRANSPORT,
         PASS,
-        "network of NCCL: NCCL sends over IB, from host memory",
         [ran(HOST_MEMORY)],
     ),
-    GroupCase("over EFA", TRANSPORT, PASS, "network of NCCL: NCCL sends over Libfabric", [ran(EFA, EFA)]),
-    GroupCase("over sockets", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)]),
-    GroupCase("under another name", TRANSPORT, FAIL, SOCKETS_SAID, under_another_name(SOCKET)),
-    GroupCase("sockets once, in the first of two attempts", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)], [ran(IB)]),
-    GroupCase(
-        "the other node goes over sockets",
-        TRANSPORT,
-        PASS,
-        "network of NCCL: NCCL sends over IB, from GPU memory",
-        [ran(IB, SOCKET)],
-    ),
+    GroupCase("over EFA", TRANSPORT, PASS, [ran(EFA, EFA)]),
+    GroupCase("over sockets", TRANSPORT, FAIL, [ran(SOCKET)]),
+    GroupCase("under another name", TRANSPORT, FAIL, under_another_name(SOCKET)),
+    GroupCase("sockets once, in the first of two attempts", TRANSPORT, FAIL, [ran(SOCKET)], [ran(IB)]),
+    GroupCase("the other node goes over sockets", TRANSPORT, PASS, [ran(IB, SOCKET)]),
     GroupCase(
         "sockets are what the site asks for",
         TRANSPORT,
         SKIP,
-        "node: the inventory sets NCCL_IB_DISABLE=1 (nodegate_nccl_env)",
         [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")],
     ),
-    GroupCase(
-        "a node without RDMA",
-        TRANSPORT,
-        SKIP,
-        "node: the node has no RDMA port in service",
-        [ran(SOCKET)],
-        machine=no_rdma(),
-    ),
-    GroupCase(
-        "NCCL says nothing",
-        TRANSPORT,
-        ERROR,
-        "network of NCCL: could not read network: NCCL did not say which it uses - run the command in the evidence "
-        "file by hand on its head node with NCCL_DEBUG=INFO",
-        [ran("")],
-    ),
-    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, NO_LAUNCH, [not_asked(ran(SOCKET))]),
-    GroupCase("no launch started", TRANSPORT, SKIP, NO_LAUNCH, [REFUSED]),
-    GroupCase("no other node", TRANSPORT, SKIP, "node: no other node takes part", ALONE_RUN),
-    GroupCase(
-        "two trays over NVLink",
-        BETWEEN,
-        PASS,
-        "NVLink between nodes: in use (MNNVL 1): pair gpu01+gpu02",
-        [ran(NVLINK, **ONE)],
-    ),
-    GroupCase(
-        "two trays of one domain over the network",
-        BETWEEN,
-        FAIL,
-        "NVLink between nodes: pair gpu01+gpu02: one NVLink domain, and NCCL goes over the network (MNNVL 0) - look at "
-        "nvidia-imex-ctl -N and nodes_config.cfg (one domain of all trays), /dev/nvidia-caps-imex-channels, and "
-        "NCCL_MNNVL_ENABLE in /etc/nccl.conf",
-        [ran(IB, **ONE)],
-    ),
+    GroupCase("a node without RDMA", TRANSPORT, SKIP, [ran(SOCKET)], machine=no_rdma()),
+    GroupCase("NCCL says nothing", TRANSPORT, ERROR, [ran("")]),
+    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, [not_asked(ran(SOCKET))]),
+    GroupCase("no launch started", TRANSPORT, SKIP, [REFUSED]),
+    GroupCase("no other node", TRANSPORT, SKIP, ALONE_RUN),
+    GroupCase("two trays over NVLink", BETWEEN, PASS, [ran(NVLINK, **ONE)]),
+    GroupCase("two trays of one domain over the network", BETWEEN, FAIL, [ran(IB, **ONE)]),
     GroupCase(
         "an NCCL that says nothing of it",
         BETWEEN,
         ERROR,
-        "NVLink between nodes: could not read MNNVL: NCCL did not say whether it uses it (before 2.21 it cannot) - run "
-        "the command in the evidence file by hand on its head node with NCCL_DEBUG=INFO",
         [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)],
     ),
-    GroupCase(
-        "trays of two domains, or no NVLink between nodes",
-        BETWEEN,
-        SKIP,
-        "node: it was launched with no other node of its NVLink domain",
-        [ran(IB)],
-    ),
-    GroupCase(
-        "the site measures without it",
-        BETWEEN,
-        SKIP,
-        "node: the inventory sets NCCL_MNNVL_ENABLE=0 (nodegate_nccl_env)",
-        [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)],
-    ),
+    GroupCase("trays of two domains, or no NVLink between nodes", BETWEEN, SKIP, [ran(IB)]),
+    GroupCase("the site measures without it", BETWEEN, SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_cases(case: GroupCase) -> None:
-    record = case.record()
-    assert record.verdict is case.verdict, record.message
-    assert record.message == case.message
+    assert_case(case)
 
 
 def test_lines_of_another_host_are_not_this_ones():

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.judging import Case, assert_case
+from support.cases import assert_case
+from support.judging import Case
 
 from nodegate.records.verdict import Verdict
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-VERSION_STEP = "update it to the version that was ordered"
-ANSWERED = "see the evidence file for what the node answered"
 
 
 def every_gpu(path: str, value: object) -> Callable[[Machine], None]:
@@ -31,47 +30,16 @@ def no_memory_of_one_module(machine: Machine) -> None:
 
 
 CASES = (
-    Case("nothing demanded", "ordered.versions", SKIP, "node: the inventory requires none (nodegate_expect)"),
-    Case(
-        "the version of the order",
-        "ordered.versions",
-        PASS,
-        "driver: version 550.163.01",
-        expected={"expect": {"driver": "550.163.01"}},
-    ),
-    Case(
-        "one of a list",
-        "ordered.versions",
-        PASS,
-        "driver: version 550.163.01",
-        expected={"expect": {"driver": ["550.163.01", "560.35.03"]}},
-    ),
-    Case(
-        "inside a range",
-        "ordered.versions",
-        PASS,
-        "kernel: version 5.15.0-119-generic",
-        expected={"expect": {"kernel": ">= 5.15, < 6"}},
-    ),
-    Case(
-        "an inventory of text alone",
-        "ordered.versions",
-        FAIL,
-        f"driver: version 550.163.01, expected 560.35.03 (inventory hosts.yaml:3) - {VERSION_STEP}",
-        expected={"expect": '{"driver": "560.35.03"}'},
-    ),
-    Case(
-        "older than the range",
-        "ordered.versions",
-        FAIL,
-        f"driver: version 550.163.01, expected >= 560 (inventory hosts.yaml:3) - {VERSION_STEP}",
-        expected={"expect": {"driver": ">= 560"}},
-    ),
+    Case("nothing demanded", "ordered.versions", SKIP),
+    Case("the version of the order", "ordered.versions", PASS, expected={"expect": {"driver": "550.163.01"}}),
+    Case("one of a list", "ordered.versions", PASS, expected={"expect": {"driver": ["550.163.01", "560.35.03"]}}),
+    Case("inside a range", "ordered.versions", PASS, expected={"expect": {"kernel": ">= 5.15, < 6"}}),
+    Case("an inventory of text alone", "ordered.versions", FAIL, expected={"expect": '{"driver": "560.35.03"}'}),
+    Case("older than the range", "ordered.versions", FAIL, expected={"expect": {"driver": ">= 560"}}),
     Case(
         "a VBIOS with letters is not older than one of digits",
         "ordered.versions",
         PASS,
-        "{gpus}: VBIOS 96.00.9F.00.01",
         change=every_gpu("vbios", "96.00.9F.00.01"),
         expected={"expect": {"vbios": ">= 96.00.89.00.01"}},
     ),
@@ -79,7 +47,6 @@ CASES = (
         "one board with another VBIOS",
         "ordered.versions",
         FAIL,
-        f"{{gpu3}}: VBIOS 96.00.61.00.01, expected 96.00.89.00.01 (inventory hosts.yaml:3) - {VERSION_STEP}",
         change=lambda machine: machine.set_gpu(3, "vbios", "96.00.61.00.01"),
         expected={"expect": {"vbios": "96.00.89.00.01"}},
     ),
@@ -87,7 +54,6 @@ CASES = (
         "what is demanded was not read",
         "ordered.versions",
         ERROR,
-        f"BIOS: could not read bios: denied: bios_version - {ANSWERED}",
         change=lambda machine: machine.set("system", "dmi.bios_version", {"why": "denied", "detail": "bios_version"}),
         expected={"expect": {"bios": "2.1.0"}},
     ),
@@ -95,7 +61,6 @@ CASES = (
         "the whole section was not read",
         "ordered.versions",
         ERROR,
-        f"node: could not read nic_firmware.MT4129: failed: infiniband could not be read: timeout: 10 s - {ANSWERED}",
         change=lambda machine: machine.section_fails("infiniband", "timeout", "10 s"),
         expected={"expect": {"nic_firmware.MT4129": "28.41.1000"}},
     ),
@@ -103,14 +68,12 @@ CASES = (
         "an adapter of the order that is not there",
         "ordered.versions",
         ERROR,
-        f"node: could not read nic_firmware.MT4131: missing: no such part on this node - {ANSWERED}",
         expected={"expect": {"nic_firmware.MT4131": "40.41.1000"}},
     ),
     Case(
         "a version that a range cannot be compared with",
         "ordered.versions",
         ERROR,
-        f"BIOS: could not read bios: failed: 'U54 v2.4' is not a version - {ANSWERED}",
         change=lambda machine: machine.set("system", "dmi.bios_version", "U54 v2.4"),
         expected={"expect": {"bios": ">= 2.1"}},
     ),
@@ -118,15 +81,12 @@ CASES = (
         "the parts of the order",
         "ordered.parts",
         PASS,
-        "memory: installed 2048 GiB",
         expected={"expect": {"memory_gib": 2048, "gpus": 8, "nvswitches": 4, "sockets": 2, "nics": ">= 8"}},
     ),
     Case(
         "one memory module short",
         "ordered.parts",
         FAIL,
-        "memory: installed 1920 GiB, expected 2048 GiB (inventory hosts.yaml:3) - compare the node with the order; "
-        "ask the supplier for what is missing",
         change=no_memory_of_one_module,
         expected={"expect": {"memory_gib": 2048}},
     ),
@@ -134,8 +94,6 @@ CASES = (
         "one disk short",
         "ordered.parts",
         FAIL,
-        "node: disks 9, expected 10 (inventory hosts.yaml:3) - compare the node with the order; ask the supplier for "
-        "what is missing",
         change=lambda machine: machine.sections["disks"].pop("nvme5n1"),
         expected={"expect": {"disks": 10}},
     ),
@@ -143,8 +101,6 @@ CASES = (
         "one disk of another size",
         "ordered.parts",
         FAIL,
-        "disk nvme5n1: size 1920 GB, expected one of 3841, 960 (inventory hosts.yaml:3) - compare the node with the "
-        "order; ask the supplier for what is missing",
         change=lambda machine: machine.set("disks", "nvme5n1.sectors", "3750748848"),
         expected={"expect": {"disk_gb": [960, 3841]}},
     ),
@@ -152,8 +108,6 @@ CASES = (
         "a NUMA node and a socket short",
         "ordered.parts",
         FAIL,
-        "CPU: NUMA nodes 1, expected 2 (inventory hosts.yaml:3) - compare the node with the order; ask the supplier "
-        "for what is missing (and 1 more)",
         change=lambda machine: (machine.set("cpus", "numa_nodes", "0"), machine.set("system", "cpu_sockets", 1)),
         expected={"expect": {"numa_nodes": 2, "sockets": 2}},
     ),
@@ -161,20 +115,16 @@ CASES = (
         "sockets that were not read",
         "ordered.parts",
         ERROR,
-        f"CPU: could not read sockets: missing: no physical_package_id - {ANSWERED}",
         change=lambda machine: machine.set(
             "system", "cpu_sockets", {"why": "missing", "detail": "no physical_package_id"}
         ),
         expected={"expect": {"sockets": 2}},
     ),
-    Case("the settings of the order", "ordered.settings", PASS, "{gpus}: ECC on", expected={"expect": {"ecc": True}}),
+    Case("the settings of the order", "ordered.settings", PASS, expected={"expect": {"ecc": True}}),
     Case(
         "capped on every GPU",
         "ordered.settings",
         FAIL,
-        "{gpu0}: power limit 500 W, expected 700 W (inventory hosts.yaml:3) - set it, and make it persist "
-        "across reboots "
-        "(and 7 more)",
         change=every_gpu("power_limit_mw", 500_000),
         expected={"expect": {"power_limit_w": 700}},
     ),
@@ -182,7 +132,6 @@ CASES = (
         "a power limit that was not read",
         "ordered.settings",
         ERROR,
-        f"{{gpu3}}: could not read power_limit_w: failed: NVML 999 - {ANSWERED}",
         change=lambda machine: machine.set_gpu(3, "power_limit_mw", {"why": "failed", "detail": "NVML 999"}),
         expected={"expect": {"power_limit_w": 700}},
     ),
@@ -190,15 +139,12 @@ CASES = (
         "serials by a pattern",
         "ordered.serials",
         PASS,
-        "node: serial number 7XK0001",
         expected={"expect": {"chassis_serial": "7XK*", "gpu_serial": "165000100000?"}},
     ),
     Case(
         "a board that is not of the order",
         "ordered.serials",
         FAIL,
-        "GPU 3 (0000:3d:00.0, S/N 1320099000001): serial number 1320099000001, expected 165* (inventory hosts.yaml:3) "
-        "- find out where this part comes from; correct the list if it was replaced",
         change=lambda machine: machine.set_gpu(3, "serial", "1320099000001"),
         expected={"expect": {"gpu_serial": "165*"}},
     ),
@@ -206,15 +152,12 @@ CASES = (
         "a list of thousands is not written out",
         "ordered.serials",
         FAIL,
-        "node: serial number 7XK0001, expected one of the 2000 of the order (inventory hosts.yaml:3) - "
-        "find out where this part comes from; correct the list if it was replaced",
         expected={"expect": {"chassis_serial": [f"8XK{number:04}" for number in range(2000)]}},
     ),
     Case(
         "the serial needs root",
         "ordered.serials",
         ERROR,
-        f"node: could not read chassis_serial: denied: product_serial - {ANSWERED}",
         change=lambda machine: machine.set(
             "system", "dmi.product_serial", {"why": "denied", "detail": "product_serial"}
         ),

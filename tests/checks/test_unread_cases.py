@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.judging import Case, assert_case
+from support.cases import assert_case
+from support.judging import Case
 
 from nodegate.records.verdict import Verdict
 
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from fleet.machine import Machine
 
 ERROR = Verdict.ERROR
-_SEE = "see the evidence file for what the node answered"
-_LOG = (
-    "node: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
-    "ansible_become for this node, or let the login read the journal (group systemd-journal)"
-)
 
 
 def unread(reading: str) -> Callable[[Machine], None]:
@@ -36,30 +32,22 @@ def switch_without_config(machine: Machine) -> None:
     switch["config"] = {"why": "failed", "detail": "EIO"}
 
 
-def of_gpu(check: str, reading: str, what: str, more: str = "") -> Case:
-    line = f"{{gpu3}}: could not read {what}: failed: NVML 999: Unknown Error - {_SEE}{more}"
-    return Case("the reading fails", check, ERROR, line, unread(reading))
-
-
+OF_A_GPU = {
+    "clocks.memory_max": "memory_clock_max_mhz",
+    "clocks.violations": "violation_ns",
+    "ecc.remapped_rows": "remapped_rows",
+    "ecc.remapped_rows_new": "remapped_rows",
+    "gpu.persistence": "persistence_mode",
+    "gpu.compute_mode": "compute_mode",
+    "gpu.mig": "mig_mode",
+    "gsp.version": "gsp_firmware",
+    "power.enforced": "power_limit_enforced_mw",
+}
 CASES = (
-    of_gpu("clocks.memory_max", "memory_clock_max_mhz", "highest memory clock"),
-    of_gpu("clocks.violations", "violation_ns", "time slowed by heat", " (and 2 more)"),
-    of_gpu("ecc.remapped_rows", "remapped_rows", "rows remapped for uncorrectable errors"),
-    of_gpu("ecc.remapped_rows_new", "remapped_rows", "remapped rows"),
-    of_gpu("gpu.persistence", "persistence_mode", "persistence mode"),
-    of_gpu("gpu.compute_mode", "compute_mode", "compute mode"),
-    of_gpu("gpu.mig", "mig_mode", "MIG mode", " (and 1 more)"),
-    of_gpu("gsp.version", "gsp_firmware", "GSP firmware version"),
-    of_gpu("power.enforced", "power_limit_enforced_mw", "power limit in force"),
-    Case(
-        "a switch's configuration space cannot be read",
-        "fabric.nvswitches",
-        ERROR,
-        f"NVSwitch {{switch}}: could not read its PCIe configuration space: failed: EIO - {_SEE}",
-        switch_without_config,
-    ),
+    *(Case("the reading fails", check, ERROR, unread(reading)) for check, reading in OF_A_GPU.items()),
+    Case("a switch's configuration space cannot be read", "fabric.nvswitches", ERROR, switch_without_config),
     *(
-        Case("the log cannot be read", f"kernel_log.{name}", ERROR, _LOG, no_log)
+        Case("the log cannot be read", f"kernel_log.{name}", ERROR, no_log)
         for name in (
             "gpu_driver",
             "host_faults",

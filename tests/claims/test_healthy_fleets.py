@@ -24,6 +24,6 @@ def test_three_nodes_have_every_claim_proven_and_no_alarm(platform: str) -> None
 
 
 def test_every_platform_is_there_and_on_the_page_at_each_size() -> None:
-    assert GOOD.keys() == PLATFORMS.keys()
-    page = PAGE.read_text("utf-8")
-    assert [f"{each} {count}" for each in GOOD for count in (1, 2, 4, 8) if f"| {each} | {count} |" not in page] == []
+    assert sorted(PLATFORMS.keys() - GOOD) == []
+    page, boards = PAGE.read_text("utf-8"), [name for name, each in PLATFORMS.items() if not each.like]
+    assert [f"{each} {count}" for each in boards for count in (1, 2, 4, 8) if f"| {each} | {count} |" not in page] == []

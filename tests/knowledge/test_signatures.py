@@ -23,8 +23,7 @@ def test_it_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) ->
     for signature in WITH_A_PATTERN:
         with subtests.test(signature.id):
             hit = find(signature.example, signature.side)
-            assert hit is not None
-            assert hit.signature == signature
+            assert (hit and hit.signature.id) == signature.id
 
 
 def test_every_xid_and_sxid_is_found_by_its_code() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from fleet.machine import Machine, facts_of
 from support import bare, copies_node
-from support.attempts import attempts
+from support.attempts import attempts, why_not
 from support.copies import (
     PEER,
     copied,
@@ -22,7 +22,6 @@ from support.copies import (
     ran_by_others,
     rate,
     together,
-    why_not,
     wire,
 )
 
@@ -200,7 +199,10 @@ def test_nvbandwidth_that_does_not_end_or_start_says_so():
 def test_copies_that_were_refused_say_why():
     found = document(H100)
     found["refused"] = "GPU 2 is in use by process 4711 (python)"
-    assert why_not([[ran(found)]]).reason == "copies not run: GPU 2 is in use by process 4711 (python)"
+    assert (
+        why_not(copies_result.parse, [[ran(found)]]).reason
+        == "copies not run: GPU 2 is in use by process 4711 (python)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_evidence_without_a_document_says_why(left, reason):
 
 
 def test_no_attempt_is_no_measurement():
-    assert why_not([]).reason == "copies not run"
+    assert why_not(copies_result.parse, []).reason == "copies not run"
 
 
 def test_hostile_values_become_unknown_and_never_zero():
@@ -321,7 +323,7 @@ def test_on_a_node_without_driver_the_next_step_names_the_driver(monkeypatch, tm
     rans = copies.copies_of(where)
     where.session.close()
     assert rans[0].exit_code == 0, rans[0].stderr
-    said = why_not([rans])
+    said = why_not(copies_result.parse, [rans])
     assert said.reason.startswith("copies not run: NVML")
     assert "no driver" in said.next_step
 

@@ -16,9 +16,10 @@ from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.knowledge.tables import clouds, rows
+from nodegate.launchers import LAUNCHERS
+from nodegate.launchers.launcher import heard
 from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import RANK, Launch, plan_of, sweep, words
-from nodegate.measure.groups.launcher import Launcher, heard, known
 from nodegate.measure.groups.network import Door, door, networks
 from nodegate.measure.groups.plan import pair
 from nodegate.measure.groups.result import read
@@ -120,6 +121,10 @@ SITES = {
 }
 
 
+def test_each_launcher_has_a_site():
+    assert {site.launcher for site in SITES.values()} == set(LAUNCHERS)
+
+
 def members(site: Site) -> list[GroupNode]:
     found = []
     for place, address in enumerate(site.addresses):
@@ -127,7 +132,7 @@ def members(site: Site) -> list[GroupNode]:
         said = heard("\n".join([site.look, *site.own[place]]).encode())
         settings = launch_settings(node)
         programs = {name: f"/opt/nccl-tests/{name}_perf_mpi" for name in COLLECTIVES}
-        launcher = known(site.launcher, site.path, said, settings)
+        launcher = LAUNCHERS[site.launcher].known(site.path, said, settings)
         target = Target(node, None, facts(8), None, DELIVERY)  # type: ignore[arg-type]
         found.append(GroupNode(target, 8, "H100", programs, {}, "x", launcher, settings, door(node.address, said)))
     return found
@@ -136,7 +141,7 @@ def members(site: Site) -> list[GroupNode]:
 def line(site: Site) -> str:
     """One option with its value a line."""
     nodes = members(site)
-    assert isinstance(nodes[0].launcher, Launcher)
+    assert not isinstance(nodes[0].launcher, CannotMeasure)
     argv = words(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), nodes, nodes[0].launcher, "the-mark")
     text = " ".join("THE_SHELL_AROUND_A_RANK" if word == RANK else shlex.quote(word) for word in argv)
     return text.replace(" -", " \\\n  -") + "\n"
@@ -186,30 +191,29 @@ def settings(**expected: object):
     ],
 )
 def test_the_release_of_open_mpi_is_read(version, major):
-    assert known("mpirun", "/usr/bin/mpirun", told(f"launcher {version}"), settings()).major == major
+    assert LAUNCHERS["mpirun"].known("/usr/bin/mpirun", told(f"launcher {version}"), settings()).major == major
 
 
 @pytest.mark.parametrize("version", ["HYDRA build details:", "Intel(R) MPI Library for Linux* OS, Version 2021.9", ""])
 def test_another_mpi_is_refused_by_what_it_says(version):
     with pytest.raises(CannotMeasure, match="is not Open MPI's"):
-        known("mpirun", "/usr/bin/mpirun", told(f"launcher {version}"), settings())
+        LAUNCHERS["mpirun"].known("/usr/bin/mpirun", told(f"launcher {version}"), settings())
 
 
 def test_hpc_x_is_told_where_it_is_unless_its_module_is_loaded():
     path = "/opt/hpcx-v2.18/ompi/bin/mpirun"
-    bare = known(
-        "mpirun", path, told("launcher mpirun (Open MPI) 4.1.7", "libraries /usr/local/cuda/lib64"), settings()
-    )
+    known = LAUNCHERS["mpirun"].known
+    bare = known(path, told("launcher mpirun (Open MPI) 4.1.7", "libraries /usr/local/cuda/lib64"), settings())
     assert dict(bare.environment) == {
         "OPAL_PREFIX": "/opt/hpcx-v2.18/ompi",
         "LD_LIBRARY_PATH": "/opt/hpcx-v2.18/ompi/lib:/usr/local/cuda/lib64",
     }
     loaded = told("launcher mpirun (Open MPI) 4.1.7", "prefix /opt/hpcx-v2.18/ompi")
-    assert known("mpirun", path, loaded, settings()).environment == ()
+    assert known(path, loaded, settings()).environment == ()
     own = settings(nccl_env={"OPAL_PREFIX": "/elsewhere"})
-    assert dict(known("mpirun", path, told("launcher mpirun (Open MPI) 4.1.7"), own).environment)["OPAL_PREFIX"] == (
-        "/elsewhere"
-    )
+    assert dict(LAUNCHERS["mpirun"].known(path, told("launcher mpirun (Open MPI) 4.1.7"), own).environment)[
+        "OPAL_PREFIX"
+    ] == ("/elsewhere")
 
 
 @pytest.mark.parametrize(
@@ -223,17 +227,17 @@ def test_hpc_x_is_told_where_it_is_unless_its_module_is_loaded():
     ],
 )
 def test_srun_is_asked_for_a_type_of_mpi_that_it_has(lines, mpi):
-    assert known("srun", "/usr/bin/srun", told("launcher slurm 23.11.4", *lines), settings()).mpi == mpi
+    assert LAUNCHERS["srun"].known("/usr/bin/srun", told("launcher slurm 23.11.4", *lines), settings()).mpi == mpi
 
 
 def test_a_site_may_name_the_type_of_mpi():
-    found = known("srun", "/usr/bin/srun", told("mpi pmix", "mpi listed"), settings(srun={"mpi": "pmi2"}))
+    found = LAUNCHERS["srun"].known("/usr/bin/srun", told("mpi pmix", "mpi listed"), settings(srun={"mpi": "pmi2"}))
     assert found.mpi == "pmi2"
 
 
 def test_slurm_without_any_type_of_mpi_starts_nothing():
     with pytest.raises(CannotMeasure, match="neither pmix nor pmi2") as refused:
-        known("srun", "/usr/bin/srun", told("launcher slurm 23.11.4", "mpi listed"), settings())
+        LAUNCHERS["srun"].known("/usr/bin/srun", told("launcher slurm 23.11.4", "mpi listed"), settings())
     assert "nodegate_launcher: mpirun" in refused.value.next_step
 
 

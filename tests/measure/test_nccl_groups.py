@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pickle
 import signal
@@ -17,30 +16,19 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fleet.machine import Machine, facts_of
-from support.corpus import corpus
-from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
+from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, replayed, table
 from support.rdma_fleet import Crew
 from support.stalls import undisturbed
 
 from lab.processes import naming, wait_until
-from nodegate import suite
-from nodegate.errors import CannotMeasure, UsageError
-from nodegate.measure.groups import plan
-from nodegate.measure.groups.bisect import bisect, rounds_for
-from nodegate.measure.groups.group_node import GroupNode, Launcher
-from nodegate.measure.groups.launch import Launch, for_node, plan_of, sweep, words
-from nodegate.measure.groups.result import NAMES, parse, read
+from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.launch import plan_of
+from nodegate.measure.groups.result import NAMES
 from nodegate.measure.groups.run import NCCL_GROUPS
-from nodegate.measure.groups.settings import launch_settings
-from nodegate.measure.groups.tour import disjoint
-from nodegate.measure.measurement import Inapplicable, Target
-from nodegate.measure.program_run import not_begun
 from nodegate.metric import Metric
-from nodegate.node import Connection, Node
 from nodegate.numbers.suspects import Doubt
 from nodegate.records.plain import to_plain
-from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
+from nodegate.records.program_run import ProgramRun
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
@@ -422,263 +410,3 @@ def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
 
 def all_ranks_run(fleet):
     return sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS
-
-
-# Bisection
-
-
-def simulated(count, is_bad, good=()):
-    """Bisection of a whole fleet in which a group is bad if `is_bad` says so of its nodes."""
-    launches = []
-
-    def run(groups):
-        nodes = [name for group in groups for name in group.nodes]
-        assert len(nodes) == len(set(nodes)), "a node is in two launches at once"
-        assert all(len(group.nodes) > 1 for group in groups)
-        launches.append(len(groups))
-        return [not is_bad(frozenset(group.nodes)) for group in groups]
-
-    whole = tuple(f"n{number}" for number in range(count))
-    return bisect([whole], good, run, may_go_on=lambda: len(launches) < 100), launches
-
-
-@pytest.mark.parametrize("count", [3, 4, 5, 7, 8, 16, 33, 100])
-def test_one_bad_node_is_found_wherever_it_is_by_few_launches(count):
-    for bad in {0, 1, count // 2, count - 2, count - 1}:
-        found, launches = simulated(count, lambda nodes, bad=bad: f"n{bad}" in nodes)
-        assert found.blamed == [f"n{bad}"]
-        assert len(found.cleared) == count - 1
-        assert sum(launches) <= 2 * math.log2(count) + 4
-        assert len(launches) <= rounds_for(count)
-
-
-@pytest.mark.parametrize("bad", [{"n0", "n1"}, {"n0", "n15"}, {"n3", "n8", "n9"}])
-def test_several_bad_nodes_are_all_found(bad):
-    found, _ = simulated(16, lambda nodes: not bad.isdisjoint(nodes))
-    assert set(found.blamed) == bad
-    assert len(found.cleared) == 16 - len(bad)
-
-
-def test_what_needs_many_nodes_is_said_of_them_together():
-    found, _ = simulated(16, lambda nodes: len(nodes) >= 8)
-    assert found.blamed == []
-    assert {len(each) for each in found.together} == {8}
-
-
-def test_where_every_node_is_bad_nobody_is_blamed():
-    found, launches = simulated(8, lambda nodes: True)
-    assert (found.blamed, found.cleared) == ([], set())
-    assert {name for each in found.undecided for name in each} == {f"n{number}" for number in range(8)}
-    assert sum(launches) < 20
-
-
-def test_two_nodes_and_nobody_else_stay_undecided():
-    assert simulated(2, lambda nodes: "n0" in nodes)[0].undecided == [("n0", "n1")]
-    assert simulated(2, lambda nodes: "n0" in nodes, good=["g1", "g2"])[0].blamed == ["n0"]
-
-
-def test_the_search_ends_with_its_time():
-    found = bisect([("a", "b", "c", "d")], [], lambda groups: [False] * len(groups), may_go_on=lambda: False)
-    assert found.undecided == [("a", "b", "c", "d")]
-
-
-# Groups
-
-
-def test_groups_of_a_fleet():
-    names = [f"n{number}" for number in range(5)]
-    assert [group.nodes for group in plan.pairs(names)] == [("n0", "n1"), ("n2", "n3"), ("n3", "n4")]
-    assert plan.pairs(["n0"]) == ()
-    rack_of = dict(zip(names, ("a", "a", "a", "b", ""), strict=True))
-    assert [group.name for group in plan.racks(names, rack_of)] == ["rack a"]
-    assert plan.racks(names, dict.fromkeys(names, "a")) == ()
-    assert plan.fleet(names[:2]) == ()
-    assert disjoint([("a", "b"), ("c",), ("b", "d"), ()]) == [("c",), ("a", "b", "d")]
-
-
-def test_no_node_is_in_two_launches_at_once():
-    names = [f"n{number}" for number in range(7)]
-    for wave in plan.waves([*plan.pairs(names), *plan.fleet(names)]):
-        nodes = [name for group in wave for name in group.nodes]
-        assert len(nodes) == len(set(nodes))
-
-
-# The inventory
-
-
-@pytest.mark.parametrize(
-    ("expected", "message"),
-    [
-        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
-        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' may not be set"),
-        ({"nccl_env": {"NCCL_DEBUG": "INFO"}}, "NCCL_DEBUG is set by nodegate itself"),
-        ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
-        ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
-        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
-        ({"nccl_env": "{"}, "must map variables to values"),
-    ],
-)
-def test_what_is_not_of_its_form_is_refused_with_its_line(expected, message):
-    with pytest.raises(UsageError) as refused:
-        launch_settings(Node("gpu01", expected=expected, origin="hosts.yaml:3"))
-    assert message in str(refused.value)
-    assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
-
-
-def test_an_ini_inventory_gives_settings_as_text():
-    settings = launch_settings(Node("gpu01", expected={"nccl_env": '{"NCCL_IB_TIMEOUT": 22}', "launcher": "slurm"}))
-    assert (settings.launcher, settings.environment) == ("srun", {"NCCL_IB_TIMEOUT": "22"})
-
-
-# Words and texts
-
-
-def members(count, gpus=8):
-    found = []
-    for number in range(count):
-        node = Node(f"gpu{number:04}", Connection(address=f"10.0.{number // 250}.{number % 250}"))
-        target = Target(node, None, facts(1), None, DELIVERY)
-        programs = {name: f"/opt/{name}_perf_mpi" for name in COLLECTIVES}
-        launcher = Launcher("mpirun", "/usr/bin/mpirun")
-        found.append(GroupNode(target, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
-    return found
-
-
-def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
-    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0, apart=True, report="/tmp/x/report-1.json")
-    argv = words(launch, members(2), Launcher("mpirun", "/usr/bin/mpirun"), "m")
-    assert "NCCL_TESTS_SPLIT=DIV 8" in argv
-    assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
-    assert argv[argv.index("-H") + 1] == "10.0.0.0:8,10.0.0.1:8"
-    assert argv[argv.index("-np") + 1] == "16"
-
-
-def test_the_words_for_a_thousand_nodes_fit_a_command_line():
-    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
-    argv = words(launch, members(1250), Launcher("mpirun", "/usr/bin/mpirun"), "m")
-    assert max(map(len, argv)) < 128 << 10
-
-
-def whole_output(ranks):
-    return table("all_reduce", ranks, 380.0)
-
-
-BEGUN = "nodegate: ranks begin on gpu1\nssh: connect to host gpu2 port 22: slow\n"
-# Open MPI 4.1.4 between nodes whose docker0 has one address.
-DOCKER = """\
-nodegate: ranks begin on gpu1
-nodegate: ranks begin on gpu2
---------------------------------------------------------------------------
-WARNING: Open MPI accepted a TCP connection from what appears to be a
-another Open MPI process but cannot find a corresponding process
-entry for that peer.
-"""
-
-
-def a_run(**changes):
-    group = {"count": changes.pop("count", 2), "gpus_of_node": 1, "turns": 4, "builds": 1}
-    launch = LaunchPlan("pair gpu1+gpu2", "pair", "gpu1", ("gpu1", "gpu2"), **group)
-    plan = Plan(gpus=changes.pop("gpus", 2), size_bytes=1 << 30, limit_s=60.0, launch=launch)
-    fields = {"stdout": whole_output(2), "exit_code": 0, "duration_s": 5.0, **changes}
-    return ProgramRun("all_reduce", plan=plan, **fields)
-
-
-def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
-    ran = a_run(stdout=whole_output(10_000), count=1250, gpus=10000)
-    other = for_node(ran, "gpu7")
-    assert for_node(ran, "gpu1").stdout == ran.stdout
-    assert len(other.stdout) < 2000
-    assert "9999 lines of ranks left out by nodegate" in other.stdout
-    assert (read(other).ending, read(other).why) == (read(ran).ending, read(ran).why)
-
-
-@pytest.mark.parametrize(
-    ("changes", "ending", "why"),
-    [
-        ({"stdout": "", "stderr": "", "exit_code": 0}, "incomplete", "the output of nccl-tests is empty"),
-        (
-            {"stdout": "", "exit_code": None, "timed_out": True},
-            "refused",
-            "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was printed",
-        ),
-        (
-            {"stdout": "", "stderr": BEGUN, "exit_code": None, "timed_out": True},
-            "refused",
-            "no GPU was listed within 60 s: ranks began on gpu1 (1 of 2 nodes); it says: ssh: connect to host gpu2",
-        ),
-        (
-            {"stdout": "# nThread 1 nGpus 1", "stderr": DOCKER, "exit_code": None, "timed_out": True},
-            "refused",
-            "ranks began on gpu1, gpu2 (2 of 2 nodes); the launch failed: Open MPI accepted a TCP connection",
-        ),
-        (
-            {"stdout": whole_output(2).partition("NCCL version")[0], "exit_code": None, "timed_out": True},
-            "hung",
-            "did not end within 60 s, and finished no size",
-        ),
-        (
-            {"stdout": "", "stderr": "version 16.05 or later: configure and build SLURM --with-pmix.", "exit_code": 1},
-            "refused",
-            "the launch failed: configure and build SLURM --with-pmix",
-        ),
-        ({"stdout": whole_output(3)}, "incomplete", "3 of 2 GPUs took part"),
-        ({"exit_code": 139, "stdout": whole_output(2)}, "incomplete", "exit code 139"),
-        ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not from nccl-tests"),
-        (
-            {"stdout": "", "stderr": "A daemon failed to report back after being spawned.", "exit_code": 255},
-            "refused",
-            "A daemon failed to report back",
-        ),
-        (
-            {
-                "stdout": "",
-                "stderr": "ssh: Could not resolve hostname gpu2: Name or service not known",
-                "exit_code": 255,
-            },
-            "refused",
-            "Could not resolve hostname gpu2",
-        ),
-        (
-            {"stdout": "", "stderr": "srun: error: Unable to allocate resources: x", "exit_code": 1},
-            "refused",
-            "allocate",
-        ),
-        ({"stdout": "", "gpus": -3, "count": -1}, "incomplete", "empty"),
-    ],
-)
-def test_what_a_launch_left_is_read_for_what_it_is(changes, ending, why):
-    run = read(a_run(**changes))
-    assert run.ending == ending
-    assert why in run.why
-
-
-def test_a_table_of_two_ranks_is_whole():
-    assert read(a_run()).ending == "whole"
-    assert read(a_run()).busbw_gb_per_s == 380.0
-
-
-def test_nothing_at_all_is_a_reason_and_no_result():
-    with pytest.raises(CannotMeasure, match="the connection broke"):
-        parse([not_begun(CannotMeasure("the connection broke", next_step="see sshd"))])
-    with pytest.raises(CannotMeasure, match="nothing was launched"):
-        parse([Attempt()])
-
-
-def test_a_real_refusal_of_mpirun_is_read():
-    run = read(a_run(stdout="", stderr=corpus("nccl/gcm_mpirun_no_slots.txt"), exit_code=1))
-    assert (run.ending, run.why) == ("refused", "the launch failed: There are not enough slots available")
-
-
-# As a measurement
-
-
-def test_it_rests_on_checks_that_there_are_and_that_need_no_load():
-    assert set(NCCL_GROUPS.rests_on) <= {check.id for check in suite.checks()}
-
-
-def test_a_node_without_gpus_has_no_collective():
-    machine = Machine.hgx_h100()
-    for _ in range(8):
-        machine.remove_gpu(0)
-    assert NCCL_GROUPS.applies(facts_of(machine)) == Inapplicable("no GPUs")
-    assert NCCL_GROUPS.applies(facts(1)) is None

@@ -14,8 +14,9 @@ from support import copies as fake_copies
 from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
+from support.shipped import shipped
 
-from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.entry import Entry
 from nodegate.measure.nccl.findings import judge_devices
 from nodegate.measure.nccl.result import parse
@@ -65,7 +66,7 @@ def test_slow_memory(platform: str) -> None:
     assert slow.limit.kind.is_absolute
 
 
-@pytest.mark.parametrize("platform", sorted(set(Baselines.read().platforms)))
+@pytest.mark.parametrize("platform", sorted(shipped().platforms))
 @pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
 def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
     name = f"memory.{kernel}_gb_per_s"
@@ -110,7 +111,7 @@ def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
     """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
     slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
     change = fake_copies.together(*slow, *changes)
-    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, "", change))
+    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, change))
 
 
 def test_bounce_buffers() -> None:
@@ -132,7 +133,7 @@ def test_idle_in_its_own_burn() -> None:
     def idle(document: burning.Document) -> None:
         burning.every_window(document, 3, reason_samples={"1": 5})
 
-    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, "", idle))
+    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, idle))
     assert record.verdict is Verdict.ERROR
     assert "NVML calls it idle for 100 % of its own burn" in record.message
 

@@ -6,12 +6,12 @@ Three nodes of the demo fleet under load: hgx01 is healthy, hgx03 has lost a GPU
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from support import warm
 
 from nodegate.errors import UsageError
 from nodegate.records.results import RESULTS, read
@@ -32,7 +32,7 @@ def earlier(tmp_path: Path) -> Path:
 
 def nodegate(where: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "nodegate.cli", *arguments]
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
+    done = warm.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -72,7 +72,7 @@ def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: s
     before = {(each.node, each.check): each.verdict for each in read(earlier)}
     where = ["--run-dir", "again"] if how == "--replay" else []
     command = [sys.executable, "-m", "pytest", "-q", how, "run-0.2.0", *where, "--history", "h.sqlite"]
-    done = subprocess.run(command, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=120)
+    done = warm.run(command, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr
     folder = earlier.parent / "again" if where else earlier
     found = {(each.node, each.check): each.verdict for each in read(folder)}

@@ -16,15 +16,16 @@ PAGES = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/a
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[a-z_]+(?:/[\w.-]+)*/(?:[\w.-]+)?")  # has a slash, and no placeholder
 _LINK = re.compile(r"\]\(([\w./-]+)\)")
-OF_A_SITE = {"checks/test_scratch.py", "baselines/site.yaml"}  # the reader's own
+OF_A_SITE = {"checks/test_scratch.py", "baselines/site.yaml", "baselines/lenovo-sr680a-h200.yaml"}  # the reader's own
 
 
 def paths(text: str) -> set[str]:
     return {found for found in _CODE.findall(text) if _PATH.fullmatch(found)} - OF_A_SITE
 
 
-def test_the_three_pages_are_there() -> None:
-    assert set(PAGES) == {"adding-a-check.md", "adding-a-fact.md", "adding-a-tool.md"}
+def test_the_pages_are_there() -> None:
+    things = ("check", "fact", "tool", "launcher", "platform", "signature")
+    assert set(PAGES) == {f"adding-a-{thing}.md" for thing in things}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -42,7 +43,11 @@ def test_a_path_that_is_gone_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "tests"), [("adding-a-check.md", 3), ("adding-a-fact.md", 7), ("adding-a-tool.md", 6)]
+    ("page", "tests"),
+    [
+        *(("adding-a-check.md", 3), ("adding-a-fact.md", 7), ("adding-a-tool.md", 6)),
+        *(("adding-a-launcher.md", 3), ("adding-a-platform.md", 7), ("adding-a-signature.md", 4)),
+    ],
 )
 def test_a_page_names_the_tests_that_ask_for_what_is_missing(page: str, tests: int) -> None:
     named = {path for path in paths(PAGES[page]) if path.startswith("tests/") and "/test_" in path}
@@ -50,7 +55,7 @@ def test_a_page_names_the_tests_that_ask_for_what_is_missing(page: str, tests: i
 
 
 def test_the_steps_are_numbered_in_their_order() -> None:
-    for page in ("adding-a-fact.md", "adding-a-tool.md"):
+    for page in ("adding-a-fact.md", "adding-a-tool.md", "adding-a-launcher.md", "adding-a-platform.md"):
         steps = [int(number) for number in re.findall(r"^\| (\d+) \|", PAGES[page], re.MULTILINE)]
         assert steps == list(range(1, len(steps) + 1))
 

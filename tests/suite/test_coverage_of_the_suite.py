@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine
 from support import coverage_page
-from support.cases import cases, record_of
+from support.cases import GOLDEN, cases, record_of, words_of, write_words
 from support.judging import fleet_of, judge_one
 
 from nodegate import suite
@@ -228,6 +228,14 @@ def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_b
             assert PASS in tried
             assert tried & BAD or check.id in NEVER_BAD
             assert ERROR in tried
+
+
+def test_the_words_of_each_case_are_kept_and_no_others() -> None:
+    if os.environ.get("NODEGATE_WRITE_GOLDEN"):
+        write_words()
+        words_of.cache_clear()
+    kept = [(file.stem, name) for file in GOLDEN.glob("*.txt") for name in words_of(file.stem)]
+    assert sorted(kept) == sorted((case.check, case.name) for case in cases())
 
 
 def test_each_table_speaks_of_checks_that_there_are() -> None:

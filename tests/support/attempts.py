@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate.errors import CannotMeasure
 from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, LinkEnd, LinkNotes, LinkPlan, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from nodegate.records.program_run import ProgramRun
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 def attempts(each: Iterable[Iterable[ProgramRun] | Attempt], node: str = "") -> list[Attempt]:
     """What one node keeps of its attempts, each of which is one, or the runs of one."""
     return [one if isinstance(one, Attempt) else Attempt(tuple(one), node=node) for one in each]
+
+
+def why_not(parse: Callable[[list[Attempt]], object], tried: Iterable[Iterable[ProgramRun]]) -> CannotMeasure:
+    """Why attempts cannot be read."""
+    try:
+        parse(attempts(tried))
+    except CannotMeasure as why:
+        return why
+    raise AssertionError("it was read")
 
 
 def having(ran: ProgramRun, **fields: object) -> ProgramRun:

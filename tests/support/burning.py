@@ -7,22 +7,15 @@ import copy
 import json
 import zlib
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.attempts import attempts
-from support.measured import entries
 
-from nodegate import suite
-from nodegate.baseline.baseline import Baseline
-from nodegate.errors import CannotMeasure
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 from nodegate.records.program_run import Plan, ProgramRun
 
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
 NODE = "gpu01"
@@ -163,30 +155,10 @@ def every_window(found: Document, gpu: int, **values: object) -> None:
             each.update(values)
 
 
-def fleet(nodes: int, change: Callable[[Document], object] = lambda found: None) -> Peers:
-    """So many healthy nodes, this one among them, which is changed."""
-    healthy = burnt(Machine.hgx_h100())
-    own = burnt(Machine.hgx_h100(), change)
-    measured = {f"gpu{number:02}": ("hgx-h100-8", healthy.metrics) for number in range(2, nodes + 1)}
-    return Peers.of({NODE: ("hgx-h100-8", own.metrics), **measured})
-
-
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of the burn."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
-
-
 @dataclass(frozen=True)
-class BurnCase:
+class BurnCase(cases.Case):
     """One burn of one machine, and what one check must say of it, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
     others: tuple[ProgramRun, ...] = ()
@@ -194,9 +166,6 @@ class BurnCase:
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: BurnCase) -> Record:
@@ -209,31 +178,17 @@ def judged(case: BurnCase) -> Record:
         tried.append([ran(found)])
     tried[0] += case.others
     case.machine(machine)
-    limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
-    peers = fleet(case.nodes, case.change) if case.nodes > 1 else Peers.of({})
-    known = {
+    changes = [case.change, lambda found: None] if case.nodes > 1 else []
+    of_fleet = [burnt(Machine.hgx_h100(), change).metrics for change in changes]
+    given = {
+        "burn": lambda: run.parse(attempts(tried)),
         "profile": case.profile,
-        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {}),
-        "peers": peers.of_node(NODE),
+        "baseline": cases.h100_with(LIMITS, case.limits),
+        "peers": cases.beside(case.nodes, *of_fleet),
     }
-
-    def resolve(name: str) -> object:
-        if name == "burn":
-            return run.parse(attempts(tried))
-        return known[name] if name in known else facts_of(machine).get(name)
-
-    return judge(checks().get(case.check) or suite.check(case.check), resolve, NODE, node_parts(facts_of(machine)))
+    return cases.judged_with(case.check, facts_of(machine), given)
 
 
 def refused(found: Document) -> None:
     """Nothing was started."""
     found["refused"] = "GPU 2 is in use by pid 4711 (python)"
-
-
-def why_not(tried: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
-    """Why attempts cannot be read."""
-    try:
-        run.parse(attempts(tried))
-    except CannotMeasure as why:
-        return why
-    raise AssertionError("it was read")

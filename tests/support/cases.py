@@ -1,39 +1,90 @@
-"""Every case of the tables in tests/checks/*_cases.py, whatever kind of machine or measurement it is about."""
+"""Every case of the tables in tests/checks/*_cases.py, whatever kind of machine or measurement it is about.
+
+A table holds what is changed and the verdict; the words of each case are in tests/golden/checks/, a file for each
+check, so that all words of a check are read together. To accept new ones read the difference, then write them:
+NODEGATE_WRITE_GOLDEN=1 pytest tests/suite/test_coverage_of_the_suite.py
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from types import FunctionType
+from typing import TYPE_CHECKING, TypeGuard
 
+from support.measured import entries
+
+from nodegate import suite
+from nodegate.baseline.baseline import Baseline
+from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
+from nodegate.numbers.peers import Peers
 from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
+    from nodegate.facts import NodeFacts
+    from nodegate.metric import Metric
+    from nodegate.numbers.peers import NodePeers
+
 FOLDER = Path(__file__).resolve().parents[1] / "checks"
+GOLDEN = FOLDER.with_name("golden") / "checks"
+_TO_DO = (Verdict.WARN, Verdict.FAIL, Verdict.ERROR)
 
 
-class Tried(Protocol):
+@dataclass(frozen=True)
+class Case:
     """One situation and what one check must say of it. Its module judges it: `judged(case)`, unless it does itself."""
 
-    @property
-    def check(self) -> str:
-        """The id of the check."""
-        ...
+    name: str
+    check: str
+    verdict: Verdict
 
-    @property
-    def verdict(self) -> Verdict:
-        """What the check must say."""
-        ...
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def judged_with(check: str, facts: NodeFacts, given: Mapping[str, object]) -> Record:
+    """What a check says of the node gpu01.
+
+    Args:
+        check: its id.
+        facts: of the node.
+        given: what the check may ask for beside facts, by the name of its argument: it, or a function that reads it.
+    """
+
+    def resolve(name: str) -> object:
+        found = given[name] if name in given else facts.get(name)
+        return found() if isinstance(found, FunctionType) else found
+
+    return judge(suite.check(check), resolve, "gpu01", node_parts(facts))
+
+
+def h100_with(limits: str, changed: Mapping[str, object] | None = None) -> Baseline:
+    """The baseline of an HGX H100 with these limits alone, without those that are None in `changed`."""
+    without = {key for key, value in (changed or {}).items() if value is None}
+    kept = {key: entry for key, entry in entries(limits).items() if key not in without}
+    return Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", kept, {})
+
+
+def beside(nodes: int, own: Iterable[Metric] = (), healthy: Iterable[Metric] = ()) -> NodePeers:
+    """So many nodes of one kind as gpu01 sees them, which has its own numbers; where it is alone, nobody."""
+    if nodes == 1:
+        return Peers.of({}).of_node("gpu01")
+    others = {f"gpu{number:02}": ("hgx-h100-8", healthy) for number in range(2, nodes + 1)}
+    return Peers.of({"gpu01": ("hgx-h100-8", own), **others}).of_node("gpu01")
 
 
 @cache
-def cases() -> tuple[Tried, ...]:
+def cases() -> tuple[Case, ...]:
     """The cases of all tables, each once."""
-    found: dict[int, Tried] = {}
+    found: dict[int, Case] = {}
     for file in sorted(FOLDER.glob("test_*_cases.py")):
         for table in vars(_module(file)).values():
             if isinstance(table, (tuple, list)):
@@ -41,7 +92,38 @@ def cases() -> tuple[Tried, ...]:
     return tuple(found.values())
 
 
-def record_of(case: Tried) -> Record:
+def assert_case(case: Case) -> None:
+    """The check says the verdict and, word for word, the headline; a finding that is no pass says what to do."""
+    record = record_of(case)
+    assert record.verdict is case.verdict, record.message
+    kept = words_of(case.check).get(case.name)
+    assert record.message == kept, f"\nsaid: {record.message}\nkept: {kept}"
+    for finding in record.findings:
+        if finding.verdict in _TO_DO:
+            assert finding.action, finding.message
+            assert finding.message.endswith(f" - {finding.action}"), finding.message
+
+
+@cache
+def words_of(check: str) -> dict[str, str]:
+    """Name of a case -> the headline of its record, for the cases of a check."""
+    file = GOLDEN / f"{check}.txt"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    return dict(zip(lines[::2], (line.removeprefix("    ") for line in lines[1::2]), strict=True))
+
+
+def write_words() -> None:
+    """The words of all cases as they are said now."""
+    texts: dict[str, str] = {}
+    for case in cases():
+        texts[case.check] = texts.get(case.check, "") + f"{case.name}\n    {record_of(case).message}\n"
+    for file in GOLDEN.glob("*.txt"):
+        file.unlink()
+    for check, text in texts.items():
+        (GOLDEN / f"{check}.txt").write_text(text, "utf-8")
+
+
+def record_of(case: Case) -> Record:
     """What the check says."""
     itself = getattr(case, "record", None)
     record = itself() if itself else importlib.import_module(type(case).__module__).judged(case)
@@ -49,8 +131,8 @@ def record_of(case: Tried) -> Record:
     return record
 
 
-def _is_case(item: object) -> TypeGuard[Tried]:
-    return isinstance(getattr(item, "check", None), str) and isinstance(getattr(item, "verdict", None), Verdict)
+def _is_case(item: object) -> TypeGuard[Case]:
+    return isinstance(item, Case)
 
 
 def _module(file: Path) -> ModuleType:
@@ -58,5 +140,6 @@ def _module(file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(str(file))
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses are looked up
     spec.loader.exec_module(module)
     return module

@@ -7,30 +7,22 @@ import copy
 import json
 import zlib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.attempts import attempts
-from support.measured import entries
 
-from nodegate import suite
-from nodegate.baseline.baseline import Baseline
-from nodegate.errors import CannotMeasure
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"
@@ -227,22 +219,10 @@ def copied(change: Callable[[Document], object] = lambda found: None, *more: Pro
     return copies_result.parse(attempts([[ran(found), *more]]))
 
 
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of copies."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
-
-
 @dataclass(frozen=True)
-class CopiesCase:
+class CopiesCase(cases.Case):
     """Copies of one machine, and what one check must say of them, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
     others: tuple[ProgramRun, ...] = ()
@@ -250,9 +230,6 @@ class CopiesCase:
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
     limits: str = LIMITS
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: CopiesCase) -> Record:
@@ -265,33 +242,11 @@ def judged(case: CopiesCase) -> Record:
         tried.append([ran(found)])
     tried[0] += case.others
     case.machine(machine)
-    known = {
+    of_fleet = [copied(case.change).metrics, copied().metrics] if case.nodes > 1 else []
+    given = {
+        "gpu_copies": lambda: copies_result.parse(attempts(tried)),
         "profile": case.profile,
-        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", entries(case.limits), {}),
-        "peers": _fleet(case).of_node(NODE),
+        "baseline": cases.h100_with(case.limits),
+        "peers": cases.beside(case.nodes, *of_fleet),
     }
-
-    def resolve(name: str) -> object:
-        if name == "gpu_copies":
-            return copies_result.parse(attempts(tried))
-        return known[name] if name in known else facts_of(machine).get(name)
-
-    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
-
-
-def _fleet(case: CopiesCase) -> Peers:
-    """So many healthy nodes, this one among them, which is changed."""
-    if case.nodes == 1:
-        return Peers.of({})
-    healthy, own = copied().metrics, copied(case.change).metrics
-    measured = {f"gpu{number:02}": ("hgx-h100-8", healthy) for number in range(2, case.nodes + 1)}
-    return Peers.of({NODE: ("hgx-h100-8", own), **measured})
-
-
-def why_not(tried: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
-    """Why attempts cannot be read."""
-    try:
-        copies_result.parse(attempts(tried))
-    except CannotMeasure as why:
-        return why
-    raise AssertionError("it was read")
+    return cases.judged_with(case.check, facts_of(machine), given)

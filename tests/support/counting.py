@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import EPOCH_S, Machine, facts_of
+from support import cases
 from support.judging import baseline_of
 
-from nodegate import suite
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.subjects.counters import Counters
 
@@ -20,37 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"
 LOAD_S = 600.0
 
 
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of the counters."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
-
-
 @dataclass(frozen=True)
-class CounterCase:
+class CounterCase(cases.Case):
     """One machine, changed before the load (`before`) and by the load (`during`), and what one check must say."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     during: Callable[[Machine], object] = lambda machine: None
     before: Callable[[Machine], object] = lambda machine: None
     machine: Callable[..., Machine] = Machine.hgx_h100
     seconds: float = LOAD_S
     limits: Mapping[str, object] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def counted(case: CounterCase) -> Counters:
@@ -67,4 +48,4 @@ def judged(case: CounterCase) -> Record:
     """What the check says."""
     counters = counted(case)
     known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}
-    return judge(checks()[case.check], known.__getitem__, NODE, node_parts(counters.before))
+    return cases.judged_with(case.check, counters.before, known)

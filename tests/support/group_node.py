@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.attempts import attempts
 from support.judging import baseline_of
 
-from nodegate import suite
 from nodegate.errors import CannotMeasure
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
@@ -23,41 +21,32 @@ if TYPE_CHECKING:
     from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import Record
     from nodegate.records.program_run import Attempt, ProgramRun
-    from nodegate.records.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class GroupCase:
+class GroupCase(cases.Case):
     """What one node keeps, and what one check must say of it.
 
     `beside` are other nodes that the run judges, which have the same numbers of the launches over many nodes.
     """
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     rans: Sequence[ProgramRun] | Attempt
     again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine.hgx_h100)
     beside: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
-
     def record(self) -> Record:
         node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(self.machine)
         baseline = baseline_of(facts, node, self.limits)
         tried = attempts([self.rans, *([self.again] if self.again else [])], node="gpu01")
 
-        def resolve(name: str) -> object:
-            if name == "nccl_groups":
-                return parse(tried)
-            known = {"baseline": baseline, "peers": self._peers(baseline.platform, tried), "rdma": facts.rdma}
-            return known[name]
-
-        return judge(suite.check(self.check), resolve, node.name, node_parts(facts))
+        given = {
+            "nccl_groups": lambda: parse(tried),
+            "baseline": baseline,
+            "peers": lambda: self._peers(baseline.platform, tried),
+        }
+        return cases.judged_with(self.check, facts, given)
 
     def _peers(self, platform: str, tried: Sequence[Attempt]) -> NodePeers:
         try:

@@ -168,10 +168,11 @@ GOOD: Mapping[str, Figures] = {
 }
 
 
-# The same boards in a cloud, and boards of which little is published: as those with the same chip or links.
+# The same boards in a cloud or in a vendor's server, and boards of which little is published: as those with the same
+# chip or links.
 GOOD = {
     **GOOD,
-    **dict.fromkeys(("aws-p5", "azure-nd-h100-v5", "gcp-a3", "oci-bm-gpu-h100-8"), GOOD["hgx-h100-8"]),
+    **{name: GOOD[each.like] for name, each in PLATFORMS.items() if each.like in GOOD},
     "a800-pcie-80gb": replace(GOOD["a100-pcie-80gb"], tflops=(215, 18.6, 17.6)),
     "gh200": Figures((705, 49, 60), (300, 346, 2640, 150, 40.5), CARDS_NCCL, RAILS_4X200, 1740, 620),
     "h200-nvl": Figures((600, 43, 47), (55.1, 55.4, 3292, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 590),

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
-
-from nodegate.baseline.baseline import Baselines
+from support.shipped import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 MISSING = {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
-PLATFORMS = Baselines.read().platforms
+PLATFORMS = shipped().platforms
 NAMES = {"rtx-4090": "NVIDIA GeForce RTX 4090"}
 # Servers with PCIe cards, and superchips, which hang on PCIe too.
 CARDS = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.loaded import measured_of
 
 from nodegate import suite
@@ -26,8 +27,6 @@ from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
-from nodegate.records.part import Kind
-from nodegate.records.verdict import Verdict
 from nodegate.subjects.order import order_of
 
 if TYPE_CHECKING:
@@ -123,26 +122,17 @@ def _or_none(facts: NodeFacts, name: str) -> object:
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(cases.Case):
     """One machine and what one check must say of it.
 
-    `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for the label of GPU 3 of
-    the machine, {adr3} for its PCI address, {uuid3} for its UUID, {ser3} for its serial number, {switch} for the PCI
-    address of the first NVSwitch, all as the machine has them before the change, and {gpus} for all of its GPUs alike.
+    `change` plants the fault.
     """
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Machine], object] = lambda machine: None
     machine: Callable[[], Machine] = Machine.hgx_h100
     profile: Profile = Profile.DELIVERY
     limits: Mapping[str, object] = field(default_factory=dict)
     expected: Mapping[str, object] = field(default_factory=dict)  # what the inventory says of the node
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
 
 def judged(case: Case) -> Record:
@@ -151,21 +141,3 @@ def judged(case: Case) -> Record:
     case.change(machine)
     node = Node("gpu01", expected=case.expected, origin="hosts.yaml:3")
     return judge_one(case.check, machine, profile=case.profile, baseline=case.limits, node=node)
-
-
-def assert_case(case: Case) -> None:
-    """The check says the verdict and, word for word, the headline."""
-    words = placeholders(case.machine())
-    record = judged(case)
-    assert record.message == case.message.format(**words)
-    assert record.verdict is case.verdict
-
-
-def placeholders(machine: Machine) -> dict[str, str]:
-    """What the braces in a case's message stand for."""
-    facts = facts_of(machine)
-    gpus = [part for part in node_parts(facts) if part.kind is Kind.GPU and part.index is not None]
-    words = {f"gpu{gpu.index}": gpu.label for gpu in gpus} | {f"adr{gpu.index}": gpu.pci for gpu in gpus}
-    words |= {f"uuid{gpu.index}": gpu.uuid for gpu in gpus} | {f"ser{gpu.index}": gpu.serial for gpu in gpus}
-    words |= {"gpus": f"{len(gpus)} alike: {', '.join(gpu.short for gpu in gpus)}"}
-    return words | {"switch": next((device.address for device in facts.pci.nvswitches), "")}

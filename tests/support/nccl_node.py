@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
 
-from nodegate import suite
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
@@ -23,27 +21,19 @@ if TYPE_CHECKING:
 
     from nodegate.records.finding import Record
     from nodegate.records.program_run import ProgramRun
-    from nodegate.records.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 
 
 @dataclass(frozen=True)
-class NcclCase:
+class NcclCase(cases.Case):
     """One node and what one check must say of it. `told` is what the programs do, `change` alters their evidence."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     told: Mapping[str, object] = field(default_factory=dict)
     change: Callable[[list[ProgramRun]], list[ProgramRun]] = list
     machine: Callable[[], Machine] = Machine.hgx_h100
     limits: Mapping[str, object] = field(default_factory=dict)
     gpus: int = 8
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
 
     def record(self) -> Record:
         return said(self.check, self.tried(), self.machine(), self.limits)
@@ -58,9 +48,6 @@ def said(
     node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
     baseline = baseline_of(facts, node, limits or {})
 
-    def resolve(name: str) -> object:
-        if name == "nccl":
-            return parse(attempts(tried))
-        return {"baseline": baseline, "gpus": facts.gpus, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
-
-    return judge(suite.check(check), resolve, node.name, node_parts(facts))
+    peers = Peers.of({}).of_node(node.name)
+    given = {"nccl": lambda: parse(attempts(tried)), "baseline": baseline, "node": node, "peers": peers}
+    return cases.judged_with(check, facts, given)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
+from support import cases
 from support.attempts import having
-from support.measured import entries
 
-from nodegate import suite
-from nodegate.baseline.baseline import Baseline
-from nodegate.judge.judge import judge
-from nodegate.judge.node_parts import node_parts
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
 
     from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import Record
-    from nodegate.records.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"
@@ -115,22 +109,10 @@ def attempt(
     return Attempt(runs, rails=tuple(rails), partners=partners, missing=tuple(missing))
 
 
-@cache
-def checks() -> Mapping[str, suite.Check]:
-    """The checks of RDMA bandwidth."""
-    module = suite._import(CHECK_FILE)
-    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id: each for each in found}
-
-
 @dataclass(frozen=True)
-class LinkCase:
+class LinkCase(cases.Case):
     """What was measured on one node, and what one check must say of it, word for word."""
 
-    name: str
-    check: str
-    verdict: Verdict
-    message: str
     change: Callable[[Links], object] = lambda links: None
     attempts: Callable[[Links], Sequence[Attempt]] = lambda links: [attempt(links)]
     machine: Callable[[Machine], object] = lambda machine: None
@@ -138,26 +120,18 @@ class LinkCase:
     fleet: Mapping[str, float] = field(default_factory=dict)  # what each other node of the run reached with each rail
     slow_rails: Mapping[tuple[str, str], float] = field(default_factory=dict)  # except some of theirs
 
-    def __str__(self) -> str:
-        return f"{self.check}: {self.name}"
-
 
 def judged(case: LinkCase) -> Record:
     """What the check says."""
     machine, links = Machine.hgx_h100(NODE), healthy()
     case.machine(machine)
     case.change(links)
-    limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
-    known = {"baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {})}
-
-    def resolve(name: str) -> object:
-        if name == "rdma_bandwidth":
-            return rdma_result.parse(case.attempts(links))
-        if name == "peers":
-            return _peers(case, links)
-        return known[name] if name in known else facts_of(machine).get(name)
-
-    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
+    given = {
+        "rdma_bandwidth": lambda: rdma_result.parse(case.attempts(links)),
+        "peers": lambda: _peers(case, links),
+        "baseline": cases.h100_with(LIMITS, case.limits),
+    }
+    return cases.judged_with(case.check, facts_of(machine), given)
 
 
 def _peers(case: LinkCase, links: Links) -> NodePeers:

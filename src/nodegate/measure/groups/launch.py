@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.launcher import Launcher, for_ranks, start
+from nodegate.launchers import LAUNCHERS
 from nodegate.measure.groups.network import networks
 from nodegate.measure.groups.refused import DEVICE
 from nodegate.measure.nccl.launches import RING_SETTINGS
@@ -26,6 +27,7 @@ from nodegate.transport.call import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.launchers.launcher import Launcher
     from nodegate.measure.durations import Durations
     from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.plan import Group
@@ -41,10 +43,14 @@ OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of th
 # $1: the mark, $2: seconds, $3: whether NCCL says what it uses; then the rank. The first rank on a node says that it
 # is there, and its NCCL the rest. A rank ends when its daemon or this shell is gone, and at its time limit. The daemon
 # is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
-RANK = """\
+_LOCAL_RANK = reduce(lambda other, each: f"${{{each.local_rank}:-{other}}}", reversed(LAUNCHERS.values()), "0")
+RANK = (
+    f"""\
 NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
 left=$2; says=$3; shift 3
-place=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+place={_LOCAL_RANK}
+"""
+    """\
 [ "$place" = 0 ] && echo "nodegate: ranks begin on $(uname -n)" >&2
 NCCL_DEBUG=WARN; NCCL_DEBUG_FILE=; export NCCL_DEBUG NCCL_DEBUG_FILE
 if [ "$says$place" = yes0 ]; then
@@ -67,6 +73,7 @@ wait $rank; code=$?
 while kill -0 $rank 2>/dev/null; do wait $rank; code=$?; done
 exit $code
 """
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     head = members[0]
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
     network = head.settings.network or networks([member.door for member in members])
-    settings = for_ranks(launcher, head.settings, network)
+    settings = dict(launcher.for_ranks(network))
     if launch.apart:
         settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
     says = "yes" if _says(launch, len(members)) else "no"
@@ -112,7 +119,7 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
     hosts = [member.host for member in members]
-    return (*start(launcher, head.settings, hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
+    return (*launcher.start(hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
 
 
 def _says(launch: Launch, count: int) -> bool:
@@ -149,7 +156,7 @@ def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
         CannotMeasure: none can.
     """
     for member in members:
-        if isinstance(member.launcher, Launcher):
+        if not isinstance(member.launcher, CannotMeasure):
             return member, member.launcher
     why = [member.launcher for member in members if isinstance(member.launcher, CannotMeasure)]
     raise why[0] if why else CannotMeasure("no node can start the launch", next_step="install openmpi-bin")

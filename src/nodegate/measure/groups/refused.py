@@ -5,50 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.launchers import LAUNCHERS
 from nodegate.text import some
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
     from nodegate.records.program_run import ProgramRun
 
-# A launcher's messages when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
-_REFUSALS = (
-    (
-        r"Open MPI accepted a TCP connection from what appears to be|Open MPI failed to TCP connect to a peer",
-        "name the network between the nodes (nodegate_launch_network: 10.0.0.0/16), not docker0, the same on all nodes",
-    ),
-    (
-        r"SLURM's PMI support|configure and build SLURM --with-pmix",
-        "nccl-tests' MPI does not speak srun's: set nodegate_srun: {mpi: pmix}, or nodegate_launcher: mpirun",
-    ),
-    (
-        r"an MCA parameter was listed more than once",
-        "remove from nodegate_mpi_args what is set in Open MPI's own files, or there",
-    ),
-    (
-        r"There are not enough slots available|not enough available resources",
-        "make the nodes' GPUs slots of Open MPI: no host file or Slurm allocation may be smaller than the group",
-    ),
-    (
-        r"[^\n]{0,120}(?:Permission denied|Host key verification failed)[^\n]{0,120}",
-        "allow ssh without a prompt from the head to each node, or set nodegate_launcher: srun",
-    ),
-    (
-        r"[^\n]{0,120}(?:Could not resolve hostname|Connection refused|No route to host|timed out)[^\n]{0,80}",
-        "the head must reach the other nodes by ssh under their inventory addresses (ansible_host)",
-    ),
-    (
-        r"srun: (?:error|fatal): [^\n]{0,200}",
-        "check sinfo and the limits of the login: it must be able to start a job on the nodes",
-    ),
-    (
-        r"A daemon failed to report back|unable to reliably start one or more daemons|lost communication with a remote",
-        "Open MPI must be under the same path on all nodes, and TCP must be open between them",
-    ),
-    (
-        r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
-        "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
-    ),
+# Whoever launches: the program is not there.
+_NO_PROGRAM = (
+    r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
+    "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
 )
 DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 _BEGUN = re.compile(r"^.{0,60}nodegate: ranks begin on (\S{1,255})$", re.MULTILINE)
@@ -71,7 +38,7 @@ def without_begun(stderr: str) -> str:
 
 def refusal(text: str) -> tuple[str, str] | None:
     """What a launcher says when it cannot start a rank, and what to do; None if it says nothing that is known."""
-    for pattern, step in _REFUSALS:
+    for pattern, step in (*(each for known in LAUNCHERS.values() for each in known.refusals), _NO_PROGRAM):
         match = re.search(pattern, text)
         if match:
             return f"the launch failed: {printable(match[0].encode(), 200)}", step

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.knowledge.tables import clouds
+from nodegate.launchers import LAUNCHERS, name_of
+from nodegate.launchers.launcher import LaunchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from nodegate.launchers.launcher import Launcher
     from nodegate.node import Node
 
-LAUNCHERS = ("mpirun", "srun")
-_SAME = {"slurm": "srun", "openmpi": "mpirun", "mpi": "mpirun", "hpcx": "mpirun"}
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 # What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.
 PREFIXES = (
@@ -30,8 +30,6 @@ NAMES = frozenset(
     }
 )
 _NAME = re.compile(rf"(?:{'|'.join(PREFIXES)})[A-Za-z0-9_]{{1,80}}", re.ASCII)
-# What the launcher itself needs too: mpirun reads the settings of MPI before any rank runs.
-_OF_MPI = re.compile(r"(?:OMPI_|PRTE_|PMIX_)\w{1,90}|OPAL_PREFIX|LD_LIBRARY_PATH", re.ASCII)
 # Variables that nodegate sets itself, and those that would change what is measured or hide what NCCL says.
 OURS = frozenset(
     {
@@ -41,49 +39,7 @@ OURS = frozenset(
 )
 SRUN_KEYS = ("partition", "account", "qos", "reservation", "mpi")
 _SRUN_VALUE = re.compile(r"[A-Za-z0-9_.,:+@/=-]{1,120}", re.ASCII)
-# Options that say which nodes and how many ranks: nodegate's own.
-_OURS_OF_MPIRUN = (
-    *("-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"),
-    *("-np", "--np", "-n", "--n", "-c", "-app", "--app"),
-)
-_OURS_OF_SRUN = (
-    *("-N", "--nodes", "-n", "--ntasks", "--ntasks-per-node", "-w", "--nodelist", "-F", "--nodefile"),
-    *("--multi-prog", "--mpi", "-o", "--output", "-e", "--error", "-t", "--time"),
-)
 _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}", re.ASCII)
-
-
-@dataclass(frozen=True)
-class LaunchSettings:
-    """`launcher` is empty if the inventory does not set it: mpirun, then srun.
-
-    `environment` is of the ranks. `srun` has the partition and the like. `mpi_words` and `srun_words` are a site's own
-    arguments of mpirun and srun. `network` are the networks or interfaces over which the ranks of MPI meet; empty:
-    those of the inventory's addresses.
-    """
-
-    launcher: Literal["", "mpirun", "srun"] = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    srun: Mapping[str, str] = field(default_factory=dict)
-    mpi_words: tuple[str, ...] = ()
-    srun_words: tuple[str, ...] = ()
-    network: str = ""
-
-    @property
-    def of_launcher(self) -> dict[str, str]:
-        """The part of the environment that the launcher itself needs."""
-        return {name: value for name, value in self.environment.items() if _OF_MPI.fullmatch(name)}
-
-    @property
-    def said(self) -> str:
-        """The settings of the ranks in one line, for the conditions of what is measured."""
-        return " ".join(f"{name}={value}" for name, value in sorted(self.environment.items()))
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What nodes must share to be launched together."""
-        more = (tuple(sorted(self.srun.items())), self.mpi_words, self.srun_words, self.network)
-        return (self.launcher, self.said, *more)
 
 
 def launch_settings(node: Node) -> LaunchSettings:
@@ -93,17 +49,11 @@ def launch_settings(node: Node) -> LaunchSettings:
         UsageError: a value is invalid, with the node's file and line.
     """
     given = node.settings.launcher.lower()
-    launcher = _SAME.get(given, given)
-    if launcher not in ("", "mpirun", "srun"):
+    launcher = name_of(given)
+    if launcher not in {"", *LAUNCHERS}:
         raise node.wrong(f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
-    return LaunchSettings(
-        launcher,  # type: ignore[arg-type]
-        _environment(node),
-        _srun(node),
-        _words(node, "nodegate_mpi_args", node.settings.mpi_args, _OURS_OF_MPIRUN),
-        _words(node, "nodegate_srun_args", node.settings.srun_args, _OURS_OF_SRUN),
-        _network(node),
-    )
+    own = {each.name: _words(node, each) for each in LAUNCHERS.values() if each.args}
+    return LaunchSettings(launcher, _environment(node), _srun(node), own, _network(node))
 
 
 def _environment(node: Node) -> Mapping[str, str]:
@@ -141,16 +91,18 @@ def _srun(node: Node) -> Mapping[str, str]:
     return {name: str(value) for name, value in given.items()}
 
 
-def _words(node: Node, variable: str, words: tuple[str, ...], ours: Collection[str]) -> tuple[str, ...]:
-    """A site's own arguments, refused where nodegate sets them itself. None of them sees a shell."""
+def _words(node: Node, launcher: type[Launcher]) -> tuple[str, ...]:
+    """A site's own arguments of a launcher, refused where nodegate sets them. None of them sees a shell."""
+    variable = f"nodegate_{launcher.args}"
+    words: tuple[str, ...] = getattr(node.settings, launcher.args)
     for word in words:
         if not word or not _VALUE.fullmatch(word):
             raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word per entry")
-        if word == "--" or _option(word, ours):
+        if word == "--" or _option(word, launcher.own_options):
             raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
     if words and not words[0].startswith("-"):
         raise node.wrong(
-            f"{variable}: {shown(words[0])} does not begin with '-'", "mpirun and srun take it for the program"
+            f"{variable}: {shown(words[0])} does not begin with '-'", f"{launcher.name} takes it for the program"
         )
     return words
 

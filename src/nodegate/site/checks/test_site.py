@@ -2,9 +2,7 @@
 
 import pytest
 
-from nodegate import Verdicts, part
-from nodegate.baseline.baseline import Baseline
-from nodegate.probe.host import Host
+from nodegate.api import Baseline, Host, Verdicts, part
 
 pytestmark = pytest.mark.tier("nightly")
 

@@ -1,0 +1,69 @@
+"""Burns by the kernel wgmma that nodegate once had: they are read, and a wrong result by it blames no GPU."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine
+from support.burning import BurnCase, document
+from support.cases import assert_case
+
+from nodegate.measure.burn import document as burn_document
+from nodegate.measure.burn.run import Burn
+from nodegate.records.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.burning import Document
+
+PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8192", "faster": 1.5}
+GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"
+
+
+def by(kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> Callable[[Document], object]:
+    """A burn by own kernels; something is changed of GPU 3 and of its results in bf16."""
+
+    def change(found: Document) -> None:
+        found.update(path="ptx", library="")
+        for gpu in found["gpus"]:
+            gpu.update(path="ptx", wgmma=PROVEN)
+            for phase in gpu["phases"]:
+                phase["kernel"] = kernel if phase["dtype"] == "bf16" else "fma"
+        found["gpus"][3].update(gpu3 or {})
+        found["gpus"][3]["phases"][0].update(of_phase)
+
+    return change
+
+
+CASES = (
+    BurnCase("all is right", "burn.complete", Verdict.PASS, by("wgmma")),
+    BurnCase("wrong results", "burn.results", Verdict.ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
+    BurnCase("wrong elements in the first result", "burn.results", Verdict.ERROR, by("wgmma", reference_errors=3)),
+    BurnCase("another first result than the others", "burn.results", Verdict.ERROR, by("wgmma", checksum="0badf00d")),
+    BurnCase("it gave up waiting", "burn.complete", Verdict.ERROR, by("wgmma", gpu3={"error": GAVE_UP})),
+    BurnCase(
+        "wrong with mma.sync: the GPU", "burn.results", Verdict.FAIL, by("mma.sync", mismatches=12, first_mismatch=None)
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: BurnCase) -> None:
+    assert_case(case)
+
+
+def test_what_it_reached_is_compared_with_nothing_else() -> None:
+    def burn_of(kernel: str) -> Burn:
+        found = document(Machine.hgx_h100("gpu01"))
+        by(kernel)(found)
+        return Burn((burn_document.decode(json.dumps(found)),), (), ())
+
+    by_it, by_ours = burn_of("wgmma"), burn_of("mma.sync")
+    for name in ("burn.bf16_tflops", "burn.sm_clock_mhz", "burn.power_w"):
+        one, other = by_it.named(name)[0], by_ours.named(name)[0]
+        assert one.conditions == {**other.conditions, "kernel": "wgmma"}
+        assert one.key != other.key
+    assert by_it.named("burn.fp32_tflops")[0].key == by_ours.named("burn.fp32_tflops")[0].key
