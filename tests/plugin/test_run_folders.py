@@ -150,14 +150,21 @@ def test_a_time_that_is_none_is_an_unknown_one(number: str) -> None:
 
 # run.json
 
-GOOD = {"profile": "delivery", "nodes": [{"name": "gpu0001"}]}
+GOOD = {
+    "id": "x",
+    "profile": "delivery",
+    "started_epoch_s": 1.0,
+    "finished_epoch_s": 0.0,
+    "suite_version": "0.2.0",
+    "nodes": [{"name": "gpu0001"}],
+}
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"nodes": None}, "`nodes`"),
-        ({"nodes": [7]}, "not an object"),
+        ({"nodes": None}, r"\$\.nodes"),
+        ({"nodes": [7]}, r"Expected `object`, got `int` - at `\$\.nodes\[0\]`"),
         ({"nodes": [{}]}, "`name`"),
         ({"nodes": [{"name": ".."}]}, "not a valid node name"),
         ({"nodes": [{"name": "../../etc"}]}, "not a valid node name"),
@@ -165,17 +172,17 @@ GOOD = {"profile": "delivery", "nodes": [{"name": "gpu0001"}]}
         ({"nodes": [{"name": "x" * 300}]}, "not a valid node name"),
         ({"nodes": [{"name": "\u202egpu"}]}, "not a valid node name"),
         ({"nodes": [{"name": "gpu1"}, {"name": "gpu1"}]}, "twice"),
-        ({"nodes": [{"name": "gpu1", "groups": 5}]}, "`groups`"),
-        ({"nodes": [{"name": "gpu1", "groups": [5]}]}, "`groups`"),
-        ({"nodes": [{"name": "gpu1", "expected": []}]}, "`expected`"),
-        ({"nodes": [{"name": "gpu1", "address": []}]}, "`address`"),
+        ({"nodes": [{"name": "gpu1", "groups": 5}]}, r"nodes\[0\]\.groups"),
+        ({"nodes": [{"name": "gpu1", "groups": [5]}]}, r"nodes\[0\]\.groups\[0\]"),
+        ({"nodes": [{"name": "gpu1", "expected": []}]}, r"nodes\[0\]\.expected"),
+        ({"nodes": [{"name": "gpu1", "address": []}]}, r"nodes\[0\]\.address"),
         ({"profile": "weekly"}, "not a profile"),
-        ({"profile": 5}, "`profile`"),
-        ({"asked": {"inventory": [1]}}, "`asked`"),
-        ({"asked": {"nodes": []}}, "`asked`"),
-        ({"asked": {"pairs": "some"}}, "`asked`"),
-        ({"asked": {"tools": ["/"]}}, "`asked`"),
-        ({"asked": {"tools": "/tools\0"}}, "`asked`"),
+        ({"profile": 5}, r"\$\.profile"),
+        ({"asked": {"inventory": [1]}}, r"asked\.inventory"),
+        ({"asked": {"nodes": []}}, r"asked\.nodes"),
+        ({"asked": {"pairs": "some"}}, r"asked\.pairs"),
+        ({"asked": {"tools": ["/"]}}, r"asked\.tools"),
+        ({"asked": {"tools": "/tools\0"}}, "the tools are no folder"),
     ],
 )
 def test_a_run_file_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
@@ -183,6 +190,17 @@ def test_a_run_file_of_another_kind_is_refused(tmp_path: Path, change: dict[str,
     with pytest.raises(UsageError, match=words) as refused:
         read_earlier(RunFolder(tmp_path))
     assert str(tmp_path / "run.json") in str(refused.value)
+
+
+def test_a_run_file_that_was_changed_is_refused(earlier: Path) -> None:
+    file = earlier / "run.json"
+    text = file.read_text()
+    assert read_earlier(RunFolder(earlier)).nodes
+    for changed in (text.replace('"profile"', '"more": 1,\n "profile"'), text.replace("{", '{"id": "y",', 1)):
+        file.write_text(changed)
+        with pytest.raises(UsageError, match=r"not as nodegate writes it|stands twice"):
+            read_earlier(RunFolder(earlier))
+    file.write_text(text)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "{", '"x"', "\udcff"])

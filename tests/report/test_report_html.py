@@ -315,7 +315,7 @@ def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path
     for index in range(300):
         name = f"gpu{index:03d}"
         found = tuple(
-            Finding(part.nic(f"d{k}"), Verdict.FAIL, text=f"{name} {k} " + "x" * 900, action=f"fix {k}")
+            Finding(part.nic(f"d{k}"), Verdict.FAIL, text="x" * 900, code=f"{name} {k}", action=f"fix {k}")
             for k in range(100)
         )
         record = Record(name, "a.b", Verdict.FAIL, found)

@@ -97,8 +97,8 @@ def test_nodes_named_by_address_are_numbered_everywhere() -> None:
 def test_parts_stay_told_apart_without_their_serials() -> None:
     """Serial numbers are what parts are known by: without them their places in the node still tell them apart."""
     found = tuple(
-        Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, text=text, action="replace it")
-        for index, text in enumerate(("pending row remap", "no spare rows"))
+        Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, code=code, action="replace it")
+        for index, code in enumerate(("pending", "no spare rows"))
     )
     node = NodeReport(
         "gpu001",
@@ -110,7 +110,8 @@ def test_parts_stay_told_apart_without_their_serials() -> None:
     made = redact(original)
     assert len(made.causes) == len(original.causes) == 2
     assert [cause.part.label for cause in made.causes] == ["GPU 0 (0000:3a:00.0)", "GPU 1 (0000:3b:00.0)"]
-    assert [cause.id for cause in made.causes] == [f"gpu001/0000:3{end}:00.0/ecc.rows" for end in "ab"]
+    ids = [f"gpu001/0000:3{end}:00.0/ecc.rows/{code}" for end, code in (("a", "pending"), ("b", "no spare rows"))]
+    assert [cause.id for cause in made.causes] == ids
 
 
 def test_the_original_is_left_as_it_was_and_a_second_time_changes_nothing() -> None:

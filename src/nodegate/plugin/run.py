@@ -163,8 +163,9 @@ class PytestRun:
         self.judging.evidence.folder = folder
         run = self._conditions(folder)
         judging = self.judging
-        kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
-        folder.write_json(conditions.RUN_FILE, kept)
+        conditions.write(
+            folder, conditions.run_file(run, judging.nodes.values(), self.prepared.settings, judging.others)
+        )
         conclusion = self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None
         results = Results(
             folder, run, conclusion, self.judging.register.asked, resumed=self.prepared.settings.resume is not None

@@ -19,6 +19,7 @@ class Run:
     `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
     `manifest_sha256` is the fingerprint of the manifest of all evidence (manifest.sha256), empty if there is none;
     `evidence` says where the evidence is from, if it is not this run's own. `notes` are true of the run as a whole.
+    `judging_s` are the seconds that the judging of each node took, by its name.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Run:
     manifest_sha256: str = ""
     evidence: str = ""
     notes: tuple[str, ...] = ()
+    judging_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

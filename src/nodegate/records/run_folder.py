@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import Damaged, content, packed_path, read_either
-from nodegate.files.strict_json import loads
 from nodegate.records.evidence import (
     FACTS,
     OLDER_NAMES,
@@ -93,34 +91,28 @@ class RunFolder:
         except OSError:  # a file system without locks: then this is up to the user
             return
 
-    def write_json(self, name: str, value: object) -> None:
-        """Write a JSON file of the run, completely or not at all.
+    def write_file(self, name: str, raw: bytes) -> None:
+        """Write a file of the run as a whole, completely or not at all.
 
         Raises:
             UsageError: it cannot be written.
         """
-        text = json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
-        self._write(self.path / name, text.encode("utf-8", "backslashreplace"))
+        self._write(self.path / name, raw)
 
-    def read_json(self, name: str) -> dict[str, object]:
-        """Read a JSON file of the run.
+    def read_file(self, name: str) -> bytes:
+        """Read a file of the run as a whole.
 
         Raises:
-            UsageError: it is missing or broken.
+            UsageError: it is missing, or larger than any.
         """
         file = self.path / name
         try:
             raw = read_bounded(file, MAX_RUN_BYTES)
-            if len(raw) > MAX_RUN_BYTES:
-                raise UsageError(f"is larger than {MAX_RUN_BYTES >> 20} MiB", file=str(file))
-            value = loads(raw)
         except OSError as broken:
             raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
-        except (ValueError, RecursionError) as broken:
-            raise UsageError(f"is not valid JSON: {broken}", file=str(file)) from broken
-        if not isinstance(value, dict):
-            raise UsageError("is not a JSON object", file=str(file))
-        return value
+        if len(raw) > MAX_RUN_BYTES:
+            raise UsageError(f"is larger than {MAX_RUN_BYTES >> 20} MiB", file=str(file))
+        return raw
 
     def evidence_file(self, node: str, measurement: str = FACTS) -> Path:
         """The file with the evidence of a node's measurement; with `.gz` after its name where it is compressed."""

@@ -52,6 +52,23 @@ def from_bytes(kind: type[T], raw: bytes, most_bytes: int = MOST_LINE_BYTES) -> 
     return value
 
 
+def in_lines(raw: bytes) -> bytes:
+    """What `to_bytes` gave, a value a line for people."""
+    return msgspec.json.format(raw, indent=1) + b"\n"
+
+
+def in_one_line(raw: bytes) -> bytes:
+    """What `in_lines` was given.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return msgspec.json.format(raw, indent=-1)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(str(error)[:_MOST_SHOWN]) from error
+
+
 def converted(kind: type[T], value: object) -> T:
     """The record of this kind from plain values, as `json.loads` gives them: for what earlier releases wrote.
 

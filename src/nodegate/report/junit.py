@@ -37,7 +37,7 @@ def write(report: Report, file: IO[str], *, everything: bool = False) -> None:
     file.write(f' time="{seconds:.3f}">\n')
     when, where = utc(report.run.started_epoch_s)[:-1], _quoted(report.run.host)
     for node, cases in zip(report.nodes, suites, strict=True):
-        lasted = report.judging_s.get(node.node, 0.0)
+        lasted = report.run.judging_s.get(node.node, 0.0)
         file.write(f"<testsuite name={_quoted(node.node)} {_counts(cases)}")
         file.write(f' time="{lasted:.3f}" timestamp="{when}" hostname={where}>\n')
         file.writelines(case for _, case in cases)

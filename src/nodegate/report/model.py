@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from.
-
-    `judging_s` are the seconds that the judging of a node took, by its name.
-    """
+    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from."""
 
     run: Run
     nodes: tuple[NodeReport, ...] = ()
     drift: tuple[Drift, ...] = ()
     checks: Mapping[str, CheckInfo] = field(default_factory=dict)
     policy: Policy | None = None
-    judging_s: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:

@@ -80,6 +80,7 @@ class _Redaction:
             notes=tuple(self.text(note) for note in run.notes),
             inventory=self.sources(run.inventory),
             baselines=self.sources(run.baselines),
+            judging_s={},
         )
 
     def sources(self, sources: tuple[Source, ...]) -> tuple[Source, ...]:

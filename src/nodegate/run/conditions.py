@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import platform
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_json import loads
 from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
+from nodegate.records.run import Run
+from nodegate.records.store import converted, from_bytes, in_lines, in_one_line, to_bytes
 from nodegate.run.gaps import GAPS
 from nodegate.subjects.order import ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from nodegate.records.run import Run
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.settings import Settings
 
-SCHEMA = "nodegate.run/1"
+SCHEMA = "nodegate.run/2"
 RUN_FILE = "run.json"
-LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "pandas", "scipy", "pyyaml")
-
-_T = TypeVar("_T")
+LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "msgspec", "pandas", "scipy", "pyyaml")
+_NO_RUN = "this is not a run of nodegate, or it was changed"
 
 
 def versions() -> dict[str, str]:
     """Python and the libraries that a verdict may depend on."""
-    here = {each.name.lower(): each.version for each in metadata.distributions() if each.name}
-    return {"python": platform.python_version(), **{name: here[name] for name in LIBRARIES if name in here}}
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def user() -> str:
@@ -53,25 +58,99 @@ def command_line(arguments: Sequence[str]) -> str:
     return shlex.join(["pytest", *arguments])
 
 
-def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings, others: Iterable[str] = ()) -> dict[str, object]:
-    """run.json: the conditions, the nodes, and what was asked for, so that --resume can ask for it again."""
-    return {
-        "schema": SCHEMA,
-        "manifest": MANIFEST,
-        **asdict(run),
-        "asked": {
-            "inventory": [_from_anywhere(each) for each in settings.inventory],
-            "nodes": settings.nodes,
-            "passive": settings.passive,
-            "burn": settings.burn,
-            "hang_after": settings.hang_after,
-            "pairs": settings.pairs,
-            "tools": _from_anywhere(str(settings.tools)) if settings.tools else "",
-            "policy": _from_anywhere(settings.policy) if settings.policy else "",
-        },
-        **_nodes_to_json(nodes),
-        "other_names": list(others),
-    }
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, so that --resume can ask for it again."""
+
+    inventory: tuple[str, ...] = ()
+    nodes: str = ""
+    passive: bool = False
+    burn: str = ""
+    hang_after: str = ""
+    pairs: Literal["", "few", "all"] = ""
+    tools: str = ""
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """A node without access data: no user, no key, no SSH argument is stored.
+
+    `order` is the place of what was ordered of it among all orders; -1: nothing.
+    """
+
+    name: str
+    address: str = ""
+    port: int | None = None
+    transport: str = ""
+    groups: tuple[str, ...] = ()
+    expected: dict[str, Any] = field(default_factory=dict)
+    origin: str = ""
+    gaps_origin: str = ""
+    order: int = -1
+    order_origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile(Run):
+    """run.json: the conditions of a run, its nodes, and what was asked for.
+
+    Orders are written once: the serial numbers of one are thousands. `other_names` are those of the inventory that it
+    did not measure. What is known only at the end of the run is empty before.
+    """
+
+    schema: str = ""
+    manifest: str = ""
+    asked: Asked = Asked()
+    nodes: tuple[NodeEntry, ...] = ()
+    orders: tuple[Any, ...] = ()
+    other_names: tuple[str, ...] = ()
+
+
+def run_file(run: Run, nodes: Iterable[Node], settings: Settings, others: Iterable[str] = ()) -> RunFile:
+    """The conditions of a run that begins."""
+    orders: list[object] = []
+    asked = Asked(
+        tuple(_from_anywhere(each) for each in settings.inventory),
+        settings.nodes,
+        settings.passive,
+        settings.burn,
+        settings.hang_after,
+        settings.pairs,  # type: ignore[arg-type]
+        _from_anywhere(str(settings.tools)) if settings.tools else "",
+        _from_anywhere(settings.policy) if settings.policy else "",
+    )
+    return RunFile(
+        **_of_run(run),
+        schema=SCHEMA,
+        manifest=MANIFEST,
+        asked=asked,
+        nodes=tuple(_entry(node, orders) for node in nodes),
+        orders=tuple(orders),
+        other_names=tuple(others),
+    )
+
+
+def write(folder: RunFolder, found: RunFile) -> None:
+    """Write run.json.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    folder.write_file(RUN_FILE, in_lines(to_bytes(found)))
+
+
+def end(folder: RunFolder, run: Run) -> None:
+    """Write run.json with what is known at the end of the run.
+
+    Raises:
+        UsageError: it was changed, or cannot be written.
+    """
+    write(folder, replace(read(folder), **_of_run(run)))
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    return {each.name: getattr(run, each.name) for each in fields(Run)}
 
 
 def _from_anywhere(source: str) -> str:
@@ -79,38 +158,24 @@ def _from_anywhere(source: str) -> str:
     return str(Path(source).absolute()) if os.path.lexists(source) else source
 
 
-def _nodes_to_json(nodes: Iterable[Node]) -> dict[str, object]:
-    """The nodes without access data: no user, no key, no SSH argument is stored.
-
-    What was ordered of all nodes of a group is written once: the serial numbers of an order are thousands.
-    """
-    orders: list[object] = []
-    listed = [
-        {
-            "name": node.name,
-            "address": node.address,
-            "port": node.connection.port,
-            "transport": node.connection.transport,
-            "groups": list(node.groups),
-            "expected": {name: value for name, value in node.expected.items() if name != ORDER},
-            "origin": node.origin,
-            **({"gaps_origin": origin} if (origin := node.origins.get(GAPS)) else {}),
-            **_order_to_json(node, orders),
-        }
-        for node in nodes
-    ]
-    return {"nodes": listed, "orders": orders}
-
-
-def _order_to_json(node: Node, orders: list[object]) -> dict[str, object]:
-    """What was ordered of a node, as its place among all orders; equal ones share it."""
-    if ORDER not in node.expected:
-        return {}
-    order = node.expected[ORDER]
-    place = next((place for place, known in enumerate(orders) if known is order or known == order), len(orders))
-    if place == len(orders):
-        orders.append(order)
-    return {"order": place, "order_origin": node.origins.get(ORDER, "")}
+def _entry(node: Node, orders: list[object]) -> NodeEntry:
+    """A node for run.json; what was ordered of it goes to the orders, once."""
+    place, order = -1, node.expected.get(ORDER)
+    if ORDER in node.expected:
+        place = next((place for place, known in enumerate(orders) if known is order or known == order), len(orders))
+        orders += [order] if place == len(orders) else []
+    return NodeEntry(
+        node.name,
+        node.address,
+        node.connection.port,
+        node.connection.transport,
+        node.groups,
+        {name: value for name, value in node.expected.items() if name != ORDER},
+        node.origin,
+        node.origins.get(GAPS, ""),
+        place,
+        node.origins.get(ORDER, "") if place >= 0 else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -151,94 +216,68 @@ class Earlier:
         return tuple(node for node in self.nodes if node.name in chosen)
 
 
+def read(folder: RunFolder) -> RunFile:
+    """The run.json of a run folder.
+
+    Raises:
+        UsageError: it was not written by nodegate.
+    """
+    raw, file = folder.read_file(RUN_FILE), str(folder.path / RUN_FILE)
+    try:
+        value = loads(raw)  # the releases before 0.3 wrote other spaces, and had other keys
+        if isinstance(value, dict) and value.get("schema") == SCHEMA:
+            return from_bytes(RunFile, in_one_line(raw), len(raw))
+        return converted(RunFile, value)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not as nodegate writes it: {error}", file=file, hint=_NO_RUN) from error
+
+
 def read_earlier(folder: RunFolder) -> Earlier:
     """An earlier run, with its nodes ready to be judged from its evidence.
 
     Raises:
         UsageError: its run.json was not written by nodegate.
     """
-    run, file = folder.read_json(RUN_FILE), str(folder.path / RUN_FILE)
-    entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
-    asked = asked if isinstance(asked, dict) else {}
-    inventory = asked.get("inventory", [])
-    words = [asked.get(name, "") for name in ("nodes", "burn", "hang_after", "pairs", "tools", "policy")]
-    pattern, burn, hang_after, pairs, tools, policy = words
-    if not _texts(words) or not _texts(inventory) or pairs not in {"", "few", "all"} or "\0" in tools:
-        raise UsageError("`asked` was not written by nodegate", file=file)
-    profile = _typed(run, "profile", str, file)
-    if profile not in set(Profile):
-        raise UsageError(f"{profile[:40]!r} is not a profile", file=file)
-    orders = _typed(run, "orders", list, file, [])
-    nodes = {node.name: node for node in (_node(entry, orders, file, folder.path / "evidence") for entry in entries)}
-    if len(nodes) < len(entries):
+    run, file = read(folder), str(folder.path / RUN_FILE)
+    if run.profile not in set(Profile) or "\0" in run.asked.tools:
+        raise UsageError(f"{run.profile[:40]!r} is not a profile, or the tools are no folder", file=file, hint=_NO_RUN)
+    nodes = {entry.name: _node(entry, run.orders, file, folder.path / "evidence") for entry in run.nodes}
+    if len(nodes) < len(run.nodes):
         raise UsageError("names a node twice", file=file)
-    passive, started = asked.get("passive") is True, float(_typed(run, "started_epoch_s", float, file, 0.0))
+    asked = run.asked
     return Earlier(
         file,
-        Profile(profile),
-        tuple(inventory),
-        pattern,
+        Profile(run.profile),
+        asked.inventory,
+        asked.nodes,
         tuple(nodes.values()),
-        passive=passive,
-        burn=burn,
-        hang_after=hang_after,
-        pairs=pairs,
-        tools=Path(tools) if tools else None,
-        policy=policy,
-        started_epoch_s=started,
-        has_manifest="manifest" in run,
-        others=tuple(each for each in _typed(run, "other_names", list, file, []) if isinstance(each, str)),
-        evidence=_typed(run, "evidence", str, file, ""),
+        passive=asked.passive,
+        burn=asked.burn,
+        hang_after=asked.hang_after,
+        pairs=asked.pairs,
+        tools=Path(asked.tools) if asked.tools else None,
+        policy=asked.policy,
+        started_epoch_s=run.started_epoch_s,
+        has_manifest=bool(run.manifest),
+        others=run.other_names,
+        evidence=run.evidence,
     )
 
 
-def _node(entry: object, orders: list[object], file: str, recordings: Path) -> Node:
-    if not isinstance(entry, dict):
-        raise UsageError("a node is not an object", file=file)
-    name, groups = _typed(entry, "name", str, file), entry.get("groups", [])
-    if not _texts(groups):
-        raise UsageError("`groups` of a node is not a list of names", file=file)
+def _node(entry: NodeEntry, orders: tuple[Any, ...], file: str, recordings: Path) -> Node:
     try:
-        check_node_name(name)
+        check_node_name(entry.name)
     except UsageError as said:
         raise UsageError(said.message, file=file) from None
-    return Node(
-        name=name,
-        connection=Connection(
-            transport="replay",
-            address=_typed(entry, "address", str, file, ""),
-            port=_port(entry.get("port"), file),
-            recordings=str(recordings),
-        ),
-        groups=tuple(groups),
-        expected={**_typed(entry, "expected", dict, file, {}), **_order(entry, orders, file)},
-        origin=_typed(entry, "origin", str, file, ""),
-        origins={
-            ORDER: _typed(entry, "order_origin", str, file, ""),
-            GAPS: _typed(entry, "gaps_origin", str, file, ""),
-        },
-    )
-
-
-def _order(entry: Mapping[str, object], orders: list[object], file: str) -> dict[str, object]:
-    place = _typed(entry, "order", int, file, -1)
-    if place >= len(orders):
+    if entry.order >= len(orders):
         raise UsageError("`order` of a node leads to none", file=file)
-    return {ORDER: orders[place]} if place >= 0 else {}
-
-
-def _port(value: object, file: str) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise UsageError("`port` of a node is not a number", file=file)
-    return value
-
-
-def _typed(entry: Mapping[str, object], key: str, kind: type[_T], file: str, default: _T | None = None) -> _T:
-    value = entry.get(key, default)
-    if not isinstance(value, kind):
-        raise UsageError(f"`{key}` is missing or has the wrong type", file=file, hint="this is not a run of nodegate")
-    return value
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    connection = Connection(transport="replay", address=entry.address, port=entry.port, recordings=str(recordings))
+    order = {ORDER: orders[entry.order]} if entry.order >= 0 else {}
+    return Node(
+        name=entry.name,
+        connection=connection,
+        groups=entry.groups,
+        expected={**entry.expected, **order},
+        origin=entry.origin,
+        origins={ORDER: entry.order_origin, GAPS: entry.gaps_origin},
+    )

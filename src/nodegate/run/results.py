@@ -20,6 +20,7 @@ from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
+from nodegate.run import conditions
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
@@ -112,6 +113,7 @@ class Results:
             finished_epoch_s=time.time(),
             interrupted=interrupted or missing > 0,
             notes=tuple(_notes(judging)),
+            judging_s={node: round(took, 3) for node, took in sorted(judging.judging_s.items())},
         )
         report = build(self.run, judging, self.records, checks)
         if self._resumed:
@@ -120,6 +122,7 @@ class Results:
             pack_evidence(self.folder, report.nodes)
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
         self.report = self._concluded(replace(report, run=self.run))
+        conditions.end(self.folder, self.report.run)
         render(self.report, self.folder.path, has_results=True, everything=self.everything)
         try:
             _remember(self.report, judging)
@@ -185,7 +188,6 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
         drift=_drift(judging),
         checks=infos,
         policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
-        judging_s=judging.judging_s,
     )
 
 
