@@ -241,7 +241,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
     run, file = read(folder), str(folder.path / RUN_FILE)
     if run.profile not in set(Profile) or "\0" in run.asked.tools:
         raise UsageError(
-            f"{run.profile[:40]!r} is not a profile, or the folder of the tools is not a path", file=file, hint=_NO_RUN
+            f"{run.profile[:40]!r} is not a profile, or the tools are not a folder", file=file, hint=_NO_RUN
         )
     nodes = {entry.name: _node(entry, run.orders, file, folder.path / "evidence") for entry in run.nodes}
     if len(nodes) < len(run.nodes):
