@@ -34,29 +34,29 @@ lab: .venv/test-installed
 gpu:
 	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON_HERE) -m lab gpu $(if $(FULL),--full) $(if $(KEEP),--keep) $(GPU_ARGS)
 
-# docs/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
+# docs/evidence/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
 lab-table: .venv/test-installed
 	rm -f reports/lab-table.jsonl
 	NODEGATE_LAB_TABLE=$(CURDIR)/reports/lab-table.jsonl $(BIN)/python -m pytest tests/endtoend lab/tests -q
-	$(BIN)/python -m lab table reports/lab-table.jsonl >docs/injected-faults.md
+	$(BIN)/python -m lab table reports/lab-table.jsonl >docs/evidence/injected-faults.md
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# nodegate beside its peers on this machine, and docs/scale.md from it; within an hour on two idle cores, and what was
+# nodegate beside its peers on this machine, and docs/evidence/scale.md from it; within an hour on two idle cores, and what was
 # ended goes on where it was. As root it installs the peers' Debian packages. NHC=FOLDER: LBNL NHC from its source
 bench: .venv/test-installed
 	tests/system_packages.sh
 	$(BIN)/python -m bench.side_by_side $(if $(NHC),--nhc $(NHC)) $(BENCH_ARGS)
 
-# docs/coverage.md is written from the docstrings of the checks,
+# docs/reference/coverage.md is written from the docstrings of the checks,
 # the JSON Schemas from the records, tests/golden/api.txt from nodegate.api
 docs: .venv/installed
-	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
-	PYTHONPATH=tests $(BIN)/python -m support.claims_page docs/claims.md
-	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/policies.md
+	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/reference/coverage.md
+	PYTHONPATH=tests $(BIN)/python -m support.claims_page docs/reference/claims.md
+	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/guide/policies.md
 	PYTHONPATH=tests $(BIN)/python -m support.schemas
 	PYTHONPATH=tests $(BIN)/python -m support.api_names
 

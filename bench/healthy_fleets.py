@@ -1,8 +1,8 @@
-"""What is said of healthy fleets of every shipped platform: docs/healthy-fleets.md.
+"""What is said of healthy fleets of every shipped platform: docs/evidence/healthy-fleets.md.
 
 Fleets of 1 to 64 nodes of each platform, judged by every check of profile delivery:
 
-    PYTHONPATH=tests python bench/healthy_fleets.py docs/healthy-fleets.md
+    PYTHONPATH=tests python bench/healthy_fleets.py docs/evidence/healthy-fleets.md
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What nodegate's own kernels are made of, and how fast they can be: from the machine code of their inner loops.
 
-    python -m bench.kernels --nvdisasm PATH        # writes the table of docs/kernels.md
+    python -m bench.kernels --nvdisasm PATH        # writes the table of docs/reference/kernels.md
 
 ptxas is in the test group (nvidia-cuda-nvcc-cu12). nvdisasm is in the CUDA toolkit, and in the wheel of triton:
 `pip download --no-deps triton`, then unzip triton/backends/nvidia/bin/nvdisasm.

@@ -1,9 +1,9 @@
-"""What becomes of a healthy node of which one value is wrong: docs/one-value-changes.md.
+"""What becomes of a healthy node of which one value is wrong: docs/evidence/one-value-changes.md.
 
 Every value that the probe sends of a healthy 8 x H100 node (of parts of one kind, one) is replaced by each of ODD in
 turn, and the node is judged by every check of the facts.
 
-    PYTHONPATH=tests python bench/one_value_changes.py docs/one-value-changes.md
+    PYTHONPATH=tests python bench/one_value_changes.py docs/evidence/one-value-changes.md
 """
 
 from __future__ import annotations

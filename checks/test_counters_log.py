@@ -59,7 +59,7 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
 
     Codes that are usually a program's own fault (13, 31, 43 ...) fail here: the programs are ours and known to be good.
     45 alone only warns: ending one of our own programs can raise it. Source: NVIDIA Xid catalogue as
-    docs/knowledge.md describes it, column under_test.
+    docs/reference/knowledge.md describes it, column under_test.
     """
     new = new_lines(counters, profile)
     for fault in gpu_faults.gpu_faults(new.log, new.window):

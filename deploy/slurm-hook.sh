@@ -1,6 +1,6 @@
 #!/bin/sh
 # Slurm's hooks, by the name that this file is called by (slurm-prolog.sh, slurm-epilog.sh and slurm-healthcheck.sh are
-# links to it). In slurm.conf; docs/running.md says what each does:
+# links to it). In slurm.conf; docs/guide/running.md says what each does:
 #
 #   Prolog=/opt/nodegate/deploy/slurm-prolog.sh
 #   PrologFlags=Alloc

@@ -1,1 +1,1 @@
-"""Fuzzing of everything that reads what nodes, logs and users' files hold: see docs/fuzzing.md."""
+"""Fuzzing of everything that reads what nodes, logs and users' files hold: see docs/evidence/fuzzing.md."""

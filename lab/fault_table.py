@@ -1,4 +1,4 @@
-"""What a test has shown of an injected fault: a row of docs/injected-faults.md.
+"""What a test has shown of an injected fault: a row of docs/evidence/injected-faults.md.
 
     def test_a_stopped_manager_fails(told: Told) -> None:
         ...
@@ -114,7 +114,7 @@ def page(rows: Iterable[Row]) -> str:
 def _cells(row: Row) -> list[str]:
     file, _, test = row.test.rpartition("::")
     words = row.words if len(row.words) <= LONGEST else row.words[: LONGEST - 3] + "..."
-    fault = f'[{row.fault}](../{file} "{test}")'
+    fault = f'[{row.fault}](../../{file} "{test}")'
     return [fault, row.injected, row.node_verdict, row.check, row.verdict, words, f"{row.seconds:.0f}"]
 
 

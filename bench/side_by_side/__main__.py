@@ -1,6 +1,6 @@
 """nodegate and its peers on one machine, in one run: what they cost, and what each of them does not do.
 
-    python -m bench.side_by_side                    all of it, within an hour on two cores; writes docs/scale.md
+    python -m bench.side_by_side                    all of it, an hour on two cores; writes docs/evidence/scale.md
     python -m bench.side_by_side --nhc ../nhc       with LBNL NHC from its source (github.com/mej/nhc)
     python -m bench.side_by_side --only fleet --nodes 4 --runs 1 --figures /tmp/f.json --page /tmp/p.md     to try it
     python -m bench.side_by_side --only page        the page again, from the figures that there are
@@ -157,7 +157,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=[*SECTIONS, "page"], help="these parts")
     parser.add_argument("--nhc", type=Path, help="the source of LBNL NHC")
     parser.add_argument("--figures", type=Path, default=ROOT / "bench/figures/side_by_side.json")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/scale.md")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/evidence/scale.md")
     parser.add_argument("--peers", type=Path, default=FOLDER / "bench-peers", help="the environment of the peers")
     parser.add_argument("--work", type=Path, default=ROOT / "build/bench", help="for what is deleted at the end")
     asked = parser.parse_args()

@@ -1,4 +1,4 @@
-"""docs/scale.md from the figures; its figures come from nowhere else."""
+"""docs/evidence/scale.md from the figures; its figures come from nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nodegate on a lab node, in an environment of its own as docs/running.md says: /opt/nodegate."""
+"""nodegate on a lab node, in an environment of its own as docs/guide/running.md says: /opt/nodegate."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["Limit", "Verdict", "Verdicts", "open_run", "part"]
 
 
 def open_run(folder: str | PathLike[str]) -> OpenedRun:
-    """The run of a folder as tables of pandas: `nodes`, `causes`, `findings` and `values`. docs/api.md lists them.
+    """The run of a folder as tables of pandas: `nodes`, `causes`, `findings` and `values` (docs/guide/api.md).
 
     Folders of the release before are read too. Of a run that was killed there are `findings` and `values` alone, of
     the nodes that were judged until then; a UserWarning says so.

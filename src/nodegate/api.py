@@ -1,4 +1,4 @@
-"""What a check of a site may import: `from nodegate.api import Baseline, Host, Verdicts, part`. docs/api.md lists it.
+"""What a check of a site may import: `from nodegate.api import Baseline, Host, Verdicts, part` (docs/guide/api.md).
 
 Names only, from the rooms where they are made. What a bootcheck does not load anyway (measurements, the fleet) is
 imported when it is asked for.

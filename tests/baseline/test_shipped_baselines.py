@@ -1,4 +1,4 @@
-"""The baseline files of the suite: every one loads, and its keys are those of docs/limit-keys.md and of the checks."""
+"""Every shipped baseline file loads, and its keys are those of docs/reference/limit-keys.md and of the checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WANTED_PLATFORMS = {
 
 def documented() -> dict[str, str]:
     """Limit key -> unit, "" where there is none."""
-    rows = _ROW.findall((ROOT / "docs/limit-keys.md").read_text())
+    rows = _ROW.findall((ROOT / "docs/reference/limit-keys.md").read_text())
     return {key: re.sub(r"^\(.*\)$", "", unit.strip()) for key, unit in rows}
 
 

@@ -1,4 +1,4 @@
-"""bench/side_by_side: what it measures is what ran, a resumed run goes on, and docs/scale.md is made of its figures."""
+"""bench/side_by_side: what it measures is what ran, a resumed run goes on, docs/evidence/scale.md has its figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def cost(**values: float) -> dict[str, float]:
 def test_the_page_is_made_of_the_figures() -> None:
     kept = Figures(ROOT / "bench" / "figures" / "side_by_side.json", ROOT, as_they_are=True)
     wanted = page.text(kept)
-    assert (ROOT / "docs" / "scale.md").read_text("utf-8") == wanted, "python -m bench.side_by_side --only page"
+    assert (ROOT / "docs" / "evidence" / "scale.md").read_text("utf-8") == wanted, (
+        "python -m bench.side_by_side --only page"
+    )
 
 
 def test_a_figure_of_the_file_is_on_the_page(figures: Figures) -> None:

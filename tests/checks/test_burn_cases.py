@@ -197,7 +197,7 @@ COMPLETE = (
     BurnCase("a GPU that worked for half of the time", "burn.complete", ERROR, phase(3, 0, seconds=18.0)),
     BurnCase("a GPU that stood still", "burn.complete", ERROR, idle_from(3, 24)),
     BurnCase(
-        "a GPU that stood still for twenty seconds, in no sample",
+        "a GPU that stalled for twenty seconds, in no sample",
         "burn.complete",
         ERROR,
         phase(3, 0, windows_s=[*(float(at) for at in range(1, 10)), 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0]),

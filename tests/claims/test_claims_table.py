@@ -20,7 +20,7 @@ from nodegate.node import Node
 from nodegate.profile import Profile
 
 CHECKS = {check.id: check for check in suite.checks()}
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "claims.md"
 
 
 def baseline_of(platform: str) -> Baseline:

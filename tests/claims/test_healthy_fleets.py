@@ -8,7 +8,7 @@ import pytest
 from support.healthy_fleets import GOOD, shown
 from support.healthy_platforms import PLATFORMS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "healthy-fleets.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "healthy-fleets.md"
 ENOUGH = 3  # nodes: of fewer the rack and the fleet cannot be measured
 OPEN = {
     "rtx-4090": {"rails_gpu_memory"},  # GeForce boards have no GPUDirect

@@ -1,4 +1,4 @@
-"""docs/one-value-changes.md: what of a healthy node may be wrong without a word has a reason."""
+"""docs/evidence/one-value-changes.md: what of a healthy node may be wrong without a word has a reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "one-value-changes.md"
+PAGE = ROOT / "docs" / "evidence" / "one-value-changes.md"
 
 
 @cache

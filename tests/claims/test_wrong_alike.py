@@ -14,7 +14,7 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
 from nodegate.records.verdict import NodeVerdict
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "wrong-alike.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "wrong-alike.md"
 
 
 @pytest.mark.parametrize("count", [1, 4, 8])

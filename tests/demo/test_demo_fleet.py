@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER = suite_folder("inventory")
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 CHECKS = tuple(check for check in suite.checks() if argument_names().issuperset(check.asks_for))  # as a run takes them
 HEALTHY = {"hgx01", "hgx09", "roce01", "roce06"}
 WIRES = (burn_document.WIRE, copies_document.WIRE)

@@ -26,9 +26,9 @@ _LOST = {"why": "lost", "detail": "NVML 15: GPU is lost", "nvml": 15}
 class Machine:
     """One made-up node. Nothing in it is random and no clock is read: equal calls make equal documents.
 
-    `sections` is the data of each section in the form of docs/probe-document.md, free to be changed; `load` is what is
-    unusual about it under load (load/recordings.py writes what that gives); `happenings` change the node itself,
-    between the facts before the load and those after it.
+    `sections` is the data of each section in the form of docs/reference/probe-document.md, free to be changed;
+    `load` is what is unusual about it under load (load/recordings.py writes what that gives); `happenings` change the
+    node itself, between the facts before the load and those after it.
     """
 
     def __init__(self, name: str, parts: platforms.Parts, epoch_s: float = EPOCH_S) -> None:

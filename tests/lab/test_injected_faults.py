@@ -1,4 +1,4 @@
-"""docs/injected-faults.md is what the lab's tests have shown: a row for each test that injects a fault, no other."""
+"""docs/evidence/injected-faults.md is what the lab has shown: a row for each test that injects one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from lab.fault_table import LONGEST, Row, page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "injected-faults.md"
-ROW = re.compile(r'^\| \[(?P<fault>[^]]+)\]\(\.\./(?P<file>\S+) "(?P<test>\w+)"\) \|', re.MULTILINE)
+PAGE = ROOT / "docs" / "evidence" / "injected-faults.md"
+ROW = re.compile(r'^\| \[(?P<fault>[^]]+)\]\(\.\./\.\./(?P<file>\S+) "(?P<test>\w+)"\) \|', re.MULTILINE)
 
 
 def shown() -> set[tuple[str, str]]:

@@ -204,7 +204,7 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
         (
             {"stdout": "", "exit_code": None, "timed_out": True},
             "refused",
-            "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was said",
+            "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was printed",
         ),
         (
             {"stdout": "", "stderr": BEGUN, "exit_code": None, "timed_out": True},

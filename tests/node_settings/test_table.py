@@ -12,7 +12,7 @@ from nodegate.inventory.known_variables import probably_meant
 from nodegate.node import Node
 from nodegate.node_settings.table import KNOWN, PREFIX, NodeSettings
 
-PAGE = Path(__file__).parents[2] / "docs" / "running.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "running.md"
 
 
 def settings(**expected: object) -> NodeSettings:

@@ -18,7 +18,7 @@ from nodegate.probe.collect import decode
 from nodegate.probe.cpus import numbers_in
 from nodegate.unknown import Unknown, Why
 
-CONTRACT = Path(__file__).parent.parent.parent / "docs" / "probe-document.md"
+CONTRACT = Path(__file__).parent.parent.parent / "docs" / "reference" / "probe-document.md"
 
 
 @pytest.fixture(scope="module")

@@ -268,7 +268,7 @@ def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel: Path)
         for file in (ROOT / folder).glob(pattern):
             assert f"nodegate/suite/{folder}/{file.name}" in names
     assert "nodegate/suite/inventory/demo.yaml" in names
-    for file in (ROOT / "docs").glob("*.schema.json"):
+    for file in (ROOT / "docs" / "reference").glob("*.schema.json"):
         assert f"nodegate/suite/schemas/{file.name}" in names
     assert "nodegate/py.typed" in names
     assert not [name for name in names if not name.startswith(("nodegate/", "nodegate-"))]

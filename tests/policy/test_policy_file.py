@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Write = Callable[[str], str]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "policies.md"
 A, B, C = DefectClass.A, DefectClass.B, DefectClass.C
 CONTRACT = """
 policy: contract
@@ -143,7 +143,7 @@ class TestTheShippedOnes:
     def test_the_default_asks_for_every_claim_on_every_node_and_changes_no_limit(self) -> None:
         found = policy_file.read(DEFAULT)
         assert {found.policy.item(claim.name).defect_class for claim in claims()} == {A}
-        assert found.policy.classes == {A: ClassRule("docs/claims.md")}
+        assert found.policy.classes == {A: ClassRule("docs/reference/claims.md")}
         assert found.policy.not_measured == ()
         held, plain = Baselines.read(policy=found.limits), Baselines.read()
         assert (held.platforms, held.common, held.settled) == (plain.platforms, plain.common, {})

@@ -19,7 +19,9 @@ from nodegate.report.rerender import rerender
 if TYPE_CHECKING:
     from support.recorded import PytestOutcome
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8")
+)
 HEAD = """
 policy: {name}
 title: "a contract"
@@ -65,7 +67,7 @@ def fleet_line(outcome: PytestOutcome) -> str:
 
 def test_without_the_option_every_claim_blocks(site: Path) -> None:
     outcome, report = judged(site)
-    assert fleet_line(outcome).startswith("fleet: refused: class A (docs/claims.md): ")
+    assert fleet_line(outcome).startswith("fleet: refused: class A (docs/reference/claims.md): ")
     assert report["policy"]["name"] == "default"
     assert report["fleet_result"]["result"] == "refused"
     assert report["fleet_result"]["nodes"]["A"] == ["gpu0002"]

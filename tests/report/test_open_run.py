@@ -58,7 +58,9 @@ def copy(folder: Path, tmp_path: Path) -> Path:
 
 def block(page: str, word: str) -> str:
     """The block of code on a page that has this word."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / "guide" / page).read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     (found,) = (each for each in blocks if word in each)
     return str(found)
 

@@ -25,7 +25,9 @@ from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report
 from nodegate.report.render import render
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8")
+)
 
 NASTY = Record(
     node="gpu001",

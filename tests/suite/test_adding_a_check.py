@@ -1,4 +1,4 @@
-"""docs/adding-a-check.md can be followed: its example is run as it is printed, and its lists are complete."""
+"""docs/guide/adding-a-check.md can be followed: its example is run as it is printed, and its lists are complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodegate.measure.registry import MEASURED
 from nodegate.records.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "adding-a-check.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guide" / "adding-a-check.md").read_text(encoding="utf-8")
 DEMO = ROOT / "inventory" / "demo.yaml"
 _FILE = re.compile(r"^`([a-z_/]+\.(?:py|yaml))`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = dict(_FILE.findall(PAGE))

@@ -1,4 +1,4 @@
-"""docs/adding-a-launcher.md can be followed: its launcher is registered and asked for what a launch needs."""
+"""docs/guide/adding-a-launcher.md can be followed: its launcher is registered and asked for what a launch needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nodegate.node import Node
 if TYPE_CHECKING:
     from nodegate.launchers.launcher import Launcher
 
-PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-launcher.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-launcher.md").read_text("utf-8")
 HOSTS = ("gpu01", "gpu02")
 
 

@@ -1,4 +1,4 @@
-"""docs/adding-a-platform.md can be followed: its file is read, recognised and shown."""
+"""docs/guide/adding-a-platform.md can be followed: its file is read, recognised and shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.cli import main
 from nodegate.node import Node
 
-PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-platform.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-platform.md").read_text("utf-8")
 _FILE = re.compile(r"^`(baselines/[a-z0-9-]+\.yaml)`:\n\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ((NAME, TEXT),) = _FILE.findall(PAGE)
 PLATFORM = Path(NAME).stem

@@ -1,4 +1,4 @@
-"""docs/adding-a-signature.md can be followed: its row is read and fits its line; its columns are those of the table."""
+"""docs/guide/adding-a-signature.md can be followed: its row fits its line; its columns are those of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nodegate.node_side.probe.kernel_lines import kind_of
 from nodegate.records.verdict import Verdict
 
 TABLE = "kernel_lines.csv"
-PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-signature.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-signature.md").read_text("utf-8")
 
 
 def block(language: str) -> str:

@@ -1,4 +1,4 @@
-"""docs/adding-a-*.md name files and tests that there are, and what each is said to hold."""
+"""docs/guide/adding-a-*.md name files and tests that there are, and what each is said to hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodegate.node_side.probe.main import SECTIONS
 from nodegate.node_side.probe.reading import unknown
 
 ROOT = Path(__file__).parents[2]
-PAGES = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/adding-a-*.md"))}
+PAGES = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/guide/adding-a-*.md"))}
 _CODE = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[a-z_]+(?:/[\w.-]+)*/(?:[\w.-]+)?")  # has a slash, and no placeholder
 _LINK = re.compile(r"\]\(([\w./-]+)\)")
@@ -32,7 +32,7 @@ def test_the_pages_are_there() -> None:
 def test_every_path_of_a_page_exists(page: str) -> None:
     assert len(paths(PAGES[page])) >= 6
     assert [path for path in sorted(paths(PAGES[page])) if not (ROOT / path).exists()] == []
-    assert [link for link in _LINK.findall(PAGES[page]) if not (ROOT / "docs" / link).exists()] == []
+    assert [link for link in _LINK.findall(PAGES[page]) if not (ROOT / "docs" / "guide" / link).exists()] == []
 
 
 def test_a_path_that_is_gone_is_seen() -> None:

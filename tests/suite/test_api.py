@@ -1,4 +1,4 @@
-"""nodegate.api and nodegate.open_run keep what they promise, docs/api.md lists it, and the checks use it."""
+"""nodegate.api and nodegate.open_run keep what they promise, docs/guide/api.md lists it, and the checks use it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from support.api_names import BY_NAME_ALONE, FILE, TABLES, lines
 from nodegate import api
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guide" / "api.md").read_text("utf-8")
 CHECKS = [*sorted((ROOT / "checks").glob("test_*.py")), ROOT / "src" / "nodegate" / "site" / "checks" / "test_site.py"]
 _COLUMNS = re.compile(r"^\| (`[^|]+`) \| (string|Int64|float64|object) \|", re.MULTILINE)
 
 
 def test_what_was_promised_is_there() -> None:
     promised = FILE.read_text("utf-8").splitlines()
-    assert [each for each in promised if each not in lines()] == [], "docs/api.md says how a name goes"
+    assert [each for each in promised if each not in lines()] == [], "docs/guide/api.md says how a name goes"
 
 
 def test_what_is_there_is_promised() -> None:

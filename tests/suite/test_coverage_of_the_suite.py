@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHECKS = suite.checks()
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "reference" / "coverage.md"
 COMMAND = "make docs"
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 BAD = frozenset({WARN, FAIL})
@@ -44,7 +44,7 @@ WITHOUT_FAILURE_MODE: dict[str, str] = {}
 NEVER_BAD = {"node.reachable", "rdma_bandwidth.complete"}
 
 
-# docs/coverage.md
+# docs/reference/coverage.md
 
 
 def test_the_coverage_page_is_fresh() -> None:

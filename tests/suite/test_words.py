@@ -1,4 +1,4 @@
-"""What people read is in the words of docs/glossary.md, and pages have short lines."""
+"""What people read is in the words of docs/reference/glossary.md, and pages have short lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 WIDTH = 100
 
 # What the left column of the glossary's last table means, as patterns.
@@ -34,7 +34,7 @@ AVOIDED = {
     "put that right": r"\bput (that|it|them) right\b",
 }
 
-PAGES = sorted([*ROOT.glob("docs/*.md"), *(ROOT / name for name in ("README.md", "CHANGELOG.md"))])
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 READMES = [ROOT / "lab" / "README.md", ROOT / "bench" / "RESULTS.md"]
 DATA = sorted(
     [

@@ -1,4 +1,4 @@
-"""Burns for tests: the document of docs/burn-document.md, what it becomes, and what a check says of it."""
+"""Burns for tests: the document of docs/reference/burn-document.md, what it becomes, and what a check says of it."""
 
 from __future__ import annotations
 

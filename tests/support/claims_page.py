@@ -1,4 +1,4 @@
-"""docs/claims.md: what must be proven for each profile, by which checks and limits, on which platform."""
+"""docs/reference/claims.md: what must be proven for each profile, by which checks and limits, on which platform."""
 
 from __future__ import annotations
 

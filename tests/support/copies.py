@@ -1,4 +1,4 @@
-"""Copies for tests: the document of docs/copies-document.md, what it becomes, and what a check says of it."""
+"""Copies for tests: the document of docs/reference/copies-document.md, what it becomes, and what a check says of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/coverage.md: failure mode -> check -> profile, written from the checks' own docstrings."""
+"""docs/reference/coverage.md: failure mode -> check -> profile, written from the checks' own docstrings."""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def _driver(machine: Machine, version: str) -> None:
 
 
 def row(platform: str, count: int, found: Shown) -> str:
-    """The line of a fleet in docs/healthy-fleets.md."""
+    """The line of a fleet in docs/evidence/healthy-fleets.md."""
     alarms = Counter((record.verdict.value, record.check) for record in found.alarms)
     said = ", ".join(f"{verdict} `{check}` on {nodes}" for (verdict, check), nodes in sorted(alarms.items())) or "none"
     missing = "; ".join(f"{claim}: {why}" for claim, why in found.unproven.items()) or "-"

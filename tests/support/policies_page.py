@@ -1,4 +1,4 @@
-"""docs/policies.md: its last part, a table of each claim under each shipped policy."""
+"""docs/guide/policies.md: its last part, a table of each claim under each shipped policy."""
 
 from __future__ import annotations
 

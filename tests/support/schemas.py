@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/, from the records themselves: `python -m support.schemas` writes them."""
+"""The JSON Schemas of docs/reference/, from the records themselves: `python -m support.schemas` writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nodegate.records.finding import Record
 from nodegate.records.store import schema
 from nodegate.report.json_file import ReportFile
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 SCHEMAS = {
     "results": schema(Record, "a line of results.jsonl.gz of a nodegate run: one check of one node"),
     "report": schema(ReportFile, "report.json of a nodegate run, schema nodegate.report/4"),
@@ -17,7 +17,7 @@ SCHEMAS = {
 
 
 def written(name: str) -> str:
-    """The text of docs/NAME.schema.json."""
+    """The text of docs/reference/NAME.schema.json."""
     return json.dumps(SCHEMAS[name], indent=2, ensure_ascii=False) + "\n"
 
 

@@ -185,7 +185,7 @@ def told(alike: Alike, count: int) -> Told:
 
 
 def row(alike: Alike, count: int, found: Told) -> str:
-    """The line of a fleet in docs/wrong-alike.md."""
+    """The line of a fleet in docs/evidence/wrong-alike.md."""
     verdicts = ", ".join(sorted(each.value for each in found.verdicts))
     checks = ", ".join(f"`{check}`" for check in sorted(found.failing & alike.told_by))
     said = found.line if checks else f"not proven: {', '.join(found.unproven)}"

@@ -172,7 +172,7 @@ class Baselines:
             policy: the limits that win over all of them.
 
         Raises:
-            UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
+            UsageError: a file cannot be read or is not as docs/guide/baselines.md says, with file and line.
         """
         folder = suite_folder(BASELINES)
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]

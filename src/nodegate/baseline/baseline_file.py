@@ -69,7 +69,7 @@ def read(path: Path, shown: str = "") -> BaselineFile:
     """Read one baseline file; `shown` is its name in messages.
 
     Raises:
-        UsageError: it cannot be read, or something in it is not as docs/baselines.md says, with file and line.
+        UsageError: it cannot be read, or something in it is not as docs/guide/baselines.md says, with file and line.
     """
     return parse(strict_yaml.load_file(path, shown))
 
@@ -78,7 +78,7 @@ def parse(loaded: Loaded) -> BaselineFile:
     """The baseline file in this YAML document.
 
     Raises:
-        UsageError: something in it is not as docs/baselines.md says.
+        UsageError: something in it is not as docs/guide/baselines.md says.
     """
     reader = _Reader(loaded)
     top = reader.mapping((), "a baseline file")
@@ -107,7 +107,7 @@ def limits_of_policy(loaded: Loaded, platforms: str, policy: str) -> Mapping[str
     """The limits of a policy file for these platforms: entries as in a baseline file, each with its clause.
 
     Raises:
-        UsageError: something in it is not as docs/policies.md says.
+        UsageError: something in it is not as docs/guide/policies.md says.
     """
     reader = _Reader(loaded, ("limits", platforms), policy)
     return {key: reader.entry(key) for key in reader.mapping(reader.where, f"limits of {platforms}")}
@@ -133,7 +133,7 @@ class _Reader:
         for step in path:
             found = found[step] if isinstance(found, dict) else None
         if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-            raise self.wrong(path, f"{what} must be a mapping of names", "see docs/baselines.md")
+            raise self.wrong(path, f"{what} must be a mapping of names", "see docs/guide/baselines.md")
         return found
 
     def only(self, found: Mapping[str, object], words: tuple[str, ...], path: tuple[object, ...]) -> None:
@@ -145,13 +145,15 @@ class _Reader:
         value = found.get(word)
         if not isinstance(value, str) or not (value or empty):
             where = (*path, word) if word in found else path
-            raise self.wrong(where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/baselines.md")
+            raise self.wrong(
+                where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/guide/baselines.md"
+            )
         return value
 
     def texts(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> tuple[str, ...]:
         listed = found.get(word, [])
         if not isinstance(listed, list) or not all(isinstance(each, str) and each for each in listed):
-            raise self.wrong((*path, word), f"{word} must be a list of texts", "see docs/baselines.md")
+            raise self.wrong((*path, word), f"{word} must be a list of texts", "see docs/guide/baselines.md")
         return tuple(listed)
 
     def number(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> float:
@@ -218,7 +220,7 @@ class _Reader:
                 raise self.wrong((*path, word), f"{key}: {word} belongs in each of the variants, not next to them")
         listed = found["variants"]
         if not isinstance(listed, list) or not listed:
-            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/baselines.md")
+            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/guide/baselines.md")
         shared = {word: found[word] for word in _SHARED_WORDS if word in found and word != "variants"}
         variants = [self._variant(key, each, shared, (*path, "variants", at)) for at, each in enumerate(listed)]
         for at, variant in enumerate(variants):
@@ -229,7 +231,7 @@ class _Reader:
 
     def _variant(self, key: str, each: object, shared: Mapping[str, object], path: tuple[object, ...]) -> Entry:
         if not isinstance(each, dict):
-            raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/baselines.md")
+            raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/guide/baselines.md")
         self.only(each, _VALUE_WORDS, path)
         if not each.get("parameters"):
             raise self.wrong(path, f"{key}: a variant needs parameters, which distinguish it from the others")
@@ -239,7 +241,7 @@ class _Reader:
         given = found.get("parameters", {})
         path = (*path, "parameters")
         if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            raise self.wrong(path, "parameters must be a mapping of names", "see docs/baselines.md")
+            raise self.wrong(path, "parameters must be a mapping of names", "see docs/guide/baselines.md")
         for name, value in given.items():
             items = value if isinstance(value, list) and value else [value]
             if not all(isinstance(item, (bool, int, float, str)) for item in items):

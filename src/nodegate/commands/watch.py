@@ -1,4 +1,4 @@
-"""`nodegate watch`: is a training slow or silent? docs/watch.md."""
+"""`nodegate watch`: is a training slow or silent? docs/guide/watch.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The `nodegate_*` variables of a node: each is declared here, once, with its type and the kind of its value.
 
 From this table follow the names that are known, what is refused, and the typed values that the rest of nodegate reads.
-docs/running.md says what each means to a user.
+docs/guide/running.md says what each means to a user.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 One value is held to the newest runs. What is lost little by little shows only against the first ones: the mean of the
 newest runs, this one among them, is compared with the mean of the first, for several lengths of both (the change-point
-model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/statistics.md). The first runs never leave: what a
-device has lost since it was accepted is reported until it is accepted again.
+model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/reference/statistics.md). The first runs never
+leave: what a device has lost since it was accepted is reported until it is accepted again.
 """
 
 from __future__ import annotations

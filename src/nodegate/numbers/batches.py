@@ -1,7 +1,7 @@
 """Nodes that one thing sets apart (a rack, a firmware, a driver) and that are behind the rest of the fleet together.
 
 Each is judged at its own level: the median of the batch beside the median of the rest, with the spread of values inside
-batches and, where there are enough of them, that of the batches themselves. Methods: docs/statistics.md.
+batches and, where there are enough of them, that of the batches themselves. Methods: docs/reference/statistics.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ RUN: pytest.StashKey[PytestRun] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """The options of docs/running.md."""
+    """The options of docs/guide/running.md."""
     options.add(parser, pluginmanager)
 
 

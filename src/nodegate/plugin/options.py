@@ -52,7 +52,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option(
         "--history", default=None, metavar="FILE", help="what nodes measured in earlier runs (reports/history.sqlite)"
     )
-    option("--all-results", action="store_true", help="write what is healthy in full too (docs/running.md)")
+    option("--all-results", action="store_true", help="write what is healthy in full too (docs/guide/running.md)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nodegate.policy.policy import Policy
     from nodegate.records.claim import Claim
 
-NOT_ASKED = "no policy or baseline of this node requires it (docs/policies.md)"
+NOT_ASKED = "no policy or baseline of this node requires it (docs/guide/policies.md)"
 
 
 def is_asked_for(check: str, policy: Policy | None, baseline: Callable[[], Baseline]) -> bool:

@@ -68,7 +68,7 @@ def read(given: str) -> PolicyFile:
     """A policy by its name or its file.
 
     Raises:
-        UsageError: there is none, or something in it is not as docs/policies.md says, with file and line.
+        UsageError: there is none, or something in it is not as docs/guide/policies.md says, with file and line.
     """
     path = place(given)
     is_shipped = path.parent == suite_folder(POLICIES)
@@ -154,7 +154,7 @@ class _Reader:
             found = found.get(step) if isinstance(found, dict) else None
         if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
             what = path[-1] if path else "a policy file"
-            raise self.loaded.wrong(f"{what} must be a mapping of names", path, "see docs/policies.md")
+            raise self.loaded.wrong(f"{what} must be a mapping of names", path, "see docs/guide/policies.md")
         for word in found if words is not None else ():
             if word not in (words or ()):
                 raise self.loaded.unknown_key((*path, word), words or ())

@@ -83,7 +83,7 @@ def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0
     On the wire it is one line, compressed; what a login script printed before it is ignored. Plain JSON is accepted.
 
     Raises:
-        CannotMeasure: it is too large, not JSON, or not as in docs/probe-document.md.
+        CannotMeasure: it is too large, not JSON, or not as in docs/reference/probe-document.md.
     """
     document = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
     if document.get("schema") != SCHEMA:

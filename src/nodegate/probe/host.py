@@ -1,4 +1,4 @@
-"""The host itself: system identity and kernel state. Section `system` of docs/probe-document.md."""
+"""The host itself: system identity and kernel state. Section `system` of docs/reference/probe-document.md."""
 
 from __future__ import annotations
 

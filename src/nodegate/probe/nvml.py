@@ -1,4 +1,4 @@
-"""Section `nvml` of the probe document (docs/probe-document.md): what NVML says of the GPUs, parsed."""
+"""Section `nvml` of the probe document (docs/reference/probe-document.md): what NVML says of the GPUs, parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as tables of pandas: what `nodegate.open_run` gives. docs/api.md lists the columns."""
+"""A run as tables of pandas: what `nodegate.open_run` gives. docs/guide/api.md lists the columns."""
 
 from __future__ import annotations
 

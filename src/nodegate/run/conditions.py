@@ -240,7 +240,9 @@ def read_earlier(folder: RunFolder) -> Earlier:
     """
     run, file = read(folder), str(folder.path / RUN_FILE)
     if run.profile not in set(Profile) or "\0" in run.asked.tools:
-        raise UsageError(f"{run.profile[:40]!r} is not a profile, or the tools are no folder", file=file, hint=_NO_RUN)
+        raise UsageError(
+            f"{run.profile[:40]!r} is not a profile, or the tools are not a folder", file=file, hint=_NO_RUN
+        )
     nodes = {entry.name: _node(entry, run.orders, file, folder.path / "evidence") for entry in run.nodes}
     if len(nodes) < len(run.nodes):
         raise UsageError("names a node twice", file=file)

@@ -1,4 +1,4 @@
-"""Which of the last errors was the first one: the rules of docs/triage.md, in the order in which they apply."""
+"""Which of the last errors was the first one: the rules of docs/guide/triage.md, in the order in which they apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `nodegate watch`; see docs/watch.md."""
+"""The options of `nodegate watch`; see docs/guide/watch.md."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def event(found: Slow | Silent) -> str:
 
 
 def answer_json(answer: Answer, log: str) -> str:
-    """The whole answer as one JSON object on one line; its schema is described in docs/watch.md."""
+    """The whole answer as one JSON object on one line; its schema is described in docs/guide/watch.md."""
     return _json(
         {
             "schema": SCHEMA,

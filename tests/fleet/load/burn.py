@@ -1,4 +1,4 @@
-"""The burn of a made-up node: the document of docs/burn-document.md, and what gpu_burn prints after it."""
+"""The burn of a made-up node: the document of docs/reference/burn-document.md, and what gpu_burn prints after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copies of a made-up node: the document of docs/copies-document.md, and what nvbandwidth 0.8 prints after it."""
+"""The copies of a made-up node: the document of docs/reference/copies-document.md, and what nvbandwidth 0.8 prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The burn document as types: what each GPU computed, and what NVML reported. docs/burn-document.md."""
+"""The burn document as types: what each GPU computed, and what NVML reported. docs/reference/burn-document.md."""
 
 from __future__ import annotations
 

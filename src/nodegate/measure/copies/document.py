@@ -1,4 +1,4 @@
-"""The document of the copies (docs/copies-document.md) as types: what was copied, how fast, and how correctly."""
+"""The document of the copies (docs/reference/copies-document.md) as types: what was copied, how fast, how correctly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The burn: every GPU of the node at once, each in its own process; one document on stdout.
 
-The document is described in docs/burn-document.md. It is sent as one line of text: WIRE, then the compressed JSON in
-base64.
+The document is described in docs/reference/burn-document.md. It is sent as one line of text: WIRE, then the compressed
+JSON in base64.
 """
 
 import functools
@@ -34,7 +34,7 @@ Entry = Dict[str, Any]
 
 
 class Options(NamedTuple):
-    """How the burn is done; docs/burn-document.md."""
+    """How the burn is done; docs/reference/burn-document.md."""
 
     seconds: float
     phases: Sequence[Tuple[str, float]] = (("bf16", 0.7), ("fp32", 0.3))

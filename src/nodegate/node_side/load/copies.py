@@ -1,7 +1,7 @@
 """Memory and copies of all GPUs of a node; one document on stdout.
 
-The document is described in docs/copies-document.md. It is sent as one line of text: WIRE, then the compressed JSON
-in base64.
+The document is described in docs/reference/copies-document.md. It is sent as one line of text: WIRE, then the
+compressed JSON in base64.
 """
 
 import base64
@@ -29,7 +29,7 @@ Entry = Dict[str, Any]
 
 
 class Options(NamedTuple):
-    """How the copies are done; docs/copies-document.md."""
+    """How the copies are done; docs/reference/copies-document.md."""
 
     seconds: float
     size: int = 512 << 20

@@ -1,7 +1,7 @@
 """The copies of one GPU, in its own process: to and from the host alone, inside the GPU, then all GPUs at once.
 
 It sends parts during its work, dictionaries with one key ("place", "copy", "data", "memory"), so that what a GPU
-did before it hung or failed stays. They are described in docs/copies-document.md.
+did before it hung or failed stays. They are described in docs/reference/copies-document.md.
 """
 
 from typing import Dict, NamedTuple

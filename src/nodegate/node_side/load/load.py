@@ -1,7 +1,7 @@
 """The load on one GPU, in its own process: products into a ring of results that fills its memory, all compared.
 
 It sends parts during its work, dictionaries with one key ("gpu", "phase", "window", "mismatch", "started"), so that
-what a GPU did before it hung or failed stays. They are described in docs/burn-document.md.
+what a GPU did before it hung or failed stays. They are described in docs/reference/burn-document.md.
 """
 
 import array
