@@ -19,13 +19,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.node_side.load import ptx
+from nodegate.node_side.load import products, ptx
 from tests.support.cuda import ptxas
 
 SCHEDULERS, WARPS = 4, ptx.THREADS // 32
 SHARED_BYTES = 128  # a cycle and multiprocessor
 # k of one round of the loop: 64 bytes of a row, or 8 columns.
-DEPTH = {dtype: 64 // size if dtype in ptx.TENSOR else 8 for dtype, size in ptx.BYTES.items()}
+DEPTH = {dtype: 64 // size if dtype in products.TENSOR else 8 for dtype, size in products.BYTES.items()}
 # Bytes of shared memory of an instruction of a warp.
 _BYTES = (("LDSM.16.M88.4", 512), ("LDS.128", 512), ("LDGSTS.E.BYPASS.128", 512), ("STS.64", 256), ("STS", 128))
 _INSTRUCTION = re.compile(r"\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)")
@@ -58,7 +58,7 @@ def loop_of(dtype: str, architecture: str, nvdisasm: str) -> Counter[str]:
     """The instructions of a kernel's inner loop, by their names."""
     with tempfile.TemporaryDirectory() as folder:
         source, code = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx.product(dtype))
+        source.write_text(products.product(dtype))
         subprocess.run([ptxas(), "-arch", architecture, "-o", code, source], check=True)
         listed = subprocess.run([nvdisasm, "-c", code], capture_output=True, text=True, check=True).stdout
     lines = listed.splitlines()
@@ -74,7 +74,7 @@ def loop_of(dtype: str, architecture: str, nvdisasm: str) -> Counter[str]:
 
 def bounds(dtype: str, found: Counter[str], board: Board) -> dict[str, float]:
     """Cycles of one round of the loop of a block, by what takes them."""
-    rows, columns = ptx.tile(dtype)
+    rows, columns = products.tile(dtype)
     shared = sum(count * _bytes(name) for name, count in found.items()) * WARPS
     return {
         "instructions": found.total() * WARPS / SCHEDULERS,
@@ -92,7 +92,7 @@ def row(dtype: str, board: Board, nvdisasm: str) -> str:
     found = loop_of(dtype, board.architecture, nvdisasm)
     cycles = bounds(dtype, found, board)
     what = max(cycles, key=lambda each: cycles[each])
-    rows, columns = ptx.tile(dtype)
+    rows, columns = products.tile(dtype)
     tflops = 2e-3 * rows * columns * DEPTH[dtype] / cycles[what] * board.multiprocessors * board.ghz
     multiplies = sum(count for name, count in found.items() if _MULTIPLIES.match(name))
     each = " | ".join(f"{value:.0f}" for value in cycles.values())

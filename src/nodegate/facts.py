@@ -40,10 +40,8 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from nodegate.probe.clock import Clock
     from nodegate.probe.document import ProbeDocument
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
+    from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.probe.kernel_log import KernelLog
 
 T = TypeVar("T")
@@ -101,14 +99,6 @@ def _rdma(document: ProbeDocument) -> Rdma:
     return rdma.parse(section_data(document.sections, "infiniband"))
 
 
-def _host(document: ProbeDocument) -> Host:
-    return host.parse(section_data(document.sections, "system"), epoch_s=document.epoch_s)
-
-
-def _clock(document: ProbeDocument) -> Clock:
-    return clock.parse(section_data(document.sections, "clock"), document)
-
-
 def _kernel_log(document: ProbeDocument) -> KernelLog:
     return kernel_log.parse(
         section_data(document.sections, "kernel_log"), epoch_s=document.epoch_s, uptime_s=_uptime_s(document)
@@ -131,12 +121,12 @@ class NodeFacts:
     rdma = Fact(_rdma, "infiniband")
     driver = _of("driver", driver.parse)
     services = _of("services", services.parse)
-    host = Fact(_host, "system")
+    host = Fact(lambda of: host.parse(section_data(of.sections, "system"), epoch_s=of.epoch_s), "system")
     limits = _of("limits", limits.parse)
     mounts = _of("mounts", mounts.parse)
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
-    clock = Fact(_clock, "clock")
+    clock = Fact(lambda of: clock.parse(section_data(of.sections, "clock"), of), "clock")
     cpus = _of("cpus", cpus.parse)
     disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)
@@ -162,6 +152,14 @@ class NodeFacts:
             if name in names and name not in self._packed and not isinstance(each, Exception)
         }
         return replace(self.document, sections={}, raw={}), {**self._packed, **read}
+
+    @property
+    def known_gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, none where they could not be read: for names and hints, never for a verdict."""
+        try:
+            return self.gpus.devices
+        except CannotMeasure:
+            return ()
 
     def get(self, name: str) -> object:
         """A fact by its name.

@@ -181,7 +181,8 @@ class History:
                     values = found.setdefault(key, array("d")) if not (board and now) or board == now else array("d")
                 if isinstance(value, float) and math.isfinite(value):
                     values.append(value)
-        return {key: _first_and_newest(values) for key, values in found.items()}
+        few = FIRST + NEWEST
+        return {key: each if len(each) <= few else each[:FIRST] + each[-NEWEST:] for key, each in found.items()}
 
     def accept_again(self, nodes: Sequence[str], epoch_s: float, reason: str) -> None:
         """What these nodes measured before that time does not count any more: the next run is their acceptance.
@@ -268,14 +269,7 @@ def _clear(index: sqlite3.Connection, run: int) -> None:
     index.executemany(_CLEAR, ({"series": series, "since": since, **bounds} for series, since in own))
 
 
-def _first_and_newest(values: array[float]) -> array[float]:
-    return values if len(values) <= FIRST + NEWEST else values[:FIRST] + values[-NEWEST:]
-
-
 def key_of(metric: Metric) -> Key:
     """What an earlier value must share with a metric to be compared with it: device, name, conditions, unit."""
-    return metric.device, metric.name, _conditions(metric), metric.unit
-
-
-def _conditions(metric: Metric) -> str:
-    return json.dumps(dict(sorted({**metric.conditions, **metric.over_runs}.items())), ensure_ascii=False)
+    conditions = dict(sorted({**metric.conditions, **metric.over_runs}.items()))
+    return metric.device, metric.name, json.dumps(conditions, ensure_ascii=False), metric.unit

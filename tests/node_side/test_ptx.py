@@ -11,13 +11,13 @@ import pytest
 from support.cuda import ptxas
 from support.ptx_machine import Machine
 
-from nodegate.node_side.load import operands, ptx
+from nodegate.node_side.load import operands, products, ptx
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 N = 256
-TEXTS = {"common": ptx.common(), **{dtype: ptx.product(dtype) for dtype in ptx.BYTES}}
+TEXTS = {"common": ptx.common(), **{dtype: products.product(dtype) for dtype in products.BYTES}}
 ARCHITECTURES = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
 OLDER = ("sm_50", "sm_70", "sm_75")
 
@@ -54,7 +54,7 @@ def test_the_kernels_without_tensor_cores_are_for_older_gpus_too(name: str, arch
 
 
 def test_the_shared_memory_of_the_tensor_kernel_is_what_the_smallest_gpu_gives_a_block() -> None:
-    assert ptx.TENSOR_SHARED <= 101376  # CUDA programming guide, compute capability 8.6, 8.9 and 12.0
+    assert products.TENSOR_SHARED <= 101376  # CUDA programming guide, compute capability 8.6, 8.9 and 12.0
 
 
 def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
@@ -74,11 +74,11 @@ def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
 def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *, late: bool = True) -> Any:
     """Run one block; the result matrix."""
     size = len(memory) // 3
-    rows, columns = ptx.tile(dtype)
-    shared = ptx.TENSOR_SHARED if dtype in ptx.TENSOR else 0
+    rows, columns = products.tile(dtype)
+    shared = products.TENSOR_SHARED if dtype in products.TENSOR else 0
     grid = (N // columns, N // rows)
     with np.errstate(over="ignore", invalid="ignore"):
-        Machine(text, memory, late=late).launch(ptx.PRODUCT, block, grid, [0, size, 2 * size, N], shared=shared)
+        Machine(text, memory, late=late).launch(products.PRODUCT, block, grid, [0, size, 2 * size, N], shared=shared)
     return np.array(operands.values(dtype, bytes(memory[2 * size :]))).reshape(N, N)
 
 
@@ -100,7 +100,7 @@ def test_a_block_computes_its_tile_of_the_product_and_writes_nothing_else(
     memory, (left, right) = memory_of(dtype)
     before = bytes(memory)
     result = multiply(dtype, TEXTS[dtype], memory, block, late=late)
-    rows, columns = ptx.tile(dtype)
+    rows, columns = products.tile(dtype)
     inside = np.zeros((N, N), bool)
     inside[block[1] * rows :, block[0] * columns :][:rows, :columns] = True
     for i, j in [*np.argwhere(inside)[::97]]:
@@ -108,7 +108,7 @@ def test_a_block_computes_its_tile_of_the_product_and_writes_nothing_else(
     tolerance = 2.0**-8 * np.abs(left @ right.T) + 1e-3
     assert (np.abs(result - left @ right.T) <= tolerance)[inside].all()
     size = len(memory) // 3
-    untouched = np.repeat(~inside.ravel(), ptx.BYTES[dtype])
+    untouched = np.repeat(~inside.ravel(), products.BYTES[dtype])
     assert (np.frombuffer(memory, np.uint8)[2 * size :][untouched] == 0xFF).all()
     assert memory[: 2 * size] == before[: 2 * size]
 
@@ -126,7 +126,7 @@ def test_the_interpreter_sees_a_copy_that_was_not_waited_for() -> None:
         multiply("bf16", TEXTS["bf16"].replace("wait_group 2", "wait_group 3"), memory, (0, 0))
 
 
-@pytest.mark.parametrize("dtype", ptx.BYTES)
+@pytest.mark.parametrize("dtype", products.BYTES)
 def test_the_operands_on_the_gpu_are_those_that_the_host_computes(dtype: str) -> None:
     count = 1024
     memory = bytearray(count * 4 + 64)
@@ -136,7 +136,7 @@ def test_the_operands_on_the_gpu_are_those_that_the_host_computes(dtype: str) ->
         for block in range(3):
             params = [0, count // 2, operands.SEED_LEFT, *masks]
             machine.launch(ptx.FILL, (block, 0), (3, 1), params)
-    elements = count * 4 // ptx.BYTES[dtype]
+    elements = count * 4 // products.BYTES[dtype]
     expected = operands.row(dtype, 0, elements, operands.SEED_LEFT)
     assert operands.values(dtype, bytes(memory[: count * 4])) == expected
     assert memory[count * 4 :] == bytes(64)
@@ -161,7 +161,7 @@ def test_comparing_counts_every_differing_word_and_tells_the_first() -> None:
     assert left[2 * words : 2 * words + 2].tolist() == [3, 5]
 
 
-@pytest.mark.parametrize("dtype", ptx.BYTES)
+@pytest.mark.parametrize("dtype", products.BYTES)
 def test_an_element_is_held_to_what_rounding_can_make_of_it(dtype: str) -> None:
     left = operands.row(dtype, 3, 8192, operands.SEED_LEFT)
     right = operands.row(dtype, 5, 8192, operands.SEED_RIGHT)

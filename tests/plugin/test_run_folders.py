@@ -182,7 +182,7 @@ GOOD = {
         ({"asked": {"nodes": []}}, r"asked\.nodes"),
         ({"asked": {"pairs": "some"}}, r"asked\.pairs"),
         ({"asked": {"tools": ["/"]}}, r"asked\.tools"),
-        ({"asked": {"tools": "/tools\0"}}, "the tools are no folder"),
+        ({"asked": {"tools": "/tools\0"}}, "the tools are not a folder"),
     ],
 )
 def test_a_run_file_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:

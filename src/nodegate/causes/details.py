@@ -61,7 +61,7 @@ def _cause(cause: Cause, *, everything: bool) -> Iterator[str]:
     yield f"  id      {cause.id}"
     if cause.waiver:
         yield f"  waived  {cause.waiver}"
-    yield f"  {_found(cause.decisive)}"
+    yield f"  {cause.decisive.finding.verdict.value:<7} {cause.decisive.check}: {cause.decisive.finding.message}"
     yield from _listed(cause.same, everything=everything)
     if cause.follows:
         yield f"  {len(cause.follows)} that follow:"
@@ -80,7 +80,3 @@ def _listed(findings: tuple[CheckFinding, ...], *, everything: bool) -> Iterator
         yield f"    {same[0].finding.verdict.value:<10} {same[0].check}: {parts}: {same[0].finding.brief}"
     if len(rows) > MOST_FOLLOWING and not everything:
         yield f"    {len(rows) - MOST_FOLLOWING} more: nodegate show --all"
-
-
-def _found(each: CheckFinding) -> str:
-    return f"{each.finding.verdict.value:<7} {each.check}: {each.finding.message}"

@@ -17,14 +17,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 import yaml
 
 from nodegate.errors import UsageError
-from nodegate.files.bounded import read_given
 from nodegate.files.hints import did_you_mean, shown
+from nodegate.files.text_file import MAX_BYTES, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,12 +41,10 @@ __all__ = [
     "dotted",
     "load",
     "load_file",
-    "read_text",
     "scalar",
     "shown",
 ]
 
-MAX_BYTES = 16 << 20
 MAX_DEPTH = 50
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 MAX_VALUES = 2_000_000  # keys, values and everything that aliases expand to
@@ -158,35 +155,6 @@ def load_file(path: Path, name: str = "") -> Loaded:
         UsageError: as `load`, or the file cannot be read.
     """
     return load(read_text(path, name), name or str(path))
-
-
-def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
-
-    Raises:
-        UsageError: it does not exist, or is not readable, not UTF-8, or larger than `max_bytes`.
-    """
-    shown = name or str(path)
-    try:
-        raw = read_given(path, max_bytes)
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise UsageError(f"cannot read it: {reason}", file=shown, hint=_neighbours(path)) from None
-    if len(raw) > max_bytes:
-        raise UsageError(f"it is larger than {max_bytes} bytes", file=shown)
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        line = raw.count(b"\n", 0, problem.start) + 1
-        raise UsageError("this is not UTF-8 text", file=shown, line=line, hint="save the file as UTF-8") from None
-
-
-def _neighbours(path: Path) -> str:
-    try:
-        near = get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
-    except OSError:
-        return ""
-    return f"did you mean {path.parent / near[0]}?" if near and not path.exists() else ""
 
 
 def _syntax_error(problem: yaml.YAMLError, text: str, name: str) -> UsageError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.source import Source
+from nodegate.files.text_file import read_text
 from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
 from nodegate.inventory.connection import LOCAL_NAMES
 from nodegate.inventory.var_files import VAULT_HEADER
@@ -93,7 +94,7 @@ class SourceReader:
 
     def _in_file(self, path: Path) -> Text:
         why = _must_be_asked_for(path)
-        text = "" if why else strict_yaml.read_text(path)
+        text = "" if why else read_text(path)
         if why or text.startswith(VAULT_HEADER):
             return self._asked(path, why or "this file is encrypted")
         if text.startswith("#!") and not os.access(path, os.X_OK):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
+from nodegate.files.text_file import read_text
 from nodegate.inventory.tree import Layer
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class VarFiles:
         return ()
 
     def _read(self, path: Path) -> Iterable[Layer]:
-        text = strict_yaml.read_text(path)
+        text = read_text(path)
         self._on_file(str(path), hashlib.sha256(text.encode()).hexdigest())
         if text.startswith(VAULT_HEADER):
             self._on_note(f"{path}: encrypted as a whole, not read")

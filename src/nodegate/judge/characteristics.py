@@ -89,7 +89,7 @@ def _gpus(gpus: Gpus) -> Mapping[str, Known[str]]:
         "driver version": gpus.driver_version,
         "CUDA driver version": gpus.cuda_driver_version,
         "GPU model": each(lambda gpu: gpu.name),
-        "GPU memory": each(lambda gpu: _mebibytes(gpu.memory_total_bytes)),
+        "GPU memory": each(lambda gpu: mapped(gpu.memory_total_bytes, lambda size: f"{size >> 20} MiB")),
         "GPU VBIOS": each(lambda gpu: gpu.vbios),
         "GPU InfoROM": each(lambda gpu: gpu.inforom_image),
         "GSP firmware": each(_gsp),
@@ -175,10 +175,6 @@ def _joined(values: Iterable[Known[str]]) -> Known[str]:
     if known:
         return " + ".join(known)
     return next((value for value in every if isinstance(value, Unknown)), Unknown(Why.MISSING, "no such device"))
-
-
-def _mebibytes(size: Known[int]) -> Known[str]:
-    return size if isinstance(size, Unknown) else f"{size >> 20} MiB"
 
 
 def _installed(size: Known[int]) -> Known[str]:

@@ -13,11 +13,10 @@ from nodegate.text import some
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from nodegate.facts import NodeFacts
     from nodegate.node import Node
-    from nodegate.probe.gpu import Gpu
 
 MOST_NAMED = 4
 _SHORTEST_SERIAL = 5
@@ -58,7 +57,7 @@ def identity(facts: NodeFacts, node: Node) -> Identity:
         machine=f"{boot_id} {name} {node.settings.lock}" if boot_id and name else "",
         hostname=name,
         boot_id=boot_id,
-        gpus=frozenset(uuid for gpu in _devices(facts) if (uuid := _text(gpu.uuid))),
+        gpus=frozenset(uuid for gpu in facts.known_gpus if (uuid := _text(gpu.uuid))),
         serials=frozenset(_said_serials(facts)),
     )
 
@@ -139,8 +138,8 @@ class Identities:
 def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
     """In words, by what the machine that answers now is not the one of before; what is unknown does not count."""
     pairs = _host_pairs(before, after)
-    now = {gpu.address: gpu for gpu in _devices(after) if not isinstance(gpu.address, Unknown)}
-    for gpu in _devices(before):
+    now = {gpu.address: gpu for gpu in after.known_gpus if not isinstance(gpu.address, Unknown)}
+    for gpu in before.known_gpus:
         if not isinstance(gpu.address, Unknown) and gpu.address in now:
             there = now[gpu.address]
             pairs += [
@@ -179,17 +178,10 @@ def _serial(value: Known[str]) -> str:
     return text if is_one else ""
 
 
-def _devices(facts: NodeFacts) -> Iterable[Gpu]:
-    try:
-        return facts.gpus.devices
-    except CannotMeasure:
-        return ()
-
-
 def _said_serials(facts: NodeFacts) -> Iterator[str]:
     if chassis := _serial(facts.host.serial):
         yield f"same serial number {chassis}"
-    for gpu in _devices(facts):
+    for gpu in facts.known_gpus:
         if serial := _serial(gpu.serial):
             yield f"same serial number of a GPU, {serial}"
 

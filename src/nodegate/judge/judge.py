@@ -160,9 +160,9 @@ def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
         alike[key].append(finding)
     if len(alike) == len(findings):
         return tuple(findings)
-    folds = {id(same[0]): _fold(same) for same in alike.values() if len(same) > 1}
+    folds = {
+        id(same[0]): replace(same[0], also=tuple(part for finding in same for part in finding.parts)[1:])
+        for same in alike.values()
+        if len(same) > 1
+    }
     return tuple(folds.get(id(finding), finding) for finding in kept)
-
-
-def _fold(same: list[Finding]) -> Finding:
-    return replace(same[0], also=tuple(part for finding in same for part in finding.parts)[1:])

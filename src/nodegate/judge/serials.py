@@ -20,11 +20,7 @@ def serials(facts: NodeFacts) -> dict[str, str]:
             found["chassis"] = chassis
     except CannotMeasure:
         pass
-    try:
-        devices = facts.gpus.devices
-    except CannotMeasure:
-        return found
-    for gpu in devices:
+    for gpu in facts.known_gpus:
         if not isinstance(gpu.serial, Unknown) and gpu.serial:
             found[f"GPU {gpu.index}"] = gpu.serial
     return found

@@ -90,18 +90,13 @@ def _table() -> tuple[_Row, ...]:
     return tuple(
         _Row(
             code=int(row["xid"]),
-            units=_units(row["units"]),
+            units=frozenset({row["units"], *row["units"].split("/")}),  # drivers print one name or the other, or both
             layouts=(_layout(row["info_before_575"]), _layout(row["info"])),
             status=int(row["status"], 16),
             decoded=Decoded(row["severity"], words["now", row["now"]], words["then", row["then"]]),
         )
         for row in rows("nvlink5.csv")
     )
-
-
-def _units(names: str) -> frozenset[str]:
-    """Drivers print one name or the other, or both with a slash."""
-    return frozenset({names, *names.split("/")})
 
 
 def _layout(bits: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from nodegate.errors import UsageError
 from nodegate.text import some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from nodegate.metric import Metric
 
@@ -58,14 +58,8 @@ def _difference(of_node: dict[str, set[Conditions]]) -> str:
                 held[condition][value].add(node)
     said = []
     for condition, values in sorted(held.items()):
-        if len({frozenset(nodes) for nodes in values.values()}) > 1 or _missing(values, of_node):
-            said.append(f"{condition} " + " and ".join(_with_nodes(value, nodes) for value, nodes in values.items()))
+        not_of_all = set().union(*values.values()) != of_node.keys()
+        if not_of_all or len({frozenset(nodes) for nodes in values.values()}) > 1:
+            each = (f"{value} on {some(sorted(nodes), _NAMED)}" for value, nodes in values.items())
+            said.append(f"{condition} " + " and ".join(each))
     return "; ".join(said)
-
-
-def _missing(values: dict[str, set[str]], of_node: dict[str, set[Conditions]]) -> bool:
-    return set().union(*values.values()) != of_node.keys()
-
-
-def _with_nodes(value: str, nodes: Iterable[str]) -> str:
-    return f"{value} on {some(sorted(nodes), _NAMED)}"

@@ -47,8 +47,9 @@ def seen(facts: NodeFacts) -> Seen:
             continue
         unread = next((value for value in values if isinstance(value, Unknown)), None)
         if values:
-            known = frozenset(_plain(value) for value in values if not isinstance(value, Unknown))
-            found[item.key] = known if unread is None else str(unread)
+            known = [value for value in values if not isinstance(value, Unknown)]
+            plain = frozenset(value if isinstance(value, str) else round(value) for value in known)
+            found[item.key] = plain if unread is None else str(unread)
     return found
 
 
@@ -60,10 +61,6 @@ def _every(facts: NodeFacts) -> Iterable[Item]:
     except (CannotMeasure, NotApplicable):
         return
     yield from (item for item in (of_key(f"{FIRMWARE}{OF_MODEL}{model}") for model in sorted(models)) if item)
-
-
-def _plain(value: float | str) -> Value:
-    return value if isinstance(value, str) else round(value)
 
 
 def learn_order(nodes: Mapping[str, Seen], *, platform: str, run: str, date: str) -> LearnedOrder:

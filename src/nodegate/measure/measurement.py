@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure
@@ -167,18 +168,15 @@ def no_gpus(facts: NodeFacts) -> Inapplicable | None:
 
 def split_by_mig(facts: NodeFacts) -> Inapplicable | None:
     """That every GPU is split into instances; None where that is not so."""
-    try:
-        devices = facts.gpus.devices
-    except CannotMeasure:
-        return None
-    return _SPLIT if devices and all(gpu.mig_enabled is True for gpu in devices) else None
+    gpus = facts.known_gpus
+    return _SPLIT if gpus and all(gpu.mig_enabled is True for gpu in gpus) else None
 
 
 def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Sequence[Target], Pool], Runs]:
     """`measure` of a measurement that needs no other node."""
 
     def measure(targets: Sequence[Target], pool: Pool) -> Runs:
-        done = pool.at_once({target.node.name: _of(run, target) for target in targets})
+        done = pool.at_once({target.node.name: partial(run, target) for target in targets})
         return {
             name: not_begun(result) if isinstance(result, CannotMeasure) else Attempt(tuple(result))
             for name, result in done.items()
@@ -192,7 +190,3 @@ def suspects_alone(
 ) -> Callable[[Sequence[Target], Pool, Suspects], Runs]:
     """`again` of a measurement that needs no other node: the same, on the suspects."""
     return lambda targets, pool, suspects: measure([target for target in targets if target.node.name in suspects], pool)
-
-
-def _of(run: Callable[[Target], Sequence[ProgramRun]], target: Target) -> Callable[[], Sequence[ProgramRun]]:
-    return lambda: run(target)

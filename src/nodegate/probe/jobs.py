@@ -72,14 +72,10 @@ def parse(data: object) -> Jobs:
     """
     found = object_in("jobs", data)
     return Jobs(
-        slurm_jobs=read.mapped(read.items(found, "slurm"), lambda ids: tuple(_job_id(one) for one in ids)),
+        slurm_jobs=read.mapped(read.items(found, "slurm"), lambda ids: tuple(map(shown, ids))),
         gpu_users=read.mapped(read.items(found, "gpu_users"), lambda users: tuple(_user(one) for one in users)),
         listening_ports=read.mapped(read.items(found, "listening_ports"), _ports),
     )
-
-
-def _job_id(value: object) -> str:
-    return shown(value)
 
 
 def _user(entry: object) -> DeviceUser:

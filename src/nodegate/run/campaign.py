@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, UsageError
@@ -22,70 +23,25 @@ from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.measurement import Measurement
     from nodegate.node import Node
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
+    from nodegate.run.plan import Connections, Plan
     from nodegate.run.progress import Progress
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
-NODES_AT_ONCE = 64
 NOT_TAKEN = 8  # nodes whose facts are there and not judged yet, beside the one of each thread
 PATIENCE_S = 15.0  # a node that takes longer is waited for, and another one is begun in its place
 COUNTER_SECTIONS = ("system", "pci", "nvml", "infiniband", "netdev", "kernel_log")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The nodes to measure and how.
-
-    `take_lock`: hold the node's lock while it is measured, so that two runs never use a node at once.
-    `keep`: evidence that is already in the run folder is used (a resumed run).
-    `judged_here`: the reader of `arrivals` judges, and the load waits for that; else the gate judges alone.
-    """
-
-    nodes: Sequence[Node]
-    durations: Durations
-    measurements: tuple[Measurement, ...] = ()
-    facts_after: bool = False
-    take_lock: bool = False
-    keep: bool = False
-    judged_here: bool = True
-    nodes_at_once: int = NODES_AT_ONCE
-    facts_s: float | None = None  # --facts-within
-
-    @property
-    def under_load(self) -> bool:
-        """Whether more than facts is requested."""
-        return bool(self.measurements) or self.facts_after
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The evidence that a node must have at the end, without facts."""
-        return (*(each.name for each in self.measurements), *((FACTS_AFTER,) if self.facts_after else ()))
-
-
-@dataclass(frozen=True)
-class Connections:
-    """How the campaign reaches nodes and finds their tools."""
-
-    connect: Callable[[Node], Session]
-    toolbox: Callable[[Session], Toolbox]
 
 
 class Campaign:
     """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
 
     def __init__(self, plan: Plan, folder: RunFolder, connections: Connections, gate: Gate, progress: Progress) -> None:
-        self._plan, self._folder, self._connections, self._gate, self._progress = (
-            plan,
-            folder,
-            connections,
-            gate,
-            progress,
-        )
+        self._plan, self._folder, self._connections = plan, folder, connections
+        self._gate, self._progress = gate, progress
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
         self._not_taken = threading.Semaphore(NOT_TAKEN)
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
@@ -235,7 +191,7 @@ class Campaign:
             UsageError: the evidence cannot be stored.
         """
         kept = self._folder.read_evidence(node.name) if self._plan.keep else None
-        if kept is not None and not self._still_to_measure(node):
+        if kept is not None and all(self._folder.read_evidence(node.name, name) for name in self._plan.names):
             return False
         evidence = self._measured(node, kept)
         if self._cancelled.is_set():
@@ -243,9 +199,6 @@ class Campaign:
         if evidence is not kept:
             self._write(evidence)
         return evidence.error is not None
-
-    def _still_to_measure(self, node: Node) -> bool:
-        return any(self._folder.read_evidence(node.name, name) is None for name in self._plan.names)
 
     def _write(self, evidence: Evidence) -> None:
         try:
@@ -318,9 +271,9 @@ class Campaign:
             load = Load(self._folder, targets, pool, self._gate)
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
-                self._facts_again([target for target in targets if self._wants_facts_again(target)], pool)
+                self._facts_again(targets, pool)
             pool.begin("leaving the nodes")
-            pool.at_once({target.node.name: self._leaving(target) for target in targets})
+            pool.at_once({target.node.name: partial(self._leave, target) for target in targets})
         except UsageError as said:
             self._give_up(said)
             return
@@ -343,21 +296,20 @@ class Campaign:
             if self._plan.facts_after:
                 self._write(Evidence(node, FACTS_AFTER, time.time(), 0.0, error=said))
 
-    def _leaving(self, target: Target) -> Callable[[], None]:
-        def leave() -> None:
-            _leave(target.session, target.tools)
-            with self._guard:
-                self._sessions.discard(target.session)
-
-        return leave
-
-    def _wants_facts_again(self, target: Target) -> bool:
-        return not (self._plan.keep and self._folder.read_evidence(target.node.name, FACTS_AFTER))
+    def _leave(self, target: Target) -> None:
+        _leave(target.session, target.tools)
+        with self._guard:
+            self._sessions.discard(target.session)
 
     def _facts_again(self, targets: Sequence[Target], pool: ThreadPool) -> None:
         """The counters after the load, also without load: a run of counters only is possible too."""
+        if self._plan.keep:
+            targets = [each for each in targets if not self._folder.read_evidence(each.node.name, FACTS_AFTER)]
         pool.begin("facts again")
-        found = pool.at_once({target.node.name: _reading_again(target, self._plan.facts_s) for target in targets})
+        again = partial(
+            node_facts.facts, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS, limit_s=self._plan.facts_s
+        )
+        found = pool.at_once({target.node.name: partial(again, target.session) for target in targets})
         for name, evidence in found.items():
             if self._cancelled.is_set():
                 return
@@ -378,10 +330,6 @@ def _leave(session: Session, tools: Toolbox | None) -> None:
             tools.close()
     finally:
         session.close()
-
-
-def _reading_again(target: Target, limit_s: float | None) -> Callable[[], Evidence]:
-    return lambda: node_facts.facts(target.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS, limit_s=limit_s)
 
 
 def _is_recorded(node: Node) -> bool:

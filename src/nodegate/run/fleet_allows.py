@@ -68,8 +68,5 @@ def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins
             apart = abs(group.median - limit.value) / abs(group.median)
             found[metric.name] = max(apart, found.get(metric.name, 0.0))
     much = sorted(((apart, name) for name, apart in found.items() if apart > _MUCH * margins.fleet_floor), reverse=True)
-    return some([f"{name} {_below(apart)}".rstrip() for apart, name in much], _NAMED) if much else ""
-
-
-def _below(apart: float) -> str:
-    return f"(below {100 * apart:.0f} %)" if apart < 1 else ""
+    named = [f"{name} (below {100 * apart:.0f} %)" if apart < 1 else name for apart, name in much]
+    return some(named, _NAMED) if much else ""

@@ -11,9 +11,10 @@ from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.records.run_folder import RunFolder
-from nodegate.run.campaign import Campaign, Connections, Plan
+from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
+from nodegate.run.plan import Connections, Plan
 from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.toolbox.toolbox import NodeToolbox

@@ -18,9 +18,9 @@ from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions, earlier_folder
-from nodegate.run.campaign import Connections, Plan
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
+from nodegate.run.plan import Connections, Plan
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
 MEBIBYTE = 1 << 20
 ON_OFF: Mapping[int, str] = {True: "on", False: "off"}
-YES_NO: Mapping[int, str] = {True: "yes", False: "no"}
 _SEE_LOST = "see the findings of gpu.lost"
 
 

@@ -106,12 +106,13 @@ def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
     for device in (*judged(pci), *pci.nvswitches):
         for each in (device, *pci.path(device)):
             found.setdefault(each.address, each)
-    counted = {(each.pci_id, counter) for each in found.values() for counter in _AER if _counts(each, counter)}
+    counted = {
+        (each.pci_id, counter)
+        for each in found.values()
+        for counter in _AER
+        if not isinstance(getattr(each.aer, counter), Unknown)
+    }
     return tuple(_with_gaps(device, counted) for device in found.values())
-
-
-def _counts(device: PciDevice, counter: str) -> bool:
-    return not isinstance(getattr(device.aer, counter), Unknown)
 
 
 def _with_gaps(device: PciDevice, counted: Container[tuple[str, str]]) -> PciDevice:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from nodegate.node import Node
     from nodegate.toolbox.carried import Brought, Carried
-    from nodegate.toolbox.settings import Image
     from nodegate.transport.session import Session
 
 LOOK_S = 40.0
@@ -254,9 +253,6 @@ class NodeToolbox:
         if self._inside is not None and self._inside.refused is not None:
             within = self._inside.refused
             return CannotMeasure(within.bare, next_step=within.next_step, lacks=lacks(names), whose=within.whose)
-        reason = f"no {' or '.join(names)} was found{_nor_in(self._settings.image)}"
+        nor = f", nor in {self._settings.image}" if self._settings.image else ""
+        reason = f"no {' or '.join(names)} was found{nor}"
         return Lacking(reason, next_step=how_to_get(names), lacks=lacks(names), whose=self._node.name)
-
-
-def _nor_in(image: Image | None) -> str:
-    return f", nor in {image}" if image else ""

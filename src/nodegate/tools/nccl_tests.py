@@ -28,7 +28,6 @@ _DEVICE = re.compile(
 )
 _PARAMETERS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,18}) maxBytes (\d{1,18})")
 _STARTING = re.compile(r"Collective test starting: (?:\S{0,200}/)?([a-z_]{1,40}?)_perf")
-_CONCLUDED = re.compile(r"Collective test concluded: ")
 # Since 2.20 with the commit: "2.20.0 (b4d5bee)".
 _VERSION = re.compile(
     r"nccl-tests version (\S{1,40})(?: \([0-9a-f]{4,40}\))? nccl-headers=\d{1,9} nccl-library=(\d{1,9})"

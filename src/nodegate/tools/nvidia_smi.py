@@ -15,7 +15,8 @@ from nodegate.probe import plausible
 from nodegate.probe.gpu import Gpu, Gpus, lost_gpu
 from nodegate.probe.readings import address_in
 from nodegate.text import shown
-from nodegate.tools.nvidia_smi_fields import Shown, gpu_of, versions_of
+from nodegate.tools.nvidia_smi_fields import gpu_of, versions_of
+from nodegate.tools.nvidia_smi_shown import Shown
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from nodegate.node import Node
     from nodegate.records.taken_key import TakenKey
@@ -37,6 +38,7 @@ class GuardedSession(ABC):
         self._changed = threading.Condition()
         self._closed = False
         self._silent: Unreachable | None = None
+        self._room: AbstractContextManager[object] = contextlib.nullcontext()  # in which `run` waits for its turn
 
     @abstractmethod
     def _channel(self, *, as_root: bool) -> Channel:
@@ -55,23 +57,16 @@ class GuardedSession(ABC):
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> Output:
         """See `Session.run`."""
-        call = self._start(Request(argv, timeout_s, stdin, as_root, max_output_bytes))
-        try:
-            return call.output()
-        finally:
-            self._finish(call)
+        with self._room:
+            call = self._start(Request(argv, timeout_s, stdin, as_root, max_output_bytes))
+            try:
+                return call.output()
+            finally:
+                self._finish(call)
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,
-        stdin: bytes = b"",
-        as_root: bool = False,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
-    ) -> Running:
+    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
         """See `Session.start`."""
-        call = self._start(Request(argv, timeout_s, stdin, as_root, max_output_bytes))
+        call = self._start(Request(argv, timeout_s, stdin, as_root))
         return RunningCall(call, lambda: self._finish(call))
 
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:

@@ -25,18 +25,14 @@ from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
 from nodegate.transport.call import guard_command, printable
 from nodegate.transport.channel import PipeChannel
 from nodegate.transport.guarded import GuardedSession
-from nodegate.transport.session import MAX_OUTPUT_BYTES
 from nodegate.transport.ssh import host_config
 from nodegate.transport.ssh_config import misconfigured, ssh_words
 from nodegate.transport.turns import LIMIT_TIMES, way_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from nodegate.node import Node
     from nodegate.transport.channel import Channel
     from nodegate.transport.options import Options
-    from nodegate.transport.session import Output
     from nodegate.transport.ssh_config import HostConfig
 
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
@@ -186,22 +182,7 @@ class OpenSshSession(GuardedSession):
     def __init__(self, node: Node, master: _Master, answer_s: float) -> None:
         super().__init__(node, master.taken_keys(), answer_s=answer_s)
         self._master = master
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,
-        stdin: bytes = b"",
-        as_root: bool = False,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
-    ) -> Output:
-        """See `Session.run`; programs that exceed sshd's limit wait for their turn."""
-        with self._room:
-            return super().run(
-                argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root, max_output_bytes=max_output_bytes
-            )
+        self._room = threading.BoundedSemaphore(AT_ONCE)  # of sshd's limit
 
     def _channel(self, *, as_root: bool) -> Channel:
         master = self._master

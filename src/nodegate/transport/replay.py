@@ -68,21 +68,7 @@ class ReplaySession:
         """
         raise self._cannot(f"a recorded node cannot run programs ({argv[0]})", "measure it on the node itself")
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,  # noqa: ARG002 - the Protocol's
-        stdin: bytes = b"",  # noqa: ARG002
-        as_root: bool = False,  # noqa: ARG002
-        max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
-    ) -> NoReturn:
-        """Programs cannot run on a recording.
-
-        Raises:
-            CannotMeasure: always.
-        """
-        raise self._cannot(f"a recorded node cannot run programs ({argv[0]})", "measure it on the node itself")
+    start = run
 
     def hold_lock(
         self,

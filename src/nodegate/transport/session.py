@@ -122,15 +122,7 @@ class Session(Protocol):
         """
         ...
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,
-        stdin: bytes = b"",
-        as_root: bool = False,
-        max_output_bytes: int = MAX_OUTPUT_BYTES,
-    ) -> Running:
+    def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
         """Start a program on the node and return at once: for a server whose client runs elsewhere.
 
         It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits apply as

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import launchers, meanings, reasons
+from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import notes
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import Note
-from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
+from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
 
 if TYPE_CHECKING:
@@ -236,7 +237,10 @@ def _against_nodes(last: Ending, case: Case) -> bool:
     beside = [
         event
         for event in last.outside
-        if event.log in without_a_zone and _is_fault(event) and not _zoned(event) and _within_a_day(event, case)
+        if event.log in without_a_zone
+        and _is_fault(event)
+        and not (event.stamp and event.stamp.zoned)
+        and _within_a_day(event, case)
     ]
     return bool(beside) or any(
         event.kind.side is Side.KERNEL
@@ -249,10 +253,6 @@ def _against_nodes(last: Ending, case: Case) -> bool:
 def _is_fault(event: Event) -> bool:
     hard = event.kind.role is Role.PRIMARY and not soft(event)
     return event.kind.side is Side.KERNEL and hard and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
-
-
-def _zoned(event: Event) -> bool:
-    return event.stamp is not None and event.stamp.zoned
 
 
 def _within_a_day(event: Event, case: Case) -> bool:

@@ -52,10 +52,11 @@ def ending(case: Case) -> Ending:
             overcome.append(event)
         else:
             kept.append(event)
-    return Ending(tuple(sorted(kept, key=_when)), tuple(overcome), tuple(outside), iteration, progress_s)
+    return Ending(tuple(sorted(kept, key=began)), tuple(overcome), tuple(outside), iteration, progress_s)
 
 
-def _when(event: Event) -> tuple[float, int]:
+def began(event: Event) -> tuple[float, int]:
+    """The order of events: by the time at which they began, then by their lines."""
     return (float("inf") if event.began_s is None else event.began_s, event.line)
 
 

@@ -40,9 +40,8 @@ _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
 _WHOSE = ("index", "podname", "node")  # a line that differs in one of these, or in its device, is another
 _MOST_CACHED = 20_000
-_LABELS = re.compile(
-    r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}"
-)  # [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
+# [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
+_LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
 
 
 @dataclass
@@ -114,25 +113,27 @@ class JobLogReader:
         if not self.open:
             self._progress(self.before, 0, len(self.before))
         tail = self.before[-_TAIL_BYTES:].decode("utf-8", "replace")
-        self.log.last = self._last(tail[-_HEAD_BYTES:])
+        self.log.last = last_stamp(tail[-_HEAD_BYTES:], now_s=self.now_s, near_s=self.log.near_s)
         self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
 
     def _chunk(self, chunk: bytes) -> None:
-        if not self.log.size_bytes:
+        start = self.log.size_bytes
+        if not start:
             self._head(chunk[:_HEAD_BYTES].decode("utf-8", "replace"))
-        lines = scan.interesting(chunk, self._ranges(chunk))
-        if self.log.size_bytes < _IDENTITY_BYTES:
+        ranges = None if self.positions is None else self.positions.between(start, start + len(chunk))
+        lines = scan.interesting(chunk, ranges)
+        if start < _IDENTITY_BYTES:
             self._identities(lines)
         self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
         for line in lines:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
-            if elastic.starts(line.text):
+            of_torchrun = elastic.starts(line.text)
+            if of_torchrun or mpi.starts(line.text):
                 self._exits(chunk, line.start, number)
+            if of_torchrun:
                 continue
-            if mpi.starts(line.text):
-                self._exits(chunk, line.start, number)
             hit, text = self._look_up(line.text)
             if hit is None or ignored.by_python(hit, chunk, line.start, self._place):
                 self.log.torn_down |= elastic.ends_workers(text)
@@ -151,11 +152,6 @@ class JobLogReader:
             if scan.identifies(line.text):
                 found = self._place(line.text)
                 details.read_identity(found.text, found.or_else(self.log.place), self.events)
-
-    def _ranges(self, chunk: bytes) -> list[tuple[int, int]] | None:
-        """Where in the chunk to look for lines; None: everywhere."""
-        start = self.log.size_bytes
-        return None if self.positions is None else self.positions.between(start, start + len(chunk))
 
     def _head(self, text: str) -> None:
         year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
@@ -279,9 +275,6 @@ class JobLogReader:
 
     def _first(self, text: str) -> Stamp | None:
         return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
-
-    def _last(self, text: str) -> Stamp | None:
-        return last_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
 
     def _between(self, chunk: bytes, line: scan.Line, source: str) -> tuple[Stamp | None, Stamp | None]:
         """The times before and after a line without one, of lines of the same writer; None where there is none."""

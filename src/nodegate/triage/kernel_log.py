@@ -153,7 +153,7 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
         log,
         number,
         where,
-        device=_device(hit),
+        device=address_of(hit.match) if hit.group("address") else hit.device,
     )
 
 
@@ -161,10 +161,6 @@ def _role(hit: Hit, text: str) -> Role:
     """The role of this line: an Xid that says Nonfatal is not a first error."""
     an_xid = hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY
     return Role.CONTEXT if an_xid and any(word in text for word in _NOT_FATAL) else hit.signature.role
-
-
-def _device(hit: Hit) -> str:
-    return address_of(hit.match) if hit.group("address") else hit.device
 
 
 def _journal(line: str) -> tuple[str, Stamp | None, str]:

@@ -65,10 +65,6 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
 
 def _learn_gpus(node: str, facts: NodeFacts, events: Events) -> None:
     """The index of the GPU at each PCI address."""
-    try:
-        gpus = facts.gpus.devices
-    except CannotMeasure:
-        return
-    for gpu in gpus:
+    for gpu in facts.known_gpus:
         if not isinstance(gpu.address, Unknown):
             events.names.gpu_at.setdefault((node, gpu.address), gpu.index)

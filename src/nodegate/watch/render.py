@@ -51,7 +51,7 @@ def milliseconds(seconds: float) -> str:
 
 def event(found: Slow | Silent) -> str:
     """A finding that begins or ends, as one JSON object on one line."""
-    return _json({"event": _kind(found), **_fields(found)})
+    return _json({"event": "slow" if isinstance(found, Slow) else "silent", **_fields(found)})
 
 
 def answer_json(answer: Answer, log: str) -> str:
@@ -77,10 +77,6 @@ def answer_json(answer: Answer, log: str) -> str:
             "notes": list(answer.notes),
         }
     )
-
-
-def _kind(found: Slow | Silent) -> str:
-    return "slow" if isinstance(found, Slow) else "silent"
 
 
 def _fields(found: Slow | Silent) -> dict[str, object]:

@@ -87,10 +87,6 @@ class MedianRule:
         insort(self._sorted, smoothed)
 
 
-def _with(shape: Shape, ratio: float) -> Shape:
-    return replace(shape, ratio=ratio) if ratio else shape
-
-
 class FastestRule:
     """The mean of 5 against the fastest mean of 5 so far: an old rule, kept by name. One spike of 3x triggers it."""
 
@@ -134,4 +130,5 @@ def rule(name: str, ratio: float = 0, given: float = 0) -> Rule:
         return FastestRule(ratio)
     if name == "auto":
         return ScalesRule(ratio, given)
-    return MedianRule(_with({"median-15": STEADY, "median-31": NOISY}[name], ratio))
+    shape = {"median-15": STEADY, "median-31": NOISY}[name]
+    return MedianRule(replace(shape, ratio=ratio) if ratio else shape)

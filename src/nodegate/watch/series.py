@@ -100,7 +100,8 @@ class Series:
             self._others = 0
             return True
         if reading.bar and last.bar and reading.bar != last.bar:
-            mine = self._bar_is_over(last) or (reading.elapsed_s or 0) > LOST_AFTER_S
+            over = self._start_marked or 0 < last.total <= last.iteration
+            mine = over or (reading.elapsed_s or 0) > LOST_AFTER_S
             self._pause = "evaluation"
         else:
             better = _RANK.get(reading.source, -1) < _RANK.get(last.source, -1)
@@ -114,9 +115,6 @@ class Series:
             self._others, self.source, self._from = 0, reading.source, sender
             self.last = self._anchor = None
         return mine
-
-    def _bar_is_over(self, last: Reading) -> bool:
-        return self._start_marked or (last.total > 0 and last.iteration >= last.total)
 
     def _restarts(self, reading: Reading) -> bool:
         """Whether a new run begins: a start was printed, or the iterations (or their clock) went back."""

@@ -31,7 +31,7 @@ QUANTITIES = (
     "ecc_corrected",
     "ecc_uncorrected",
 )
-OPTIONAL = ("fp8", "fp4", "fp64")
+OPTIONAL = ("fp8", "fp4", "fp64")  # what not every GPU has: a GPU without bf16 was not burned
 KERNELS = ("", "mma.sync", "fma")  # whose results tell of a GPU; "": cuBLAS
 VIOLATIONS = ("thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
@@ -257,6 +257,7 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
     windows = value_or(read.records(samples, "windows"), ())
     violations = value_or(read.mapping(samples, "violations_ns"), {})
     unread = value_or(read.mapping(samples, "unread"), {})
+    left_out = value_or(read.mapping(data, "left_out"), {})
     phases = value_or(read.records(data, "phases"), ())
     started = read.number(data, "started_s")
     return GpuLoad(
@@ -271,14 +272,9 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
         windows=tuple(_window(each) for each in windows),
         unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
         sampling_error=value_or(read.text(samples, "error"), ""),
-        left_out=_left_out(value_or(read.mapping(data, "left_out"), {})),
+        left_out={name: value_or(read.text(left_out, name), "") for name in OPTIONAL if name in left_out},
         violations_s={name: read.scaled(read.number(violations, name), 1e-9) for name in VIOLATIONS},
     )
-
-
-def _left_out(data: Mapping[str, object]) -> Mapping[str, str]:
-    """Drop what not every GPU has: a GPU without bf16 was not burned."""
-    return {name: value_or(read.text(data, name), "") for name in OPTIONAL if name in data}
 
 
 def _phase(data: Mapping[str, object]) -> Phase:

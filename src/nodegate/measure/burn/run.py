@@ -247,7 +247,7 @@ def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
     conditions = _conditions(document, load)
     for phase in load.phases:
         if not isinstance(phase.tflops, Unknown):
-            with_type = conditions | _of_phase(phase)
+            with_type = conditions | {"dtype": phase.dtype, "matrix": str(phase.matrix)} | _of_kernel(phase)
             yield Metric(f"burn.{phase.dtype}_tflops", (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
     for quantity, unit, better in _STATE:
         dtype, value = in_first(load, quantity)
@@ -262,10 +262,6 @@ def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:
     if path == "cublas":
         found["cublas"] = str(document.library_version)
     return found
-
-
-def _of_phase(phase: Phase) -> dict[str, str]:
-    return {"dtype": phase.dtype, "matrix": str(phase.matrix)} | _of_kernel(phase)
 
 
 def _of_kernel(phase: Phase | None = None) -> dict[str, str]:

@@ -6,6 +6,7 @@ import secrets
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
@@ -116,7 +117,9 @@ class LaunchSession:
 
     def _wave(self, wave: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
         marks = {group.name: self._next_mark() for group in wave}
-        done = self._pool.at_once({group.name: self._launched_one(group, launch, marks[group.name]) for group in wave})
+        done = self._pool.at_once(
+            {group.name: partial(run_group, launch, group, self._of(group), marks[group.name]) for group in wave}
+        )
         found: dict[Group, GroupRun] = {}
         bad: list[tuple[Target, str]] = []
         for group in wave:
@@ -142,15 +145,12 @@ class LaunchSession:
         """Clean up if a launch did not end by itself; what cannot be ended is reported on its node."""
         if not bad:
             return
-        done = self._pool.at_once({target.node.name: _swept(target, mark) for target, mark in bad})
+        done = self._pool.at_once({target.node.name: partial(sweep_node, target, mark) for target, mark in bad})
         for group in wave:
             for name, place in self._places[group.name, what]:
                 stuck = done.get(name)
                 if stuck and not isinstance(stuck, CannotMeasure):
                     self._found[name][place] = for_node(self._found[name][place], name, stuck)
-
-    def _launched_one(self, group: Group, launch: Launch, mark: str) -> Callable[[], ProgramRun]:
-        return lambda: run_group(launch, group, self._of(group), mark)
 
     def _of(self, group: Group) -> list[GroupNode]:
         return [self.members[name] for name in group.nodes]
@@ -173,10 +173,6 @@ class LaunchSession:
             return member
 
         return make
-
-
-def _swept(target: Target, mark: str) -> Callable[[], tuple[str, ...]]:
-    return lambda: sweep_node(target, mark)
 
 
 def _stopped(keeper: Running) -> Callable[[], None]:

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.ended import read_test, row_of
 from nodegate.measure.groups.plan import whole_of
-from nodegate.measure.groups.refused import has_devices, limit_of, never_began, refusal, without_begun
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric
 from nodegate.records.program_run import Attempt, LaunchPlan
-from nodegate.tools import nccl_tests
 from nodegate.tools.nccl_log import read_log
-from nodegate.transport.call import printable
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.measure.groups.ended import Ending
     from nodegate.records.program_run import ProgramRun
     from nodegate.tools.nccl_log import NcclLog
-    from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
-
-# whole: a complete and consistent table; its data may still be wrong. hung: not finished within its time limit, nor
-# near it. slow: it progressed, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
-Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
-_LEFT_OUT = " left out by nodegate"
 _LONG = 200
-_AGAIN = "run the command in the evidence file by hand on its head node"
-_SEE = "read the output in the evidence file"
 _NO_ATTEMPT = Attempt()
 
 
@@ -87,7 +78,7 @@ class GroupRun:
     @property
     def busbw_gb_per_s(self) -> float | None:
         """The bus bandwidth of the judged size, out of place; None if the launch is not whole."""
-        row = _row(self.test, self.size_bytes) if self.test and self.ending == "whole" else None
+        row = row_of(self.test, self.size_bytes) if self.test and self.ending == "whole" else None
         return row.out_of_place.busbw_gb_per_s if row else None
 
     @property
@@ -110,7 +101,7 @@ class GroupRun:
         """What two values must share to be comparable."""
         if self.test is None:
             return {}
-        row = _row(self.test, self.size_bytes)
+        row = row_of(self.test, self.size_bytes)
         far = {"racks": str(self.racks)} if self.is_far else {}
         told = {"tool_version": self.test.version, "nccl": self.test.nccl, "cuda": self.test.cuda}
         return {
@@ -248,7 +239,8 @@ def parse(attempts: Sequence[Attempt]) -> NcclGroups:
 def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> GroupRun:
     """One launch of an attempt, the first or a later one, whatever its result."""
     plan, launch, notes, node = ran.plan, ran.plan.launch or LaunchPlan(""), ran.launch, attempt.node
-    base = GroupRun(
+    test, ending, why, step = read_test(ran)
+    return GroupRun(
         what=ran.what,
         kind=launch.kind,
         group=launch.group,
@@ -258,7 +250,9 @@ def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> 
         gpus=plan.gpus,
         size_bytes=plan.size_bytes,
         attempt=place,
-        ending="incomplete",
+        ending=ending,
+        why=why,
+        next_step=step,
         duration_s=ran.duration_s,
         partners_well=len(launch.nodes) > 1 and {*launch.good, node}.issuperset(launch.nodes),
         served=node in launch.good,
@@ -273,82 +267,10 @@ def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> 
         settings=launch.settings,
         log=read_log(ran.stdout, attempt.hostname or node) if launch.asks_transports else None,
         one_domain=launch.one_domain,
+        test=test,
+        own_gb_per_s=_own(ran, test),
         stuck=ran.stuck,
     )
-    if ran.cannot:
-        return replace(base, ending="refused", why=ran.why_not, next_step=ran.next_step or _AGAIN)
-    try:
-        stderr = without_begun(ran.stderr)
-        test: NcclTest | None = _all_ranks(ran, nccl_tests.parse(ran.stdout, stderr, collective=ran.what))
-        unread = ""
-    except CannotMeasure as said:
-        test, unread = None, said.reason
-    ending, why, step = _ended(ran, base, test, unread)
-    return replace(base, ending=ending, why=why, next_step=step, test=test, own_gb_per_s=_own(ran, test))
-
-
-def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) -> tuple[Ending, str, str]:
-    if test is None:
-        return _without_table(ran, base, unread)
-    if ran.timed_out:
-        return _timed_out(ran, base, test)
-    if test.faults:
-        fault = test.faults[0]
-        text = f"{fault.host}: {fault.text}" if fault.host else fault.text
-        if fault.is_out_of_memory:
-            return "incomplete", text, "check which process uses GPU memory (idle.processes)"
-        return "faulty", text, _SEE
-    no_row = f"no row of {base.size_bytes} bytes"
-    gaps = [gap for gap in test.gaps(ranks=base.gpus, size_bytes=base.size_bytes) if gap != no_row]
-    gaps += [*([] if _row(test, base.size_bytes) else [no_row]), *test.inconsistent[:1]]
-    if test.collective != base.what:
-        gaps.append(f"{test.collective} was run instead of {base.what}")
-    if ran.exit_code and not (test.corrupt and not gaps):  # wrong data has an exit code, which mpirun passes on
-        gaps.append(f"exit code {ran.exit_code}")
-    return ("incomplete", "; ".join(gaps), _AGAIN) if gaps else ("whole", "", "")
-
-
-def _without_table(ran: ProgramRun, base: GroupRun, unread: str) -> tuple[Ending, str, str]:
-    """A launch that printed no row and no fault: a GPU may hang only where one was listed."""
-    if ran.timed_out and has_devices(ran.stdout):
-        return _timed_out(ran, base, None)
-    refused = refusal(f"{ran.stdout}\n{ran.stderr}")
-    if ran.timed_out:
-        return "refused", *never_began(ran, base.count, refused)
-    if refused:
-        return "refused", *refused
-    code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
-    last = printable((without_begun(ran.stderr).strip().splitlines() or [""])[-1].encode(), 120)
-    return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
-
-
-def _row(test: NcclTest, size_bytes: int) -> Row | None:
-    """The row of a size: collectives that distribute a message round it down to a multiple of the ranks."""
-    least = size_bytes - size_bytes // 100
-    return next((row for row in reversed(test.rows) if least <= row.size_bytes <= size_bytes), None)
-
-
-def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[Ending, str, str]:
-    limit = f"did not end within {limit_of(ran)}"
-    if test and test.faults:
-        limit += f", after: {test.faults[0].text}"
-    if test is None or not test.rows:
-        return "hung", f"{limit}, and finished no size", _SEE
-    row = test.rows[-1]
-    speed = max(row.out_of_place.algbw_gb_per_s, 1e-6) * 1e9
-    turns = ran.plan.launch.turns if ran.plan.launch else 0
-    needed_s = 4.0 * (turns + 2) * base.size_bytes / speed
-    reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
-    if needed_s > (ran.plan.limit_s or 0.0):
-        return "slow", f"{reached}: it needs more time than the limit", "measure it with a longer profile"
-    return "hung", reached, _SEE
-
-
-def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
-    """With the number of ranks if lines of ranks were left out of the evidence: the last one is there."""
-    if _LEFT_OUT not in ran.stdout or not test.devices:
-        return test
-    return replace(test, ranks=max(device.rank for device in test.devices) + 1)
 
 
 def _shortened(text: str) -> str:

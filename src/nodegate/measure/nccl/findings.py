@@ -33,7 +33,7 @@ CORRUPT = "silent data corruption"
 def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
     """Wrong data once is wrong data: every attempt counts."""
     for what in ALL:
-        corrupt = [test for test in _tests(nccl, what) if test.corrupt]
+        corrupt = [outcome.test for outcome in nccl.of(what) if outcome.test and outcome.test.corrupt]
         final = nccl.final(what)
         if corrupt:
             sizes = ", ".join(str(row.size_bytes) for row in corrupt[0].rows if any(row.wrong_counts))
@@ -231,10 +231,6 @@ def _blocked_by(nccl: Nccl, final: Outcome) -> str:
     if final.ending == "hung" or (final.test is None and any(each.ending == "hung" for each in nccl.all)):
         return "nccl.hang"
     return "nccl.complete" if final.ending == "faulty" else ""
-
-
-def _tests(nccl: Nccl, what: str) -> list[NcclTest]:
-    return [outcome.test for outcome in nccl.of(what) if outcome.test]
 
 
 def _nvls_alone_hangs(nccl: Nccl, hung: Outcome) -> bool:

@@ -120,7 +120,7 @@ def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> NumberLimit
 
 def blamed(measured: RdmaBandwidth, name: str, device: str, limit: NumberLimit | None) -> FaultLocation:
     """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
-    runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
+    runs = [run for run in measured.of(name, device) if run.trouble is None or run.trouble.kind == "link"]
     return locate_fault([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
 
 
@@ -262,11 +262,6 @@ def lost(measured: RdmaBandwidth) -> Trouble | None:
 
 def _is_number(limit: AnyLimit | Unknown | None) -> TypeGuard[NumberLimit]:
     return isinstance(limit, Limit) and isinstance(limit.value, (int, float)) and not isinstance(limit.value, bool)
-
-
-def _says_nothing(run: LinkRun) -> bool:
-    """A program that could not work says nothing of the link."""
-    return run.trouble is not None and run.trouble.kind != "link"
 
 
 def _good(value: float | None, run: LinkRun, limit: NumberLimit | None) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -27,12 +28,12 @@ from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, MissingRail, ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.measure.rdma.node_pair import Both, Test
+    from nodegate.measure.rdma.node_pair import Test
     from nodegate.measure.rdma.pairing import Pair, Round
     from nodegate.numbers.suspects import Doubt, Suspects
 
@@ -87,7 +88,7 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
         bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
         bad.sort(key=lambda name: _far_off(suspects[name]), reverse=True)
         paired.append(second_looks(bad, good, PARTNERS_AGAIN, ROUNDS_AGAIN))
-        late = [name for name in bad if _is_late(suspects[name])]
+        late = [name for name in bad if any(is_latency(doubt.metric.name) for doubt in suspects[name])]
         nearer.append((*rounds(late, NEARER), *with_good_ones(late, good[::-1], NEARER)[:NEARER]))
         needed.update(bad, *_pairs((paired[-1], nearer[-1])))
     rdma_nodes, begun = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool, fabrics)
@@ -115,7 +116,7 @@ def _rdma_nodes(
 
     Nodes that are not ready count as partners.
     """
-    made = pool.at_once({target.node.name: _prepared(target) for target in targets})
+    made = pool.at_once({target.node.name: partial(prepare, target) for target in targets})
     partners = {name: len(names) - 1 for names in fabrics for name in names}
     rdma_nodes: dict[str, RdmaNode] = {}
     begun: Runs = {}
@@ -195,10 +196,6 @@ def _far_off(doubts: Sequence[Doubt]) -> float:
     return max(between, default=0.0) if doubts else math.inf
 
 
-def _is_late(doubts: Sequence[Doubt]) -> bool:
-    return any(is_latency(doubt.metric.name) for doubt in doubts)
-
-
 def _run_inside(pool: Pool, rdma_nodes: Iterable[RdmaNode], found: Found) -> None:
     _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in rdma_nodes}, (WRITE,), found)
 
@@ -222,7 +219,7 @@ def _run_pairs(
         return
     thorough = any(each.client.target.durations.link_s >= INSIDE_FROM_S for each in node_pairs.values())
     tests = [test for test in tests if thorough or not test.both]
-    done = pool.at_once({name: _held(node_pair, tests) for name, node_pair in node_pairs.items()})
+    done = pool.at_once({name: partial(runs_of, node_pair, tests) for name, node_pair in node_pairs.items()})
     for name, node_pair in node_pairs.items():
         result = done[name]
         if isinstance(result, CannotMeasure):
@@ -240,14 +237,6 @@ def _with_peers_best(begun: Runs, found: Found) -> Runs:
 
 def _pairs(paired: Iterable[Iterable[Round]]) -> Iterable[Pair]:
     return (pair for group in paired for pairs in group for pair in pairs)
-
-
-def _prepared(target: Target) -> Callable[[], RdmaNode]:
-    return lambda: prepare(target)
-
-
-def _held(node_pair: NodePair, tests: Sequence[Test]) -> Callable[[], list[Both]]:
-    return lambda: runs_of(node_pair, tests)
 
 
 RDMA_BANDWIDTH = Measurement(

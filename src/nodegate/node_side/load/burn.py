@@ -10,11 +10,12 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from nodegate.node_side.load import find_cublas, load, operands, ptx, residents, sampler, told
+from nodegate.node_side.load import find_cublas, load, operands, products, residents, sampler, told
 from nodegate.node_side.load.board import Board
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child, children, held_open, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
+from nodegate.node_side.probe.nvml_calls import ask, reading_of
+from nodegate.node_side.probe.nvml_readings import READINGS
 
 SCHEMA = "nodegate.burn/1"
 WIRE = b"nodegate.burn/1+zlib:"
@@ -138,7 +139,7 @@ def _again_with_own_kernels(document: Entry, options: Options, entries: "List[En
 
     The bits of these do not depend on what NVIDIA's library chooses for a GPU.
     """
-    odd = {dtype if dtype in ptx.BYTES else "bf16" for dtype in told.odd_types(document["gpus"])}
+    odd = {dtype if dtype in products.BYTES else "bf16" for dtype in told.odd_types(document["gpus"])}
     if document["path"] != "cublas" or not odd:
         return
     worked = {each["index"] for each in document["gpus"] if not each["error"]}

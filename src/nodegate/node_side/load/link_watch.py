@@ -9,7 +9,8 @@ from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.copying import ALONE, AT_ONCE
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, Handle, ask, confidential
+from nodegate.node_side.probe.nvml_calls import Handle, ask
+from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, confidential
 
 INTERVAL_S = 0.05
 QUANTITIES = {"link_gen": LINK_GEN, "link_width": READINGS["link_width"]}

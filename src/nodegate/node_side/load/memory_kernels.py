@@ -6,14 +6,14 @@
 * `write` and `check` are for patterns: a word is made from its number alone, by one of three rules (`word`). `check`
   counts what differs, collects the bits that do, and keeps the first words that its threads met, as they were read.
 
-Verified as the kernels of ptx.py are (tests/node_side/test_memory_kernels.py). No GPU has run them.
+Verified as those of products.py are (tests/node_side/test_memory_kernels.py). No GPU has run them.
 """
 
 from typing import List, NamedTuple
 
-from nodegate.node_side.load import operands
+from nodegate.node_side.load import operands, ptx
 
-THREADS = 256
+THREADS = ptx.THREADS
 VECTOR = 16  # bytes of one load
 IN_FLIGHT = 4  # loads of a thread, of each operand
 TILE = THREADS * VECTOR * IN_FLIGHT  # bytes that a block takes at a time
@@ -80,22 +80,12 @@ def text() -> str:
     kernels = [_read(), _copy(), _triad()]
     kernels += [_write(rule) for rule in RULES]
     kernels += [_check(rule) for rule in (*RULES, TRIAD)]
-    return ".version 6.0\n.target sm_50\n.address_size 64\n" + "".join(kernels)
+    return ptx.head() + "".join(kernels)
 
 
 def name(kernel: str, rule: str = "") -> str:
     """The name of a kernel in the module."""
     return "nodegate_" + "_".join(filter(None, (kernel, rule)))
-
-
-def _entry(called: str, params: "List[str]", lines: "List[str]") -> str:
-    declared = ",\n".join(f"  .param .{each.split()[0]} {each.split()[1]}" for each in params)
-    body = "".join(f"{line}\n" if line.endswith(":") else f"  {line}\n" for line in lines)
-    return f".visible .entry {called}(\n{declared}\n)\n.maxntid {THREADS}, 1, 1\n{{\n{body}}}\n"
-
-
-def _quad(register: str, number: int = 0) -> str:
-    return "{" + ", ".join(f"%{register}{4 * number + each}" for each in range(4)) + "}"
 
 
 # ---- for the clock ----
@@ -121,14 +111,14 @@ def _tiles(pointers: "List[str]") -> "List[str]":
 
 def _loads(register: str, pointer: str) -> "List[str]":
     return [
-        f"ld.global.nc.v4.u32 {_quad(register, each)}, [%{pointer}+{each * THREADS * VECTOR}];"
+        f"ld.global.nc.v4.u32 {ptx.braced(register, 4, 4 * each)}, [%{pointer}+{each * THREADS * VECTOR}];"
         for each in range(IN_FLIGHT)
     ]
 
 
 def _stores(register: str, pointer: str) -> "List[str]":
     return [
-        f"st.global.v4.u32 [%{pointer}+{each * THREADS * VECTOR}], {_quad(register, each)};"
+        f"st.global.v4.u32 [%{pointer}+{each * THREADS * VECTOR}], {ptx.braced(register, 4, 4 * each)};"
         for each in range(IN_FLIGHT)
     ]
 
@@ -165,13 +155,13 @@ def _read() -> str:
         "st.global.u32 [%sums], %s0;",
         "ret;",
     ]
-    return _entry(name(READ), ["u64 p_in", "u64 p_sums", "u32 p_tiles"], lines)
+    return ptx.entry(name(READ), ["u64 p_in", "u64 p_sums", "u32 p_tiles"], lines)
 
 
 def _copy() -> str:
     lines = [f".reg .b32 %a<{4 * IN_FLIGHT}>; .reg .b64 %in, %out;", *_tiles(["in", "out"])]
     lines += _each_tile([*_loads("a", "in"), *_stores("a", "out")], ["in", "out"])
-    return _entry(name(COPY), ["u64 p_in", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
+    return ptx.entry(name(COPY), ["u64 p_in", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
 
 
 def _triad() -> str:
@@ -181,7 +171,7 @@ def _triad() -> str:
     adds = [f"mad.lo.u32 %a{each}, %b{each}, {FACTOR}, %a{each};" for each in range(words)]
     work = [*_loads("a", "in"), *_loads("b", "more"), *adds, *_stores("a", "out")]
     lines += _each_tile(work, pointers)
-    return _entry(name(TRIAD), ["u64 p_in", "u64 p_more", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
+    return ptx.entry(name(TRIAD), ["u64 p_in", "u64 p_more", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
 
 
 # ---- patterns ----
@@ -248,21 +238,13 @@ def _words(rule: str) -> "List[str]":
 
 
 def _hash(each: int, key: str, out: str) -> "List[str]":
-    lines = [
-        f"mad.lo.u32 %k, %high, 0x{_HIGH:08X}, {key};",
-        f"add.u32 {out}, %low, {each};",
-        f"mul.lo.u32 {out}, {out}, 0x9E3779B1;",
-        f"add.u32 {out}, {out}, %k;",
-    ]
-    for shift, factor in ((16, "0x85EBCA6B"), (13, "0xC2B2AE35"), (16, "")):
-        lines += [f"shr.u32 %t, {out}, {shift};", f"xor.b32 {out}, {out}, %t;"]
-        lines += [f"mul.lo.u32 {out}, {out}, {factor};"] if factor else []
-    return lines
+    lines = [f"mad.lo.u32 %k, %high, 0x{_HIGH:08X}, {key};", f"add.u32 {out}, %low, {each};"]
+    return lines + ptx.hashed(out, "%k")
 
 
 def _write(rule: str) -> str:
-    lines = [*_quads(), *_each_quad([*_words(rule), f"st.global.v4.u32 [%p], {_quad('w')};"]), "ret;"]
-    return _entry(name("write", rule), _PATTERN_PARAMS, lines)
+    lines = [*_quads(), *_each_quad([*_words(rule), f"st.global.v4.u32 [%p], {ptx.braced('w', 4)};"]), "ret;"]
+    return ptx.entry(name("write", rule), _PATTERN_PARAMS, lines)
 
 
 def _check(rule: str) -> str:
@@ -276,7 +258,7 @@ def _check(rule: str) -> str:
         ".reg .b64 %found, %entry, %sums;",
         *[f"mov.u32 %{each}, 0;" for each in ("wrong", "bits", "sum", "low_of", "high_of", "was", "found_word")],
     ]
-    work = [*_words(rule), f"ld.global.v4.u32 {_quad('a')}, [%p];"]
+    work = [*_words(rule), f"ld.global.v4.u32 {ptx.braced('a', 4)}, [%p];"]
     for each in range(4):
         work += [f"add.u32 %sum, %sum, %w{each};", f"setp.eq.u32 %same, %a{each}, %w{each};", f"@%same bra GOOD{each};"]
         work += [f"xor.b32 %diff, %a{each}, %w{each};", "or.b32 %bits, %bits, %diff;", "setp.eq.u32 %full, %wrong, 0;"]
@@ -304,4 +286,4 @@ def _check(rule: str) -> str:
         "DONE:",
         "ret;",
     ]
-    return _entry(name("check", rule), [*_PATTERN_PARAMS, "u64 p_found", "u64 p_sums"], lines)
+    return ptx.entry(name("check", rule), [*_PATTERN_PARAMS, "u64 p_found", "u64 p_sums"], lines)

@@ -3,7 +3,7 @@
 import ctypes
 from typing import Any, List, Tuple
 
-from nodegate.node_side.load import cuda, operands, ptx
+from nodegate.node_side.load import cuda, operands, products, ptx
 
 _COMPARE_BLOCKS = 1024
 _NONE = 0xFFFFFFFF
@@ -11,9 +11,9 @@ _NONE = 0xFFFFFFFF
 
 def that_fits(matrix: int, size: int, room: int) -> int:
     """The largest size up to the requested one, of which two operands and three results fit."""
-    n = max(matrix // ptx.STEP, 1) * ptx.STEP
-    while n > ptx.STEP and 5 * n * n * size > room:
-        n = max(n // 2 // ptx.STEP, 1) * ptx.STEP
+    n = max(matrix // products.STEP, 1) * products.STEP
+    while n > products.STEP and 5 * n * n * size > room:
+        n = max(n // 2 // products.STEP, 1) * products.STEP
     if 5 * n * n * size > room:
         raise cuda.CudaError("too little memory", -1, f"{room} bytes")
     return n
@@ -50,7 +50,7 @@ class Words:
 
 
 class Product:
-    """A matrix product by the kernels of ptx.py: `name` is fma or mma.sync."""
+    """A matrix product by the kernels of products.py: `name` is fma or mma.sync."""
 
     def __init__(self, api: cuda.Cuda, stream: int, dtype: str, capable: "Tuple[int, ...]") -> None:
         """Compile it.
@@ -58,20 +58,20 @@ class Product:
         Raises:
             CudaError: nodegate has none for this type or this GPU.
         """
-        if dtype not in ptx.BYTES:
+        if dtype not in products.BYTES:
             raise cuda.CudaError("no kernel", -1, f"nodegate has none of its own for {dtype}")
-        tensor = dtype in ptx.TENSOR
+        tensor = dtype in products.TENSOR
         if tensor and capable < (8, 0):
             found = "{}.{}".format(*capable)
             raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
         self.name = "mma.sync" if tensor else "fma"
         self._cuda, self._stream, self._dtype = api, stream, dtype
-        self._shared = ptx.TENSOR_SHARED if tensor else 0
-        self._kernel = api.kernel(api.module(ptx.product(dtype)), ptx.PRODUCT, self._shared)
+        self._shared = products.TENSOR_SHARED if tensor else 0
+        self._kernel = api.kernel(api.module(products.product(dtype)), products.PRODUCT, self._shared)
 
     def queue(self, left: int, right: int, result: int, n: int) -> None:
         """Queue result[i][j] = sum over k of left[i][k] * right[j][k]."""
-        rows, columns = ptx.tile(self._dtype)
+        rows, columns = products.tile(self._dtype)
         args: List[Any] = [ctypes.c_uint64(each) for each in (left, right, result)]
         args.append(ctypes.c_uint32(n))
         grid = n // columns, n // rows
@@ -82,5 +82,5 @@ class Product:
             args,
             stream=self._stream,
             shared=self._shared,
-            about=ptx.PRODUCT,
+            about=products.PRODUCT,
         )

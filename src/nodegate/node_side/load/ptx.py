@@ -1,455 +1,116 @@
-"""nodegate's own kernels as PTX text, which the driver compiles for its GPU: fill, compare and matrix products.
+"""Kernels of nodegate as PTX text, which the driver compiles for its GPU: fill, compare, and what all have in common.
 
-A product is C[i][j] = sum over k of A[i][k] * B[j][k]: all row by row, n x n, n a multiple of `STEP`. Two kinds of it:
-
-* `simt` (fp32, fp64; any GPU from sm_50): one block computes a tile of 64g x 64g, each of its 256 threads 4g x 4g of it
-  (g = 2 for fp32, 1 for fp64), from two buffers in shared memory with 8 columns of A and of B, transposed.
-* `tensor` (bf16, fp16, tf32; from sm_80): one block computes 128 x 256, each of its 8 warps 64 x 64 by mma.sync, from a
-  ring of 4 stages in shared memory that cp.async fills 3 ahead. A stage holds 64 bytes of each row. All three types
-  share every address: 16 bytes are 8 elements of two bytes or 4 of four, and in both cases what ldmatrix hands to a
-  lane is what mma takes (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8").
-
-Verified (tests/node_side/test_ptx.py): ptxas assembles each for sm_50 (tensor: sm_80) to sm_120 without spills. An
-interpreter, written from the PTX ISA, runs the same text against numpy, with cp.async arriving as late and as early as
-allowed, and fails if a thread reads or overwrites shared memory that another touched since the last barrier.
-
-Not verified: no GPU has run them. An error that the interpreter and these kernels share would show only there; so a
-burn computes elements of its first result on the host too (`reference_errors`), and a kernel that a GPU reads
-differently is found wrong and never passes. Their speed is not known either: a baseline applies only to its own `path`.
+The products are in products.py, with what is verified of all of them, and what is not.
 """
 
-from typing import Dict, List, NamedTuple
+from typing import Iterable, List
 
-STEP = 256
 THREADS = 256
-FILL, COMPARE, PRODUCT = "nodegate_fill", "nodegate_compare", "nodegate_product"
-STAGES = 4
-TILE_ROWS, TILE_COLUMNS = 128, 256  # of `tensor`
-STAGE_BYTES = (TILE_ROWS + TILE_COLUMNS) * 64
-TENSOR_SHARED = STAGES * STAGE_BYTES  # 98304 bytes: what sm_86, sm_89 and sm_120 have is 101376
-
-BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp64": 8}
-TENSOR = ("bf16", "fp16", "tf32")
-_GROUPS = {"fp32": 2, "fp64": 1}  # groups of four rows and columns that a thread has
-_ROW_PAD = 16  # bytes: keeps rows of the transposed tiles 16-byte aligned and the stores free of bank conflicts
-_DEPTH = 8  # columns of A and B at a time
-
-
-def tile(dtype: str) -> "tuple[int, int]":
-    """(rows, columns) of the result that one block computes."""
-    return (TILE_ROWS, TILE_COLUMNS) if dtype in TENSOR else (64 * _GROUPS[dtype], 64 * _GROUPS[dtype])
+FILL, COMPARE = "nodegate_fill", "nodegate_compare"
 
 
 def common() -> str:
     """The module with `fill` and `compare`, for every GPU."""
-    return _head("6.0", "sm_50") + _fill() + _compare()
+    return head() + _fill() + _compare()
 
 
-def product(dtype: str) -> str:
-    """The module with the matrix product of a dtype: nodegate_product(A, B, C, n)."""
-    return _tensor(dtype) if dtype in TENSOR else _simt(dtype)
-
-
-def _head(version: str, target: str) -> str:
+def head(version: str = "6.0", target: str = "sm_50") -> str:
+    """How a module begins; by default one for every GPU."""
     return f".version {version}\n.target {target}\n.address_size 64\n"
 
 
-def _entry(name: str, params: "list[str]", body: str) -> str:
+def entry(name: str, params: "List[str]", lines: "Iterable[str]") -> str:
+    """A kernel of blocks of THREADS threads; `params` are "u32 p_n" or the like."""
     declared = ",\n".join(f"  .param .{each.split()[0]} {each.split()[1]}" for each in params)
+    body = "".join(f"{line}\n" if line.endswith(":") else f"  {line}\n" for line in lines)
     return f".visible .entry {name}(\n{declared}\n)\n.maxntid {THREADS}, 1, 1\n{{\n{body}}}\n"
+
+
+def braced(register: str, count: int, first: int = 0) -> str:
+    """A vector of registers that follow one another."""
+    return "{" + ", ".join(f"%{register}{first + each}" for each in range(count)) + "}"
+
+
+def hashed(word: str, key: str) -> "List[str]":
+    """Replace a word by its hash with a key, by murmur3's finalizer; %t is overwritten."""
+    lines = [f"mul.lo.u32 {word}, {word}, 0x9E3779B1;", f"add.u32 {word}, {word}, {key};"]
+    for shift, factor in ((16, "0x85EBCA6B"), (13, "0xC2B2AE35"), (16, "")):
+        lines += [f"shr.u32 %t, {word}, {shift};", f"xor.b32 {word}, {word}, %t;"]
+        lines += [f"mul.lo.u32 {word}, {word}, {factor};"] if factor else []
+    return lines
 
 
 def _fill() -> str:
     """Pairs of 32-bit words: word = hash(position, seed) & and | or, with masks for even and odd words.
 
-    The hash is murmur3's finalizer; `word` in node_side/load/operands.py is the same in Python.
+    `word` in node_side/load/operands.py is the hash in Python.
     """
-    body = """\
-  .reg .pred %past; .reg .b32 %block, %width, %thread, %pair, %pairs, %seed, %h0, %h1, %t, %mask;
-  .reg .b64 %out, %offset;
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %width, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mad.lo.u32 %pair, %block, %width, %thread;
-  ld.param.u32 %pairs, [p_pairs];
-  setp.ge.u32 %past, %pair, %pairs;
-  @%past bra DONE;
-  ld.param.u32 %seed, [p_seed];
-  ld.param.u64 %out, [p_out];
-  mul.wide.u32 %offset, %pair, 8;
-  add.u64 %out, %out, %offset;
-  shl.b32 %h0, %pair, 1;
-  add.u32 %h1, %h0, 1;
-"""
+    lines = [
+        ".reg .pred %past; .reg .b32 %block, %width, %thread, %pair, %pairs, %seed, %h0, %h1, %t, %mask;",
+        ".reg .b64 %out, %offset;",
+        "mov.u32 %block, %ctaid.x;",
+        "mov.u32 %width, %ntid.x;",
+        "mov.u32 %thread, %tid.x;",
+        "mad.lo.u32 %pair, %block, %width, %thread;",
+        "ld.param.u32 %pairs, [p_pairs];",
+        "setp.ge.u32 %past, %pair, %pairs;",
+        "@%past bra DONE;",
+        "ld.param.u32 %seed, [p_seed];",
+        "ld.param.u64 %out, [p_out];",
+        "mul.wide.u32 %offset, %pair, 8;",
+        "add.u64 %out, %out, %offset;",
+        "shl.b32 %h0, %pair, 1;",
+        "add.u32 %h1, %h0, 1;",
+    ]
     for h, number in (("%h0", 0), ("%h1", 1)):
-        body += f"  mul.lo.u32 {h}, {h}, 0x9E3779B1;\n  add.u32 {h}, {h}, %seed;\n"
-        for shift, factor in ((16, "0x85EBCA6B"), (13, "0xC2B2AE35"), (16, "")):
-            body += f"  shr.u32 %t, {h}, {shift};\n  xor.b32 {h}, {h}, %t;\n"
-            body += f"  mul.lo.u32 {h}, {h}, {factor};\n" if factor else ""
+        lines += hashed(h, "%seed")
         for mask in ("and", "or"):
-            body += f"  ld.param.u32 %mask, [p_{mask}{number}];\n  {mask}.b32 {h}, {h}, %mask;\n"
-    body += "  st.global.v2.u32 [%out], {%h0, %h1};\nDONE:\n  ret;\n"
+            lines += [f"ld.param.u32 %mask, [p_{mask}{number}];", f"{mask}.b32 {h}, {h}, %mask;"]
+    lines += ["st.global.v2.u32 [%out], {%h0, %h1};", "DONE:", "ret;"]
     masks = [f"u32 p_{name}{number}" for number in (0, 1) for name in ("and", "or")]
-    return _entry(FILL, ["u64 p_out", "u32 p_pairs", "u32 p_seed", *masks], body)
+    return entry(FILL, ["u64 p_out", "u32 p_pairs", "u32 p_seed", *masks], lines)
 
 
 def _compare() -> str:
     """Adds the number of differing words to [count] and lowers [first] to the position of the first of them."""
-    body = """\
-  .reg .pred %past, %same; .reg .b32 %block, %width, %thread, %i, %quads, %step, %n, %first, %word;
-  .reg .b32 %a<4>, %b<4>; .reg .b64 %left, %right, %p, %q, %offset, %count;
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %width, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mad.lo.u32 %i, %block, %width, %thread;
-  mov.u32 %step, %nctaid.x;
-  mul.lo.u32 %step, %step, %width;
-  ld.param.u32 %quads, [p_quads];
-  ld.param.u64 %left, [p_left];
-  ld.param.u64 %right, [p_right];
-  mov.u32 %n, 0;
-  mov.u32 %first, 0xFFFFFFFF;
-NEXT:
-  setp.ge.u32 %past, %i, %quads;
-  @%past bra TOLD;
-  mul.wide.u32 %offset, %i, 16;
-  add.u64 %p, %left, %offset;
-  add.u64 %q, %right, %offset;
-  ld.global.v4.u32 {%a0, %a1, %a2, %a3}, [%p];
-  ld.global.v4.u32 {%b0, %b1, %b2, %b3}, [%q];
-  shl.b32 %word, %i, 2;
-"""
+    lines = [
+        ".reg .pred %past, %same; .reg .b32 %block, %width, %thread, %i, %quads, %step, %n, %first, %word;",
+        ".reg .b32 %a<4>, %b<4>; .reg .b64 %left, %right, %p, %q, %offset, %count;",
+        "mov.u32 %block, %ctaid.x;",
+        "mov.u32 %width, %ntid.x;",
+        "mov.u32 %thread, %tid.x;",
+        "mad.lo.u32 %i, %block, %width, %thread;",
+        "mov.u32 %step, %nctaid.x;",
+        "mul.lo.u32 %step, %step, %width;",
+        "ld.param.u32 %quads, [p_quads];",
+        "ld.param.u64 %left, [p_left];",
+        "ld.param.u64 %right, [p_right];",
+        "mov.u32 %n, 0;",
+        "mov.u32 %first, 0xFFFFFFFF;",
+        "NEXT:",
+        "setp.ge.u32 %past, %i, %quads;",
+        "@%past bra TOLD;",
+        "mul.wide.u32 %offset, %i, 16;",
+        "add.u64 %p, %left, %offset;",
+        "add.u64 %q, %right, %offset;",
+        "ld.global.v4.u32 {%a0, %a1, %a2, %a3}, [%p];",
+        "ld.global.v4.u32 {%b0, %b1, %b2, %b3}, [%q];",
+        "shl.b32 %word, %i, 2;",
+    ]
     for each in range(4):
-        body += f"  setp.eq.u32 %same, %a{each}, %b{each};\n"
-        body += "  @!%same add.u32 %n, %n, 1;\n  @!%same min.u32 %first, %first, %word;\n  add.u32 %word, %word, 1;\n"
-    body += """\
-  add.u32 %i, %i, %step;
-  bra NEXT;
-TOLD:
-  setp.eq.u32 %same, %n, 0;
-  @%same bra DONE;
-  ld.param.u64 %count, [p_count];
-  red.global.add.u32 [%count], %n;
-  ld.param.u64 %count, [p_first];
-  red.global.min.u32 [%count], %first;
-DONE:
-  ret;
-"""
-    return _entry(COMPARE, ["u64 p_left", "u64 p_right", "u32 p_quads", "u64 p_count", "u64 p_first"], body)
-
-
-_PRODUCT_PARAMS = ["u64 p_a", "u64 p_b", "u64 p_c", "u32 p_n"]
-
-
-def _names(prefix: str, count: int) -> "list[str]":
-    return [f"%{prefix}{each}" for each in range(count)]
-
-
-def _braced(names: "list[str]") -> str:
-    return "{" + ", ".join(names) + "}"
-
-
-# ---- simt ----
-
-
-def _simt(dtype: str) -> str:
-    """Per step of 8 columns: fetch the next into registers, multiply what shared memory holds, store, barrier."""
-    size, groups = BYTES[dtype], _GROUPS[dtype]
-    vector = 16 // size  # elements that a thread fetches of each matrix
-    side = 4 * groups  # rows and columns of a thread
-    row = 64 * groups * size + _ROW_PAD  # bytes of one column of A in shared memory
-    half = _DEPTH * row  # one matrix in one buffer
-    f = f"f{8 * size}"
-    lanes = _DEPTH // vector  # threads that share a row in fetching
-    loads = {"a": 0, "b": half}
-    lines: List[str] = [
-        ".reg .pred %more; .reg .b32 %t, %row, %part, %x, %y, %n, %k, %buffer, %shift;",
-        f".reg .b32 %store, %read_a, %read_b; .reg .{f} %c<{side * side}>;",
-        f".reg .{f} %a<{side}>, %b<{side}>, %fa<{vector}>, %fb<{vector}>; .reg .b64 %pa, %pb, %pc, %wide, %pitch;",
-        f".shared .align 16 .b8 tiles[{4 * half}];",
-        "mov.u32 %t, %tid.x;",
-        "ld.param.u32 %n, [p_n];",
-        f"shr.u32 %row, %t, {lanes.bit_length() - 1};",
-        f"and.b32 %part, %t, {lanes - 1};",
-    ]
-    # Where this thread fetches: row `row` of the tile, `vector` elements from column part * vector.
-    for name, axis in (("a", "y"), ("b", "x")):
-        lines += [
-            f"ld.param.u64 %p{name}, [p_{name}];",
-            f"mov.u32 %k, %ctaid.{axis};",
-            f"mad.lo.u32 %k, %k, {64 * groups}, %row;",
-            "mul.wide.u32 %wide, %k, %n;",
-            f"mul.lo.u64 %wide, %wide, {size};",
-            f"add.u64 %p{name}, %p{name}, %wide;",
-            "mul.wide.u32 %wide, %part, 16;",
-            f"add.u64 %p{name}, %p{name}, %wide;",
-        ]
+        lines += [f"setp.eq.u32 %same, %a{each}, %b{each};", "@!%same add.u32 %n, %n, 1;"]
+        lines += ["@!%same min.u32 %first, %first, %word;", "add.u32 %word, %word, 1;"]
     lines += [
-        "mov.u32 %buffer, tiles;",
-        f"mul.lo.u32 %k, %part, {vector * row};",
-        f"mad.lo.u32 %store, %row, {size}, %k;",
-        "add.u32 %store, %store, %buffer;",
-        "and.b32 %x, %t, 15;",
-        "shr.u32 %y, %t, 4;",
-        f"mad.lo.u32 %read_a, %y, {4 * size}, %buffer;",
-        f"mad.lo.u32 %read_b, %x, {4 * size}, %buffer;",
+        "add.u32 %i, %i, %step;",
+        "bra NEXT;",
+        "TOLD:",
+        "setp.eq.u32 %same, %n, 0;",
+        "@%same bra DONE;",
+        "ld.param.u64 %count, [p_count];",
+        "red.global.add.u32 [%count], %n;",
+        "ld.param.u64 %count, [p_first];",
+        "red.global.min.u32 [%count], %first;",
+        "DONE:",
+        "ret;",
     ]
-    lines += [f"mov.{f} %c{each}, 0{'f' if size == 4 else 'd'}{'0' * 2 * size};" for each in range(side * side)]
-    fetch = [f"ld.global.v{vector}.{f} {_braced(_names('f' + name, vector))}, [%p{name}];" for name in loads]
-    advance = [f"add.u64 %p{name}, %p{name}, {_DEPTH * size};" for name in loads]
-    store = [
-        f"st.shared.{f} [%store+{base + each * row}], %f{name}{each};"
-        for name, base in loads.items()
-        for each in range(vector)
-    ]
-    lines += [*fetch, *advance, *store, f"mov.u32 %shift, {2 * half};", "bar.sync 0;", "mov.u32 %k, 0;", "STEP:"]
-    lines += [f"add.u32 %k, %k, {_DEPTH};", "setp.lt.u32 %more, %k, %n;", "@!%more bra MULTIPLY;", *fetch, *advance]
-    lines += ["MULTIPLY:", *_simt_multiply(f, size, groups, row, half)]
-    # Into the other buffer: its last readers have passed the barrier of the step before.
-    lines += ["@!%more bra WRITE;", "add.u32 %store, %store, %shift;", *store, "bar.sync 0;"]
-    lines += [f"add.u32 %{register}, %{register}, %shift;" for register in ("read_a", "read_b")]
-    lines += ["neg.s32 %shift, %shift;", "bra STEP;", "WRITE:", *_simt_write(f, size, groups)]
-    return _head("6.0", "sm_50") + _entry(PRODUCT, _PRODUCT_PARAMS, _body(lines))
-
-
-def _simt_multiply(f: str, size: int, groups: int, row: int, half: int) -> "list[str]":
-    lines: List[str] = []
-    side, vector = 4 * groups, 16 // size
-    for k in range(_DEPTH):
-        for name, base in (("a", 0), ("b", half)):
-            for first in range(0, side, vector):
-                at = base + k * row + (first // 4) * 64 * size + (first % 4) * size
-                names = [f"%{name}{first + each}" for each in range(vector)]
-                lines.append(f"ld.shared.v{vector}.{f} {_braced(names)}, [%read_{name}+{at}];")
-        for i in range(side):
-            lines += [f"fma.rn.{f} %c{i * side + j}, %a{i}, %b{j}, %c{i * side + j};" for j in range(side)]
-    return lines
-
-
-def _simt_write(f: str, size: int, groups: int) -> "list[str]":
-    """Each thread's rows are 4y .. 4y+3 of each group of 64, its columns 4x .. 4x+3."""
-    side, vector = 4 * groups, 16 // size
-    lines = [
-        "ld.param.u64 %pc, [p_c];",
-        "mov.u32 %k, %ctaid.y;",
-        "mul.lo.u32 %y, %y, 4;",
-        f"mad.lo.u32 %k, %k, {64 * groups}, %y;",
-        "mul.wide.u32 %wide, %k, %n;",
-        "mov.u32 %k, %ctaid.x;",
-        "mul.lo.u32 %x, %x, 4;",
-        f"mad.lo.u32 %k, %k, {64 * groups}, %x;",
-        "cvt.u64.u32 %pitch, %k;",
-        "add.u64 %wide, %wide, %pitch;",
-        f"mul.lo.u64 %wide, %wide, {size};",
-        "add.u64 %pc, %pc, %wide;",
-        f"mul.wide.u32 %pitch, %n, {size};",
-    ]
-    for i in range(side):
-        for j in range(0, side, vector):
-            at = (j // 4) * 64 * size + (j % 4) * size
-            names = [f"%c{i * side + j + each}" for each in range(vector)]
-            lines.append(f"st.global.v{vector}.{f} [%pc+{at}], {_braced(names)};")
-        if i == 3:  # to the next group: rows 4 .. 63 are in between
-            lines += ["mul.lo.u64 %wide, %pitch, 61;", "add.u64 %pc, %pc, %wide;"]
-        else:
-            lines.append("add.u64 %pc, %pc, %pitch;")
-    return [*lines, "ret;"]
-
-
-# ---- tensor ----
-
-
-class _Kind(NamedTuple):
-    """The instruction that multiplies 32 bytes of k, and how two sums become one word; "": they remain two."""
-
-    mma: str
-    pack: str
-
-
-_KINDS: Dict[str, _Kind] = {
-    "bf16": _Kind("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "cvt.rn.bf16x2.f32"),
-    "fp16": _Kind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "cvt.rn.f16x2.f32"),
-    "tf32": _Kind("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ""),
-}
-
-
-def _tensor(dtype: str) -> str:
-    """Wait for a stage, barrier, start the filling of the stage that was read last, multiply."""
-    size = BYTES[dtype]
-    lines = [
-        ".reg .pred %more, %wrap; .reg .b32 %t, %lane, %warp, %row, %chunk, %swizzle, %n, %k, %steps, %u, %v;",
-        ".reg .b32 %fill, %fill_at, %read, %lane_a<2>, %lane_b<2>, %at_a, %at_b, %ahead;",
-        ".reg .b32 %a<16>, %b<16>; .reg .f32 %c<128>; .reg .b64 %pa<2>, %pb<4>, %pc, %pitch, %wide, %below;",
-        "mov.u32 %t, %tid.x;",
-        "ld.param.u32 %n, [p_n];",
-        *_tensor_sources(size),
-        *_tensor_lanes(),
-        *[f"mov.f32 %c{each}, 0f00000000;" for each in range(128)],
-        f"shr.u32 %steps, %n, {(64 // size).bit_length() - 1};",
-        "mov.u32 %ahead, 0;",
-        "mov.u32 %fill_at, 0;",
-        "mov.u32 %read, 0;",
-    ]
-    for _ in range(STAGES - 1):
-        lines += [*_tensor_fill(), "cp.async.commit_group;"]
-    lines += [
-        "mov.u32 %k, 0;",
-        "STEP:",
-        f"cp.async.wait_group {STAGES - 2};",
-        "bar.sync 0;",
-        "setp.lt.u32 %more, %ahead, %steps;",
-        "@!%more bra FILLED;",
-        *_tensor_fill(),
-        "FILLED:",
-        "cp.async.commit_group;",
-        *_tensor_multiply(_KINDS[dtype]),
-        f"add.u32 %read, %read, {STAGE_BYTES};",
-        f"setp.eq.u32 %wrap, %read, {TENSOR_SHARED};",
-        "@%wrap mov.u32 %read, 0;",
-        "add.u32 %k, %k, 1;",
-        "setp.lt.u32 %more, %k, %steps;",
-        "@%more bra STEP;",
-        *_tensor_write(_KINDS[dtype]),
-    ]
-    shared = ".extern .shared .align 1024 .b8 stages[];\n"
-    return _head("7.0", "sm_80") + shared + _entry(PRODUCT, _PRODUCT_PARAMS, _body(lines))
-
-
-def _tensor_sources(size: int) -> "list[str]":
-    """Thread t brings 16 bytes (chunk t % 4) of rows t / 4, t / 4 + 64, ...: two of A's tile, four of B's."""
-    lines = ["shr.u32 %row, %t, 2;", "and.b32 %chunk, %t, 3;", f"mul.wide.u32 %pitch, %n, {64 * size};"]
-    for name, axis, rows in (("a", "y", TILE_ROWS), ("b", "x", TILE_COLUMNS)):
-        lines += [
-            f"ld.param.u64 %p{name}0, [p_{name}];",
-            f"mov.u32 %u, %ctaid.{axis};",
-            f"mad.lo.u32 %u, %u, {rows}, %row;",
-            "mul.wide.u32 %wide, %u, %n;",
-            f"mul.lo.u64 %wide, %wide, {size};",
-            f"add.u64 %p{name}0, %p{name}0, %wide;",
-            "mul.wide.u32 %wide, %chunk, 16;",
-            f"add.u64 %p{name}0, %p{name}0, %wide;",
-        ]
-        lines += [f"add.u64 %p{name}{each}, %p{name}{each - 1}, %pitch;" for each in range(1, rows // 64)]
-    return [
-        *lines,
-        # In shared memory a row has 64 bytes; its chunk c is at c ^ (row / 2 % 4), so that 8 rows fill all 32 banks.
-        "shr.u32 %swizzle, %row, 1;",
-        "and.b32 %swizzle, %swizzle, 3;",
-        "xor.b32 %chunk, %chunk, %swizzle;",
-        "mov.u32 %fill, stages;",
-        "mad.lo.u32 %fill, %row, 64, %fill;",
-        "mad.lo.u32 %fill, %chunk, 16, %fill;",
-    ]
-
-
-def _tensor_fill() -> "list[str]":
-    """Start the copies of the next 64 bytes of every row into stage `fill_at`."""
-    lines = ["add.u32 %u, %fill, %fill_at;"]
-    for name, count, base in (("a", 2, 0), ("b", 4, TILE_ROWS * 64)):
-        for each in range(count):
-            lines.append(f"cp.async.cg.shared.global [%u+{base + each * 64 * 64}], [%p{name}{each}], 16;")
-            lines.append(f"add.u64 %p{name}{each}, %p{name}{each}, 64;")
-    return [
-        *lines,
-        f"add.u32 %fill_at, %fill_at, {STAGE_BYTES};",
-        f"setp.eq.u32 %wrap, %fill_at, {TENSOR_SHARED};",
-        "@%wrap mov.u32 %fill_at, 0;",
-        "add.u32 %ahead, %ahead, 1;",
-    ]
-
-
-def _tensor_lanes() -> "list[str]":
-    """The addresses that a lane gives to ldmatrix.x4, for the first and the second 32 bytes of a row.
-
-    A, 16 rows: matrices (rows 0-7, first chunk), (8-15, first), (0-7, second), (8-15, second): a lane's row is lane %
-    16, its chunk lane / 16. B, 16 columns of the result: (0-7, first), (0-7, second), (8-15, first), (8-15, second):
-    its row is lane % 8 + 8 * (lane / 16), its chunk lane / 8 % 2. Warps are arranged 2 x 4 over the block's tile.
-    """
-    swizzled = ["shr.u32 %swizzle, %row, 1;", "and.b32 %swizzle, %swizzle, 3;", "xor.b32 %chunk, %chunk, %swizzle;"]
-    return [
-        "and.b32 %lane, %t, 31;",
-        "shr.u32 %warp, %t, 5;",
-        "mov.u32 %v, stages;",
-        "and.b32 %u, %warp, 1;",
-        "and.b32 %row, %lane, 15;",
-        "mad.lo.u32 %row, %u, 64, %row;",
-        "shr.u32 %chunk, %lane, 4;",
-        *swizzled,
-        "mad.lo.u32 %lane_a0, %row, 64, %v;",
-        "shl.b32 %u, %chunk, 4;",
-        "add.u32 %lane_a0, %lane_a0, %u;",
-        "xor.b32 %lane_a1, %lane_a0, 32;",
-        "shr.u32 %u, %warp, 1;",
-        "and.b32 %row, %lane, 7;",
-        "mad.lo.u32 %row, %u, 64, %row;",
-        "shr.u32 %u, %lane, 4;",
-        "mad.lo.u32 %row, %u, 8, %row;",
-        "shr.u32 %chunk, %lane, 3;",
-        "and.b32 %chunk, %chunk, 1;",
-        *swizzled,
-        "mad.lo.u32 %lane_b0, %row, 64, %v;",
-        "shl.b32 %u, %chunk, 4;",
-        "add.u32 %lane_b0, %lane_b0, %u;",
-        f"add.u32 %lane_b0, %lane_b0, {TILE_ROWS * 64};",
-        "xor.b32 %lane_b1, %lane_b0, 32;",
-    ]
-
-
-def _tensor_multiply(kind: _Kind) -> "list[str]":
-    """4 x 8 tiles of 16 x 8 for each 32 bytes of k."""
-    lines: List[str] = []
-    for half in (0, 1):
-        lines += [f"add.u32 %at_a, %lane_a{half}, %read;", f"add.u32 %at_b, %lane_b{half}, %read;"]
-        for name in ("a", "b"):
-            for four in range(4):
-                names = [f"%{name}{4 * four + each}" for each in range(4)]
-                at = f"[%at_{name}+{four * 16 * 64}]"
-                lines.append(f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_braced(names)}, {at};")
-        for i in range(4):
-            rows = _braced([f"%a{4 * i + each}" for each in range(4)])
-            for j in range(8):
-                columns = _braced([f"%b{2 * j}", f"%b{2 * j + 1}"])
-                sums = _braced([f"%c{4 * (8 * i + j) + each}" for each in range(4)])
-                lines.append(f"{kind.mma} {sums}, {rows}, {columns}, {sums};")
-    return lines
-
-
-def _tensor_write(kind: _Kind) -> "list[str]":
-    """A lane holds of each 16 x 8 tile: row lane / 4, columns 2 * (lane % 4) and the next; the same 8 rows below."""
-    size = 2 if kind.pack else 4
-    lines = [
-        "cp.async.wait_all;",
-        "mov.u32 %u, %ctaid.y;",
-        "and.b32 %v, %warp, 1;",
-        "shr.u32 %row, %lane, 2;",
-        f"mad.lo.u32 %row, %u, {TILE_ROWS}, %row;",
-        "mad.lo.u32 %row, %v, 64, %row;",
-        "mov.u32 %u, %ctaid.x;",
-        "shr.u32 %v, %warp, 1;",
-        "and.b32 %chunk, %lane, 3;",
-        "shl.b32 %chunk, %chunk, 1;",
-        f"mad.lo.u32 %chunk, %u, {TILE_COLUMNS}, %chunk;",
-        "mad.lo.u32 %chunk, %v, 64, %chunk;",
-        "mul.wide.u32 %wide, %row, %n;",
-        "cvt.u64.u32 %pitch, %chunk;",
-        "add.u64 %wide, %wide, %pitch;",
-        f"mul.lo.u64 %wide, %wide, {size};",
-        "ld.param.u64 %pc, [p_c];",
-        "add.u64 %pc, %pc, %wide;",
-        f"mul.wide.u32 %pitch, %n, {8 * size};",
-    ]
-    for i in range(4):
-        for below in (0, 2):
-            for j in range(8):
-                low, high = (f"%c{4 * (8 * i + j) + below + each}" for each in (0, 1))
-                at = f"[%pc+{8 * j * size}]"
-                if kind.pack:  # the first operand becomes the upper half
-                    lines += [f"{kind.pack} %u, {high}, {low};", f"st.global.u32 {at}, %u;"]
-                else:
-                    lines.append(f"st.global.v2.f32 {at}, {{{low}, {high}}};")
-            lines.append("add.u64 %pc, %pc, %pitch;")
-    return [*lines, "ret;"]
-
-
-def _body(lines: "list[str]") -> str:
-    return "".join(f"{line}\n" if line.endswith(":") else f"  {line}\n" for line in lines)
+    return entry(COMPARE, ["u64 p_left", "u64 p_right", "u32 p_quads", "u64 p_count", "u64 p_first"], lines)

@@ -7,7 +7,8 @@ from typing import Callable, Dict, List, Tuple
 
 from nodegate.node_side.load import board as boards
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, Handle, ask, reading_of
+from nodegate.node_side.probe.nvml_calls import Handle, ask, reading_of
+from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS
 
 INTERVAL_S = 0.2
 MOST_WINDOWS, MOST_IN_ALL = 300, 960

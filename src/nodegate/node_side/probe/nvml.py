@@ -7,7 +7,8 @@ from types import ModuleType
 from typing import Dict, List, Tuple
 
 from nodegate.node_side.probe import child, children, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, ask, confidential, reading_of
+from nodegate.node_side.probe.nvml_calls import ask, reading_of
+from nodegate.node_side.probe.nvml_readings import READINGS, confidential
 
 LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64

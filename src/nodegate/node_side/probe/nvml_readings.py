@@ -1,21 +1,16 @@
 """What is read of each GPU, and how: one line per reading, each guarded separately.
 
-A name that the binding lacks and a function that the driver's library lacks are `missing`, a device without such
-a thing is `not supported`. Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
+Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
 """
 
 import ctypes
-import math
 import uuid
 from types import ModuleType
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from nodegate.node_side.probe import reading
+from nodegate.node_side.probe.nvml_calls import Handle, Reader, ask, fields, guarded, one_field, reading_of
 
-Handle = Any  # an opaque pointer of pynvml
-Reader = Callable[[ModuleType, Handle], object]
-
-_WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost", 16: "lost"}
 _INVALID_ARGUMENT, _NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _CORRUPTED_INFOROM, _VERSION_MISMATCH = 2, 3, 13, 14, 25
 _GRAPHICS, _SM, _MEMORY = 0, 1, 2  # nvmlClockType_t
 _CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
@@ -28,56 +23,12 @@ _FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
 # NVML_FI_DEV_PERF_POLICY_*: the same counters
 _FIELD_OF_THERMAL, _FIELD_OF_BOARD_LIMIT, _FIELD_OF_RELIABILITY = 75, 77, 79
 _FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED = 161, 162, 163, 164
-_UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
 _MOST_LINKS = 36
-
-
-def ask(nvml: ModuleType, name: str, *args: object) -> Any:
-    """Call a function of the binding; bytes come back as text.
-
-    Raises:
-        reading.CannotRead: it is missing or returned an error; `nvml` in the reading is the error's number.
-    """
-    function = getattr(nvml, name, None)
-    if function is None:
-        raise reading.CannotRead(reading.unknown("missing", f"the NVML binding has no {name}"))
-    try:
-        value = function(*args)
-    except nvml.NVMLError as error:
-        raise reading.CannotRead(failure(error.value, str(error))) from None
-    except Exception as error:  # text that is not UTF-8, or a mismatch that the binding reports in its own way
-        raise reading.CannotRead(reading.unknown("failed", f"{name}: {type(error).__name__}: {error}")) from None
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def failure(number: int, message: str) -> Dict[str, object]:
-    """The reading for an NVML error."""
-    return reading.unknown(_WHY.get(number, "failed"), f"NVML {number}: {message}", nvml=number)
-
-
-def reading_of(nvml: ModuleType, name: str, *args: object) -> object:
-    """The result of a function, as a reading."""
-    try:
-        return ask(nvml, name, *args)
-    except reading.CannotRead as error:
-        return error.reading
 
 
 def _simple(name: str, *args: object) -> Reader:
     """A function that takes the handle and plain numbers."""
     return lambda nvml, handle: reading_of(nvml, name, handle, *args)
-
-
-def _guarded(reader: Reader) -> Reader:
-    """A reader whose first failure becomes its reading."""
-
-    def guarded(nvml: ModuleType, handle: Handle) -> object:
-        try:
-            return reader(nvml, handle)
-        except reading.CannotRead as error:
-            return error.reading
-
-    return guarded
 
 
 def _group(**members: Reader) -> Reader:
@@ -106,7 +57,7 @@ def _pci(field: str) -> Reader:
         value = getattr(ask(nvml, "nvmlDeviceGetPciInfo", handle), field)
         return value.decode("ascii", "replace") if isinstance(value, bytes) else value
 
-    return _guarded(read)
+    return guarded(read)
 
 
 def _violation(policy: int, field: int) -> Reader:
@@ -118,7 +69,7 @@ def _violation(policy: int, field: int) -> Reader:
         except reading.CannotRead as error:
             if error.reading["why"] not in ("not supported", "missing"):
                 return error.reading
-            found = _one_field(field)(nvml, handle)
+            found = one_field(field)(nvml, handle)
             return error.reading if isinstance(found, dict) else found
 
     return read
@@ -127,7 +78,7 @@ def _violation(policy: int, field: int) -> Reader:
 def _memory(field: str) -> Reader:
     """Version 2 of the structure: version 1 counts what the driver reserves as used."""
     version = 0x02000028
-    return _guarded(lambda nvml, handle: getattr(ask(nvml, "nvmlDeviceGetMemoryInfo", handle, version), field))
+    return guarded(lambda nvml, handle: getattr(ask(nvml, "nvmlDeviceGetMemoryInfo", handle, version), field))
 
 
 def _ecc_total(kind: int, counter: int) -> Reader:
@@ -138,25 +89,25 @@ def _ecc_at(location: int) -> Reader:
     return _simple("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, location)
 
 
-@_guarded
+@guarded
 def _sram_threshold(nvml: ModuleType, handle: Handle) -> object:
     status = ask(nvml, "c_nvmlEccSramErrorStatus_v1_t")
     ask(nvml, "nvmlDeviceGetSramEccErrorStatus", handle, ctypes.byref(status))
     return bool(status.bThresholdExceeded)
 
 
-@_guarded
+@guarded
 def _remap_histogram(nvml: ModuleType, handle: Handle) -> object:
     banks = ask(nvml, "nvmlDeviceGetRowRemapperHistogram", handle)
     return [banks.max, banks.high, banks.partial, banks.low, banks.none]
 
 
-@_guarded
+@guarded
 def _retired_pages(nvml: ModuleType, handle: Handle) -> object:
     return [len(ask(nvml, "nvmlDeviceGetRetiredPages", handle, cause)) for cause in (0, 1)]
 
 
-@_guarded
+@guarded
 def _retired_pending(nvml: ModuleType, handle: Handle) -> object:
     return bool(ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle))
 
@@ -168,36 +119,12 @@ def _inforom_valid(nvml: ModuleType, handle: Handle) -> object:
     return True
 
 
-@_guarded
+@guarded
 def _utilization(nvml: ModuleType, handle: Handle) -> object:
     return ask(nvml, "nvmlDeviceGetUtilizationRates", handle).gpu
 
 
-def _fields(nvml: ModuleType, handle: Handle, wanted: List[Tuple[int, int]]) -> List[object]:
-    """Readings of several (field, scope) pairs by one call."""
-    try:
-        found = ask(nvml, "nvmlDeviceGetFieldValues", handle, wanted)
-    except reading.CannotRead as error:
-        return [error.reading for _ in wanted]
-    return [_field(nvml, value) for value in found]
-
-
-def _field(nvml: ModuleType, found: Any) -> object:
-    """The value counts only when its own return code says so, and is in the union member of its type."""
-    if found.nvmlReturn != 0:
-        return failure(found.nvmlReturn, str(nvml.NVMLError(found.nvmlReturn)))
-    if found.valueType >= len(_UNION_MEMBERS):
-        return reading.unknown("failed", f"field {found.fieldId} has the unknown type {found.valueType}")
-    value = getattr(found.value, _UNION_MEMBERS[found.valueType])
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    return value if is_finite else reading.unknown("failed", f"field {found.fieldId} is not a number")
-
-
-def _one_field(number: int) -> Reader:
-    return lambda nvml, handle: _fields(nvml, handle, [(number, 0)])[0]
-
-
-@_guarded
+@guarded
 def _fabric(nvml: ModuleType, handle: Handle) -> object:
     """The newest form of the structure that binding and library share: 3 has the summary, 2 the health mask."""
     refused = reading.CannotRead(reading.unknown("missing", "no form of the fabric structure is known to both sides"))
@@ -246,7 +173,7 @@ def _nvlinks(nvml: ModuleType, handle: Handle) -> object:
 
 def _nvlink(nvml: ModuleType, handle: Handle, link: int, state: object) -> Dict[str, object]:
     wanted = [_FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED]
-    replay, recovery, crc, speed = _fields(nvml, handle, [(field, link) for field in wanted])
+    replay, recovery, crc, speed = fields(nvml, handle, [(field, link) for field in wanted])
     return {
         "link": link,
         "state": state,
@@ -265,7 +192,7 @@ def _or_counter(nvml: ModuleType, handle: Handle, link: int, counter: int, found
     return found
 
 
-@_guarded
+@guarded
 def _processes(nvml: ModuleType, handle: Handle) -> object:
     found: List[Dict[str, object]] = []
     for kind, name in (("compute", "Compute"), ("graphics", "Graphics"), ("mps", "MPSCompute")):
@@ -335,7 +262,7 @@ READINGS: Dict[str, Reader] = {
     "temperature_c": _simple("nvmlDeviceGetTemperature", 0),
     "temperature_margin_c": _simple("nvmlDeviceGetMarginTemperature"),
     "temperature_slowdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
-    "memory_temperature_c": _one_field(_FIELD_MEMORY_TEMPERATURE),
+    "memory_temperature_c": one_field(_FIELD_MEMORY_TEMPERATURE),
     "ecc_mode": _simple("nvmlDeviceGetEccMode"),
     "ecc": _group(
         volatile_corrected=_ecc_total(_CORRECTED, _VOLATILE),
@@ -354,7 +281,7 @@ READINGS: Dict[str, Reader] = {
     "gsp_mode": _own_numbers("nvmlDeviceGetGspFirmwareMode", 2),
     "fabric": _fabric,
     "nvlinks": _nvlinks,
-    "recovery_action": _one_field(_FIELD_RECOVERY_ACTION),
+    "recovery_action": one_field(_FIELD_RECOVERY_ACTION),
     "inforom_valid": _inforom_valid,
     "virtualization_mode": _simple("nvmlDeviceGetVirtualizationMode"),
     "persistence_mode": _simple("nvmlDeviceGetPersistenceMode"),

@@ -1,0 +1,43 @@
+"""A text file that the user names: read whole, or an error that says which file and why."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.files.bounded import read_given
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES = 16 << 20
+
+
+def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        UsageError: it does not exist, or is not readable, not UTF-8, or larger than `max_bytes`.
+    """
+    shown = name or str(path)
+    try:
+        raw = read_given(path, max_bytes)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise UsageError(f"cannot read it: {reason}", file=shown, hint=_neighbours(path)) from None
+    if len(raw) > max_bytes:
+        raise UsageError(f"it is larger than {max_bytes} bytes", file=shown)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = raw.count(b"\n", 0, problem.start) + 1
+        raise UsageError("this is not UTF-8 text", file=shown, line=line, hint="save the file as UTF-8") from None
+
+
+def _neighbours(path: Path) -> str:
+    try:
+        near = get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
+    except OSError:
+        return ""
+    return f"did you mean {path.parent / near[0]}?" if near and not path.exists() else ""

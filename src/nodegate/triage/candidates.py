@@ -1,0 +1,199 @@
+"""Which errors can be the first one of a job, and which of these is the earliest: what follows from what."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge import tables
+from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
+from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.records.verdict import Verdict
+from nodegate.triage import details
+from nodegate.triage.episodes import SKEW_S, began
+from nodegate.triage.own_machines import of_the_job
+from nodegate.triage.place import same_node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.triage.episodes import Ending
+    from nodegate.triage.events import Event
+    from nodegate.triage.reading import Case
+
+NODE_FAILED = frozenset(("slurm_node_failed", "k8s_node_not_ready"))
+ERROR_LINE = "error_line"  # looks like an error, and nothing more is known of it
+NEAR_S = 60.0  # within which a kernel message on the same node explains an error of a rank
+_PRINTED_LATER_S = 10.0  # by which the kernel's line may come after the error that it explains
+_BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can be its cause
+# Printed at start-up or later by jobs that continue: a first error only if there is no other.
+SOFT = frozenset(
+    (
+        *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
+        *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
+        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler"),
+    )
+)
+_CONTAINED = 94
+_GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", "cpp_exception", ERROR_LINE))
+_LOST_GPU = "xid_79"
+_OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
+_XID = re.compile(r"xid_[0-9]{1,5}")
+
+
+def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
+    """What can be the first error of the job, in any order."""
+    found = [event for event in _not_after(time_outs, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
+    known = [event for event in found if event.kind.id != ERROR_LINE]
+    others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
+    return of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)
+
+
+def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Event]:
+    """What was printed before the first time-out was. A scheduler notices late that a node failed."""
+    spoke = min((event.printed_s for event in time_outs if event.printed_s is not None), default=None)
+    first_line: dict[tuple[str, str], int] = {}
+    for event in time_outs:
+        key = (event.log, event.place.source)
+        first_line[key] = min(event.line, first_line.get(key, event.line))
+
+    def late(event: Event) -> bool:
+        if not event.about:
+            skew_s = SKEW_S if event.kind.role is Role.EITHER else 0
+            return spoke is not None and (event.printed_s or 0.0) > spoke - skew_s
+        if event.line > first_line.get((event.log, event.place.source), event.line) and not _never_follows(event):
+            return True
+        return event.early_s is not None and spoke is not None and event.early_s > spoke + SKEW_S
+
+    return [event for event in events if event.kind.id in NODE_FAILED or not late(event)]
+
+
+def _never_follows(event: Event) -> bool:
+    """Whether this is never what comes of a time-out: a fault of a machine that a rank reports, in whatever order."""
+    return event.kind.role is Role.PRIMARY and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE)
+
+
+def _near_the_end(found: list[Event], ending: Ending) -> list[Event]:
+    """Without kernel messages from long before the first symptom, if there are others."""
+    symptoms = [
+        event.began_s
+        for event in ending.events
+        if event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.began_s is not None
+    ]
+    if not symptoms:
+        return found
+    earliest = min(symptoms) - _BEFORE_HANG_S
+    near = [event for event in found if event.began_s is None or event.began_s >= earliest]
+    return near or found
+
+
+def earliest(found: Sequence[Event]) -> Event | None:
+    """The earliest; among those within the clock skew of two nodes the one that explains the others."""
+    hard = [event for event in found if not soft(event)] or list(found)
+    if not hard:
+        return None
+    first_s = min((when for event in hard if (when := _at_the_latest(event)) is not None), default=None)
+    if first_s is None:
+        return min(hard, key=lambda event: (weight(event), event.line))
+    near = [event for event in hard if _may_have_begun(event, first_s)]
+    best = min(near, key=lambda event: (weight(event), began(event)))
+    if best.kind.role is Role.EITHER and best.kind.cause is Cause.UNKNOWN:
+        if reason := _machine_fault_near(best, hard):
+            return reason
+        timeless = [event for event in hard if event.began_s is None and event.kind.role is Role.PRIMARY]
+        return min(timeless, key=lambda event: (weight(event), event.line)) if timeless else best
+    return best
+
+
+def _machine_fault_near(event: Event, hard: Sequence[Event]) -> Event | None:
+    """The kernel message of the same node that explains an error without a reason, also if it came a little later.
+
+    A line without a time was put where a collective began: others wait in it before a GPU breaks.
+    """
+    within_s = NEAR_S if event.about else _PRINTED_LATER_S
+    faults = [
+        each
+        for each in hard
+        if each.kind.side is Side.KERNEL
+        and each.kind.role is Role.PRIMARY
+        and each.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
+        and event.place.node
+        and same_node(each.place.node, event.place.node)
+        and apart(each, event) <= within_s
+    ]
+    return min(faults, key=lambda each: (weight(each), began(each)), default=None)
+
+
+def _at_the_latest(event: Event) -> float | None:
+    """When an event had surely begun; None if it is unknown."""
+    return event.late_s - event.ran_s if event.about and event.late_s is not None else event.began_s
+
+
+def _may_have_begun(event: Event, when_s: float) -> bool:
+    """Whether an event can be of this moment: within the skew of clocks, or between the times around its line."""
+    if event.began_s is None:
+        return False
+    if event.about and event.early_s is not None:
+        return event.early_s - SKEW_S <= when_s <= max(event.late_s or 0.0, event.began_s) + SKEW_S
+    return abs(event.began_s - when_s) <= SKEW_S
+
+
+def _in_order_of_causes(found: list[Event]) -> list[Event]:
+    """Without the Xids that follow from another one of the same GPU, and the switch errors of a GPU that was lost."""
+    codes = [(event, int(event.kind.id[4:])) for event in found if _XID.fullmatch(event.kind.id)]
+    return [event for event in found if not any(_is_after(event, other, code) for other, code in codes)]
+
+
+def _is_after(event: Event, cause: Event, code: int) -> bool:
+    if event is cause or event.began_s is None or cause.began_s is None:
+        return False
+    if not same_node(event.place.node, cause.place.node):
+        return False
+    late_s = event.began_s - cause.began_s
+    if event.kind.id.startswith("sxid_"):
+        return cause.kind.id == _LOST_GPU and abs(late_s) <= _OF_ONE_FAULT_S
+    if not _XID.fullmatch(event.kind.id) or event.device != cause.device or not -SLACK_S <= late_s <= INCIDENT_S:
+        return False
+    rule, other = (tables.xids().get(each) or tables.unknown_xid(each) for each in (int(event.kind.id[4:]), code))
+    return rule.code != other.code and follows(rule, other, None)
+
+
+def weight(event: Event) -> int:
+    """Among errors of one moment: kernel before program, specific before general, certain before uncertain."""
+    if event.kind.role is Role.EITHER:
+        return 7 if event.kind.id in _GENERAL else 6
+    if soft(event):
+        return 5
+    if event.kind.id in _GENERAL:
+        return 4
+    kernel, program = event.kind.side is Side.KERNEL, event.kind.cause is Cause.PROGRAM
+    return (3 if kernel else 2) if program else (0 if kernel else 1)
+
+
+def soft(event: Event) -> bool:
+    """Whether jobs usually continue after this, so that it is a first error only if there is no other."""
+    return event.kind.id in SOFT or event.kind.id in _soft_xids() or details.tried_again(event)
+
+
+@cache
+def _soft_xids() -> frozenset[str]:
+    """The Xids of the hardware with which a node may still carry jobs; not a contained memory error, which ends one."""
+    return frozenset(
+        f"xid_{code}"
+        for code, rule in tables.xids().items()
+        if rule.bootcheck is not Verdict.FAIL and rule.cause is not Cause.PROGRAM and code != _CONTAINED
+    )
+
+
+def apart(one: Event, other: Event) -> float:
+    """Seconds between two events; none if one can have been at the time of the other."""
+    if one.began_s is None or other.began_s is None:
+        return float("inf")
+    if (
+        other.about
+        and other.early_s is not None
+        and other.early_s <= one.began_s <= max(other.late_s or 0.0, other.began_s)
+    ):
+        return 0.0
+    return abs(one.began_s - other.began_s)
