@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
-import json
 import os
 import tempfile
 from functools import cache
@@ -18,10 +18,10 @@ from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
+from nodegate.records import from_02, results
 from nodegate.records.manifest import MANIFEST, Manifest
-from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
-from nodegate.report import jsonl, reader
+from nodegate.report import reader
 from nodegate.run.conditions import read_earlier
 
 
@@ -95,15 +95,22 @@ def _history(data: bytes) -> None:
 
 
 def _report(data: bytes) -> None:
-    reader.load(_file("report.json", data))
+    reader.load(_file("report/report.json", data).parent)
 
 
 def _results(data: bytes) -> None:
-    """Each line is one of the results, or of their tables."""
+    """The lines of one node as today's releases write them, or results of 0.2 with their tables."""
+    _file("results/results.jsonl.gz", gzip.compress(data))
+    for record in results.read(_scratch() / "results"):
+        if not results.line(record).endswith(b"\n"):
+            raise AssertionError(record)
+
+
+def _results_of_02(data: bytes) -> None:
     lines = data.splitlines(keepends=True)
-    _file("results.tables.jsonl", b"".join(line for line in lines if b'"verdict"' not in line))
-    for record in read(_file("results.jsonl", b"".join(line for line in lines if b'"verdict"' in line))):
-        json.loads(jsonl.line(record))
+    _file("old/results.tables.jsonl", b"".join(line for line in lines if b'"verdict"' not in line))
+    _file("old/results.jsonl", b"".join(line for line in lines if b'"verdict"' in line))
+    from_02.results(_scratch() / "old")
 
 
 def _run(data: bytes) -> None:
@@ -133,6 +140,7 @@ TARGETS = {
     "files.history": Target(_history, seeds.histories),
     "files.report": Target(_report, seeds.reports, "json"),
     "files.results": Target(_results, seeds.results),
+    "files.results_of_02": Target(_results_of_02, seeds.results),
     "files.run": Target(_run, seeds.runs, "json"),
     "files.manifest": Target(_manifest, seeds.manifests),
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from fleet.machine import Machine
 
@@ -340,43 +340,40 @@ def reports() -> Iterator[bytes]:
     """report.json of a small fleet."""
     import io  # noqa: PLC0415
 
-    from nodegate.report import json_file, jsonl  # noqa: PLC0415
+    from nodegate.report import json_file  # noqa: PLC0415
+    from nodegate.report.model import Report  # noqa: PLC0415
 
     _support()
     from support import sample_report as made  # noqa: PLC0415
-
-    from nodegate.report.model import Report  # noqa: PLC0415
 
     node = made.node("gpu01", random.Random(1), "reject", devices=1)  # noqa: S311
     small = Report(run=made.run(), nodes=(node,), drift=(), checks={})
-    written = io.StringIO()
-    json_file.write(small, written, json_file.Details("0" * 64, "0" * 64, len(node.records)))
-    yield written.getvalue().encode()
+    written = io.BytesIO()
+    json_file.write(small, written, ("0" * 64, len(node.records)), [])
+    yield written.getvalue()
     document = json.loads(written.getvalue())
-    document |= {"schema": "nodegate.report/2", "results": [jsonl.to_json(record) for record in node.records]}
-    yield json.dumps(document).encode()
+    yield json.dumps({**document, "schema": "nodegate.report/3"}, separators=(",", ":")).encode()
 
 
 def results() -> Iterator[bytes]:
-    """results.jsonl, of today after its tables, and with everything in its lines."""
+    """Lines of results.jsonl.gz, and of the results and tables of nodegate 0.2."""
+    from nodegate.records.results import line  # noqa: PLC0415
+
     _support()
-    from nodegate.report.short import Shortener  # noqa: PLC0415
     from support import sample_report as made  # noqa: PLC0415
 
-    from nodegate.report import jsonl  # noqa: PLC0415
-
-    records: Iterable[object] = (made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"))
-    lines = [jsonl.line(record) for record in records]  # type: ignore[arg-type]
     chance = random.Random(1)  # noqa: S311
-    lines += [jsonl.line(made.measured("gpu02", "pcie.link_width", chance, bad=True, devices=1))]
-    yield "".join(lines).encode()
-    tables: list[str] = []
-    short = Shortener(tables.append)
-    lines = [
-        short.line(record)[0]
-        for record in (made.passed("gpu01", "gpu.count"), made.measured("gpu02", "pcie.link_width", chance))
+    bad = made.measured("gpu01", "pcie.link_width", chance, bad=True, devices=1)
+    yield b"".join(map(line, (made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"), bad)))
+    part = {"kind": "gpu", "index": 0}
+    tables = [
+        {"schema": "nodegate.results/2"},
+        {"check": "gpu.count", "failure_modes": [], "evidence": ["evidence/{node}/facts.json"]},
+        {"part": "GPU 0", "is": part},
+        {"same": "aaaaaa", "parts": ["GPU 0"], "value": 1, "limit": 1, "limit_kind": "rule"},
     ]
-    yield "".join((*tables, *lines)).encode()
+    one = {"node": "gpu01", "check": "gpu.count", "verdict": "pass", "passed": [{"same": "aaaaaa"}]}
+    yield b"".join(json.dumps(each).encode() + b"\n" for each in (*tables, one))
 
 
 def manifests() -> Iterator[bytes]:
