@@ -61,7 +61,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         (
             r"system\.(os_release|cpu_model|cpu_count|cpu_sockets|kernel_release|dmi\.(product_\w+|bios_version|bios_date))"
-            r"|cpus\.(cores|numa_nodes)|nvml\.cuda_driver_version|nvml\.gpus\.inforom_image|infiniband\.\w+\.hca_type"
+            r"|cpus\.(cores|numa_nodes)|nvml\.(cuda_driver_version|confidential|gpus\.(inforom_image|virtualization_mode))"
+            r"|infiniband\.\w+\.hca_type"
             r"|software\.(cuda\..*|ofed|nccl\.path)|disks\..*"
         ),
         "says what the node is: any value may be right; compared over the fleet and with what was ordered",
@@ -69,13 +70,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"system\.(hostname|boot_id)", "names the machine: compared over the run, before and after the load"),
     (
         (
-            r"system\.(kernel_version|machine|pid1|cgroup|login_user|sysctl\..*|dmi\.(board|chassis)_\w+|dmi\.bios_vendor)"
-            r"|driver\.params|nvml\.(nvml_version|library)|software\.(nvcc|packages\..*)"
-            r"|nvml\.gpus\.(pci_subsystem_id|minor|module_id|link_gen|link_gen_gpu_max|memory_clock_mhz|violation_ns\.power"
-            r"|power_limit_range_mw|power_limit_default_mw|performance_state|memory_temperature_c|energy_mj"
-            r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.(version|remote_type))"
-            r"|infiniband\.\w+\.(board_id|node_guid|node_desc|sys_image_guid|ports\.1\.(lid|sm_lid))"
-            r"|pci\.\w+\.(subsystem_\w+|power_state)|netdev\.\w+\.(carrier|address|duplex|operstate)|kernel_log\.(source|tried)"
+            r"nvml\.library|software\.(nvcc|packages\..*)"
+            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_c"
+            r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.remote_type)"
+            r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),
         "no check rests on it: in the evidence for a person who opens a support case or compares two nodes",
     ),
@@ -101,7 +99,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "a counter at its end counts no more; which link reports none is compared with the other links",
     ),
     (
-        r"nvml\.gpus\.(index|numa_node)|(pci|infiniband)\.\w+\.numa_node",
+        r"nvml\.gpus\.index|pci\.\w+\.numa_node",
         "says where a part is; the PCI address is what names a part",
     ),
     (
@@ -131,6 +129,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary)\.\w+|environment\..*\.detail",
         "why a reading is absent: any reason of absence is one",
     ),
+    (r"nvml\.peers", "pairs that are not listed are not judged; copies between GPUs are measured under load"),
     (r"nvml\.gpus\.gsp_mode", "the version of the firmware that runs says that it runs"),
     (r"nvml\.gpus\.(uuid|serial)", "any text that no other part has is a name; consumer cards have no serial number"),
     (r"infiniband\.\w+\.ports\.1\.(netdev|gids.*|gid_types.*)", "only RoCE needs it; the port is InfiniBand"),

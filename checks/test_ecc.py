@@ -225,7 +225,7 @@ def test_spare_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.at_most(
             part=gpu.part,
             quantity="memory banks without a spare row",
-            observed=gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none,
+            observed=gpu.spent_banks,
             limit=Limit(0, "banks", "the board's own histogram"),
             action=_REPLACE,
             absent=absence("spare_rows", gpu, gpus, baseline),

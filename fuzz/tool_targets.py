@@ -60,11 +60,8 @@ def _burn(stdout: str, stderr: str) -> None:
 def _perftest(stdout: str, stderr: str) -> None:
     perftest.trouble(stdout, stderr)
     perftest.options_in(stdout)
-    for parse in (perftest.parse_version, perftest.parse_json):
-        with refusals_allowed():
-            parse(stdout)
-    report = perftest.parse(stdout)
-    perftest.agrees(report, 65536, 1.0)
+    perftest.parse_version(stdout)
+    perftest.parse(stdout)
 
 
 def _small_texts(data: bytes) -> None:

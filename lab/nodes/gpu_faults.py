@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOADED_DRIVER = "550.144.03"  # of the kernel module, after the packages went on to 550.163.01
 DRIVER_NOT_LOADED, MISMATCH = 9, 18
 # The probe asks NVML for this, nvidia-smi does not; and the other way round.
-ASKED_BY_PROBE_ALONE, ASKED_BY_SMI_ALONE = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetDisplayMode"
+ASKED_BY_PROBE_ALONE, ASKED_BY_SMI_ALONE = "nvmlDeviceGetViolationStatus", "nvmlDeviceGetDisplayMode"
 _JOB = "import time; device = open('/dev/nvidia0'); time.sleep(3600)"
 
 

@@ -102,7 +102,7 @@ def _rdma(document: ProbeDocument) -> Rdma:
 
 
 def _host(document: ProbeDocument) -> Host:
-    return host.parse(section_data(document.sections, "system"), epoch_s=document.epoch_s, uid=document.uid)
+    return host.parse(section_data(document.sections, "system"), epoch_s=document.epoch_s)
 
 
 def _clock(document: ProbeDocument) -> Clock:

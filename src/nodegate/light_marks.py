@@ -1,7 +1,7 @@
 """`pytest.mark` for check files that are loaded outside of pytest: a job that waits for a bootcheck imports no pytest.
 
 A check file says `import pytest` for its marks. While it is loaded, that is a module of this kind; whatever else it
-asks of pytest, it gets from the real one.
+asks of pytest, it gets from the real one. So bootcheck.pyz needs no pytest at all.
 """
 
 from __future__ import annotations

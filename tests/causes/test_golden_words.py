@@ -9,8 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.faulty_nodes import MAKES, PLANTS, names
-from support.judged_fleet import judged
+from support.faulty_nodes import PLANTS, names, records_of
 
 from nodegate import suite
 from nodegate.causes.lines import line
@@ -46,8 +45,7 @@ def texts(records):
 
 @pytest.mark.parametrize(("kind", "plant"), [(kind, plant) for kind in PLANTS for plant in PLANTS[kind]], ids=names)
 def test_words_of_a_fault(kind, plant):
-    make, memory = MAKES[kind]
-    records = judged(make, [[plant]], memory)["faulty1"]
+    records = records_of(kind, (plant,))["faulty1"]
     told = "".join(f"{where}\n" + "".join(f"  {text}\n" for text in said) for where, said in texts(records).items())
     file = GOLDEN / f"{kind}-{plant.__name__}.txt"
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):

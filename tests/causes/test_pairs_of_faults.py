@@ -1,7 +1,8 @@
 """Every planted fault is a cause of its own: alone, beside another on one node, and on two that measure together.
 
 A fault that keeps another from being seen at all (a lost GPU blocks the burn) cannot give it away; what is seen of a
-fault must be told.
+fault must be told. Beside another: three faults to a node, so that each pair of faults stands on one without a third
+that keeps either from being seen.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import itertools
 from functools import cache
 
 import pytest
-from support.faulty_nodes import MAKES, PLANTS, names
-from support.judged_fleet import judged
+from support.faulty_nodes import PLANTS, names, records_of
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import HEALTHY, causes_of
@@ -19,6 +19,7 @@ from nodegate.records.cause import NOT_JUDGED
 from nodegate.records.verdict import Verdict
 
 BAD = (Verdict.FAIL, Verdict.WARN)
+TOLD = (Verdict.PASS, *BAD)
 BETWEEN_NODES = (
     "slow_nic",
     "narrow_nic",
@@ -35,11 +36,42 @@ IMPOSSIBLE = frozenset(("dead_fabric_manager", "lost_words"))
 
 # A collective that is 6 % slow, and a part of its node that can cost as much: one reading cannot tell two faults.
 ALIKE = {frozenset(("slow_all_reduce", other)) for other in ("power_brake", "broken_nvlink", "hot_gpu", "no_nvls")}
-PAIRS = [
+# These keep checks from being judged, so what another pair of faults shows may not be seen beside them.
+BLOCKING = {"lost_gpu", "dead_fabric_manager", "no_nvls", "stray_process", "hung_all_reduce", "no_nccl_tests"}
+
+
+def together(plants):
+    """Sets of two or three faults: every pair is in one whose third, if there is one, hides nothing of the pair."""
+    pairs = [frozenset(pair) for pair in itertools.combinations(plants, 2) if {*map(names, pair)} != IMPOSSIBLE]
+    left, found = dict.fromkeys(pairs), []
+    while left:
+        first = next(iter(left))
+        sets = [first, *(first | {third} for third in plants if third not in first)]
+        best = max(sets, key=lambda chosen: len(shown_by(chosen) & left.keys()) if first in shown_by(chosen) else 0)
+        found.append(tuple(plant for plant in plants if plant in best))
+        for pair in shown_by(best):
+            left.pop(pair, None)
+    return found
+
+
+@cache
+def shown_by(chosen):
+    """The pairs of a set that are seen as if they were alone."""
+    pairs = [frozenset(pair) for pair in itertools.combinations(chosen, 2)]
+    if len(chosen) == 2:
+        return frozenset(pairs)
+    if any({*map(names, pair)} in (IMPOSSIBLE, *ALIKE) for pair in pairs):
+        return frozenset()
+    return frozenset(pair for pair in pairs if not {*map(names, chosen - pair)} & BLOCKING)
+
+
+TOGETHER = [
+    pytest.param(kind, each, id="-".join(map(names, each))) for kind in PLANTS for each in together(PLANTS[kind])
+]
+BETWEEN = [
     (kind, *pair)
     for kind, plants in PLANTS.items()
-    for pair in itertools.combinations(plants, 2)
-    if {*map(names, pair)} != IMPOSSIBLE
+    for pair in itertools.combinations([plant for plant in plants if names(plant) in BETWEEN_NODES], 2)
 ]
 
 
@@ -50,8 +82,7 @@ def plain(records):
 @cache
 def told(kind, plant):
     """The causes that a fault alone gives: (condition, part), with the findings that decide."""
-    make, memory = MAKES[kind]
-    records = judged(make, [[plant]], memory)["faulty1"]
+    records = records_of(kind, (plant,))["faulty1"]
     return {
         (cause.condition, cause.part.short): cause.decisive for cause in plain(records) if cause.condition != NOT_JUDGED
     }
@@ -84,25 +115,34 @@ def test_a_fault_alone_is_one_cause(kind, plant):
     assert len(told(kind, plant)) == 1
 
 
-@pytest.mark.parametrize(("kind", "one", "other"), PAIRS, ids=names)
-def test_two_faults_of_one_node_are_both_told(kind, one, other):
-    make, memory = MAKES[kind]
-    plants = sorted((one, other), key=lambda plant: names(plant) == "lost_gpu")  # nothing can be set on a lost GPU
-    records = judged(make, [plants], memory)["faulty1"]
+@pytest.mark.parametrize(("kind", "plant"), [(kind, plant) for kind in PLANTS for plant in PLANTS[kind]], ids=names)
+def test_the_others_keep_no_more_than_a_check_of_their_own_from_being_judged(kind, plant):
+    healthy = {record.check for record in records_of(kind, ())["faulty1"] if record.verdict is Verdict.PASS}
+    lost = [
+        one.check for one in records_of(kind, (plant,))["faulty1"] if one.check in healthy and one.verdict not in TOLD
+    ]
+    assert len(lost) <= 1 or names(plant) in BLOCKING, lost
+
+
+def test_every_pair_of_faults_is_on_a_node():
+    for kind, plants in PLANTS.items():
+        shown = frozenset[frozenset[object]]().union(*(shown_by(frozenset(each)) for each in together(plants)))
+        pairs = {frozenset(pair) for pair in itertools.combinations(plants, 2)}
+        assert [{*map(names, pair)} for pair in pairs - shown] == [IMPOSSIBLE] * (kind == "hgx")
+
+
+@pytest.mark.parametrize(("kind", "plants"), TOGETHER)
+def test_the_faults_of_one_node_are_all_told(kind, plants):
+    last = tuple(sorted(plants, key=lambda plant: names(plant) == "lost_gpu"))  # nothing can be set on a lost GPU
+    records = records_of(kind, last)["faulty1"]
     assert_nothing_lost(records)
-    hidden = missing(kind, one, records) + missing(kind, other, records)
-    expected = [("nccl_slow", "all_reduce")] if {names(one), names(other)} in ALIKE else []
-    assert hidden == expected
+    hidden = [key for plant in plants for key in missing(kind, plant, records)]
+    assert hidden == ([("nccl_slow", "all_reduce")] if {*map(names, plants)} in ALIKE else [])
 
 
-@pytest.mark.parametrize(
-    ("kind", "one", "other"),
-    [pair for pair in PAIRS if {pair[1].__name__, pair[2].__name__} <= {*BETWEEN_NODES}],
-    ids=names,
-)
+@pytest.mark.parametrize(("kind", "one", "other"), BETWEEN, ids=names)
 def test_faults_of_two_nodes_that_measure_together_are_each_told_of_their_own(kind, one, other):
-    make, memory = MAKES[kind]
-    both = judged(make, [[one], [other]], memory)
+    both = records_of(kind, (one,), (other,))
     assert missing(kind, one, both["faulty1"]) == []
     assert missing(kind, other, both["faulty2"]) == []
     for records in both.values():

@@ -103,7 +103,7 @@ def test_two_nodes_are_no_fleet() -> None:
 def test_skew_counts_beyond_what_the_round_trip_leaves_open(
     skew_s: Known[float], error_s: float, verdict: Verdict, message: str
 ) -> None:
-    clock = Clock(synchronized=True, offset_s=0.0, max_error_s=0.0, skew_s=skew_s, skew_error_s=error_s)
+    clock = Clock(synchronized=True, offset_s=0.0, skew_s=skew_s, skew_error_s=error_s)
     known = {"clock": clock, "baseline": _OneLimit(), "fleet": Fleet({}), "verdicts": Verdicts()}
     record = judge(suite.check("host.clock_skew"), known.__getitem__, "gpu01")
     assert (record.verdict, record.message) == (verdict, message)

@@ -311,7 +311,7 @@ LINKS = (
         "no numbers",
         "nvlink.peer_access",
         ERROR,
-        f"node: could not read peer access: failed: expected 5 whole numbers, the node sent [0, 1, 'yes'] - {_SEE}",
+        f"node: could not read peer access: failed: expected 4 whole numbers, the node sent [0, 1, 'yes'] - {_SEE}",
         change=lambda machine: machine.set("nvml", "peers", [[0, 1, "yes"]]),
     ),
     Case(

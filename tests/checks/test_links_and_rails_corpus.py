@@ -126,7 +126,7 @@ def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
         name = block.split("'")[1]
         values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
         port = {"state": values["state"], "phys_state": values["phys state"], "rate": values["rate"], "netdev": ""}
-        port |= {"link_layer": values["link_layer"], "counters": {}, "hw_counters": {}, "lid": "0x1", "sm_lid": "0x1"}
+        port |= {"link_layer": values["link_layer"], "counters": {}, "hw_counters": {}, "sm_lid": "0x1"}
         adapters[name] = {"hca_type": "MT4124", "pci": f"000{number}:00:02.0", "ports": {"1": port}}
     machine.sections["infiniband"] = adapters
     limits = {"rdma.rails": Limit(1, "ports", "a virtual machine"), "rdma.rate_gbps": 200}

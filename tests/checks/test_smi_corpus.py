@@ -96,7 +96,13 @@ RECORDINGS = [
     Recording("netdata_rtx-pro-6000-driver-580.xml", NOT_IN_THE_EXCERPT),
     Recording(
         "telegraf_gtx-1070-ti.xml",
-        ("ecc.volatile error", "ecc.lifetime error", "gpu.persistence error", "pcie.link_width error"),
+        (
+            "ecc.volatile error",
+            "ecc.lifetime error",
+            "gpu.persistence error",
+            "pcie.link_width error",
+            "pcie.link_speed error",
+        ),
     ),
     # Faulty
     Recording("azurenhc_bad_retired_ecc.txt", ("ecc.retired_pages fail", *NOT_IN_THE_EXCERPT)),
@@ -214,17 +220,17 @@ def test_inactive_nvlinks_fail_on_their_gpu(file: str, links: int, down: dict[in
 
 
 def test_an_idle_gpu_at_2_5_gts_is_no_slow_link() -> None:
-    for file in ("telegraf_a10g.xml", "telegraf_rtx-3060-v12.xml", "exporter_rtx2080s_idle_q.txt"):
-        record = judge_smi(gpus_of(file), Profile.DELIVERY)["pcie.link_speed"]
+    for file, best in (("telegraf_a10g.xml", 4), ("telegraf_rtx-3060-v12.xml", 4), ("exporter_rtx2080s_idle_q.txt", 3)):
+        record = judge_smi(gpus_of(file), Profile.DELIVERY, gens=(1, best, best))["pcie.link_speed"]
         assert record.verdict is Verdict.SKIP
         assert "2.5 GT/s; judged only while the GPU is busy" in record.message
 
 
 def test_a_gen4_card_in_a_gen3_slot_warns_at_work_and_says_that_it_is_the_slot() -> None:
     gpus = gpus_of("netdata_rtx-4090-driver-535.xml")
-    assert judge_smi(gpus, Profile.DELIVERY)["pcie.link_speed"].verdict is Verdict.SKIP
-    at_work = replace(gpus, devices=tuple(replace(gpu, link_gen=3, utilization_percent=90) for gpu in gpus.devices))
-    record = judge_smi(at_work, Profile.DELIVERY)["pcie.link_speed"]
+    assert judge_smi(gpus, Profile.DELIVERY, gens=(1, 3, 4))["pcie.link_speed"].verdict is Verdict.SKIP
+    at_work = replace(gpus, devices=tuple(replace(gpu, utilization_percent=90) for gpu in gpus.devices))
+    record = judge_smi(at_work, Profile.DELIVERY, gens=(3, 3, 4))["pcie.link_speed"]
     assert record.verdict is Verdict.WARN
     assert "the slot supports no more" in record.message
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 
 from nodegate import cli
 from nodegate.errors import Busy, CannotMeasure
@@ -166,7 +167,7 @@ def test_json_holds_every_record() -> None:
 
 def run(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *arguments] if code else [sys.executable, "-m", "nodegate.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return warm.run(command, cold=bool(code), capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_this_machine_is_answered_for_in_one_line() -> None:

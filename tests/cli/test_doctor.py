@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import bare
+from support import bare, warm
 from support.holding import hold_in
 from support.sshd import Fleet
 
@@ -45,7 +45,7 @@ def path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", DOCTOR, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    return warm.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
 def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_path: Path) -> None:

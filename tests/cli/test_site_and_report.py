@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import run_pytest, write_fleet
 
 from nodegate.records.results import read
 
 
 def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return warm.run(
         [sys.executable, "-m", "nodegate.cli", *arguments],
         cwd=where,
         env={**os.environ, **environment},

@@ -185,7 +185,7 @@ HOST_AND_GPUS = [
         {
             "gpu.lost": "fail: GPU 3 (0000:43:00.0): lost: NVML cannot read it: lost: GPU is lost.  Reboot",
             "gpu.count": "fail: node: at most 7 of 8 GPUs respond, expected 8 GPUs",
-            "software.driver_and_library": "error: failed: ended by SIGSEGV, at GPU 0 energy_mj",
+            "software.driver_and_library": "error: failed: ended by SIGSEGV, at GPU 0 violation_ns",
         },
         follows="lost: GPU is lost.  Reboot the system to recover this GPU",
     ),

@@ -154,7 +154,6 @@ def gsp_timeout(machine: Machine) -> list[PlantedFault]:
 def gsp_off(machine: Machine) -> list[PlantedFault]:
     """Somebody loaded the proprietary driver with the GSP firmware off, on this node only."""
     driver = machine.sections["driver"]
-    machine.set("driver", "params", driver["params"].replace("EnableGpuFirmware: 18", "EnableGpuFirmware: 0"))
     machine.set(
         "driver",
         "version",
@@ -229,9 +228,7 @@ def port_down(machine: Machine) -> list[PlantedFault]:
     """The port of mlx5_3 is down."""
     machine.set_port("mlx5_3", 1, "state", "1: DOWN")
     machine.set_port("mlx5_3", 1, "phys_state", "3: Disabled")
-    machine.set_netdev("ens4np0", "operstate", "down")
     machine.set_netdev("ens4np0", "carrier", "0")
-    machine.set_netdev("ens4np0", "speed", "-1")
     machine.kernel(f"mlx5_core {machine.nic_address(3)} ens4np0: Link down", ago_s=5 * _HOUR_S)
     return found(
         machine,

@@ -19,7 +19,6 @@ class Board:
     vbios: str
     inforom: str
     pci_device_id: int
-    pci_subsystem_id: int
     gen: int
     sm_clock_max: int
     sm_clock_idle: int
@@ -30,23 +29,22 @@ class Board:
     memory_mib: int
     remap_banks: int
     nvlinks: int
-    nvlink_version: int
     nvlink_speed: int
     margin_c: int
 
 
 H100_SXM = Board(
-    "NVIDIA H100 80GB HBM3", "692-2G520-0200-000", "96.00.89.00.01", "G520.0200.00.05", 0x233010DE, 0x16C110DE,
-    5, 1980, 345, 2619, 72, 200, 700, 81559, 2560, 18, 4, 26562, 53,
+    "NVIDIA H100 80GB HBM3", "692-2G520-0200-000", "96.00.89.00.01", "G520.0200.00.05", 0x233010DE,
+    5, 1980, 345, 2619, 72, 200, 700, 81559, 2560, 18, 26562, 53,
 )  # fmt: skip
 L40S = Board(
-    "NVIDIA L40S", "900-2G133-0080-000", "95.02.66.00.02", "G133.0242.00.03", 0x26B910DE, 0x185110DE,
-    4, 2520, 210, 9001, 34, 100, 350, 46068, 192, 0, 0, 0, 58,
+    "NVIDIA L40S", "900-2G133-0080-000", "95.02.66.00.02", "G133.0242.00.03", 0x26B910DE,
+    4, 2520, 210, 9001, 34, 100, 350, 46068, 192, 0, 0, 58,
 )  # fmt: skip
 
 
-def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, numa: int, gen: int, driver: str) -> Gpu:
-    """One GPU at idle; `gen` is the PCIe generation that it idles at."""
+def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, driver: str) -> Gpu:
+    """One GPU at idle."""
     linked = board.nvlinks > 0
     return {
         "index": index,
@@ -58,22 +56,16 @@ def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, numa:
         "inforom_image": board.inforom,
         "bus_id": f"0000{address.upper()}",
         "pci_device_id": board.pci_device_id,
-        "pci_subsystem_id": board.pci_subsystem_id,
-        "minor": index,
         "module_id": index + 1 if linked else dict(NOT_SUPPORTED),
-        "numa_node": numa,
         "link_width": 16,
         "link_width_max": 16,
-        "link_gen": gen,
         "link_gen_max": board.gen,
-        "link_gen_gpu_max": board.gen,
         "pcie_replays": 0,
         **_clocks(board),
         **_power(board, index),
         "temperature_c": 33 + index % 4,
         "temperature_margin_c": board.margin_c - index % 4,
         "temperature_slowdown_c": dict(NOT_SUPPORTED),
-        "temperature_shutdown_c": dict(NOT_SUPPORTED),
         "memory_temperature_c": 41 + index % 3 if linked else dict(NOT_SUPPORTED),
         **_memory_health(board),
         "gsp_firmware": driver,
@@ -86,7 +78,6 @@ def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, numa:
         "persistence_mode": 1,
         "compute_mode": 0,
         "mig_mode": [0, 0] if linked else dict(NOT_SUPPORTED),
-        "performance_state": 0 if linked else 8,
         "utilization_percent": 0,
         "memory_total_bytes": board.memory_mib << 20,
         "memory_used_bytes": 1 << 20,
@@ -99,7 +90,6 @@ def nvlink(board: Board, link: int) -> dict[str, Any]:
     return {
         "link": link,
         "state": 1,
-        "version": board.nvlink_version,
         "speed_mbps": board.nvlink_speed,
         "remote_type": 2,
         "replay": 0,
@@ -111,7 +101,6 @@ def nvlink(board: Board, link: int) -> dict[str, Any]:
 def _clocks(board: Board) -> dict[str, Any]:
     return {
         "sm_clock_mhz": board.sm_clock_idle,
-        "memory_clock_mhz": board.memory_clock if board.nvlinks else 405,
         "sm_clock_max_mhz": board.sm_clock_max,
         "memory_clock_max_mhz": board.memory_clock,
         "sm_clock_app_mhz": board.sm_clock_max,
@@ -119,8 +108,7 @@ def _clocks(board: Board) -> dict[str, Any]:
         "sm_clock_app_default_mhz": board.sm_clock_max,
         "memory_clock_app_default_mhz": board.memory_clock,
         "event_reasons": 0x1,
-        # A burn of an earlier acceptance left some time under the power cap: normal, and not a fault.
-        "violation_ns": {"power": 41_200_000_000, "thermal": 0, "board_limit": 0, "reliability": 0},
+        "violation_ns": {"thermal": 0, "board_limit": 0, "reliability": 0},
     }
 
 
@@ -131,7 +119,6 @@ def _power(board: Board, index: int) -> dict[str, Any]:
         "power_limit_default_mw": board.power_max * 1000,
         "power_limit_enforced_mw": board.power_max * 1000,
         "power_limit_range_mw": [board.power_min * 1000, board.power_max * 1000],
-        "energy_mj": 91_304_552_110 + index * 1_000_003,
     }
 
 
@@ -165,6 +152,6 @@ def _fabric() -> dict[str, Any]:
     }
 
 
-def peers(count: int, *, nvlink: bool) -> list[list[int]]:
-    """Each two GPUs may read and write each other's memory; where there is no NVLink, over PCIe (5: not supported)."""
-    return [[first, second, 0, 0, 0 if nvlink else 5] for second in range(count) for first in range(second)]
+def peers(count: int) -> list[list[int]]:
+    """Each two GPUs may read and write each other's memory."""
+    return [[first, second, 0, 0] for second in range(count) for first in range(second)]

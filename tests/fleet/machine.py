@@ -103,11 +103,11 @@ class Machine:
     def lose_gpu(self, index: int) -> None:
         """The GPU falls off the bus while the driver is loaded: Xid 79, no answer on PCIe, an NVML handle error."""
         address, entry = self.gpu_address(index), self._gpu(index)
-        entry_uuid, minor = entry["uuid"], entry["minor"]
+        entry_uuid = entry["uuid"]
         entry.clear()
         entry.update(index=index, handle=dict(_LOST))
         self._off_the_bus(address)
-        self.sections["driver"]["devices"][f"nvidia{minor}"] = "EIO"
+        self.sections["driver"]["devices"][f"nvidia{index}"] = "EIO"
         place = address.removesuffix(".0")
         self.kernel(f"NVRM: GPU at PCI:{place}: {entry_uuid}", ago_s=1800.2)
         self.kernel(
@@ -121,7 +121,7 @@ class Machine:
         nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu is not removed]
         nvml["count"] -= 1
         driver["gpus"].pop(address, None)
-        driver["devices"].pop(f"nvidia{removed['minor']}", None)
+        driver["devices"].pop(f"nvidia{index}", None)
         self.sections["pci"] = [device for device in self.sections["pci"] if device["address"] != address]
         for number, gpu in enumerate(nvml["gpus"]):
             gpu["index"] = number
@@ -147,8 +147,6 @@ class Machine:
         if address in self.gpu_addresses:
             gpu = self._gpu(self.gpu_addresses.index(address))
             gpu["link_width"] = width if width is not None else gpu["link_width"]
-            generations = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
-            gpu["link_gen"] = generations[speed_gts] if speed_gts is not None else gpu["link_gen"]
 
     def count_correctable_errors(self, address: str, count: int) -> None:
         """The device has seen so many correctable PCIe errors since boot."""
@@ -188,8 +186,8 @@ class Machine:
 
     def stop_service(self, name: str, *, result: str = "exit-code") -> None:
         """The unit has ended by itself."""
-        failed = {"ActiveState": "failed", "SubState": "failed", "Result": result, "ExecMainStatus": "1"}
-        self.units[name] |= failed | {"ActiveEnterTimestampMonotonic": "0"}
+        failed = {"ActiveState": "failed", "SubState": "failed", "Result": result}
+        self.units[name] |= failed
 
     # Under load
 
@@ -226,7 +224,6 @@ class Machine:
             current_link_width="63",
             max_link_speed="Unknown",
             max_link_width="63",
-            power_state="unknown",
             config="ff" * 64,
             revision="0xff",
         )

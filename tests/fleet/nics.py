@@ -28,9 +28,7 @@ _HARMLESS = {
 }  # fmt: skip
 
 
-def infiniband_adapter(
-    number: int, address: str, *, numa: int, guid: str, lid: int, host: str, netdev: str
-) -> dict[str, Any]:
+def infiniband_adapter(number: int, address: str, *, guid: str, netdev: str) -> dict[str, Any]:
     """A ConnectX-7 with one NDR port that a subnet manager has brought up."""
     counters = _counters(number, _COUNTERS)
     # The IBTA's small counters of a port in service: a buffer overrun count near its 4-bit end, one link_downed near
@@ -39,17 +37,15 @@ def infiniband_adapter(
     counters["link_downed"] = "251" if number == 1 else "0"
     port = _port("InfiniBand", "400 Gb/sec (4X NDR)", counters, _counters(number, _HW_COUNTERS), netdev)
     port |= {
-        "lid": f"{lid:#x}",
         "sm_lid": "0x1",
         "gids": {"0": f"fe80:0000:0000:0000:{guid}"},
         "gid_types": {"0": "IB/RoCE v1"},
     }
-    kind = ("28.41.1000", "MT4129", "MT_0000000838")
-    return _adapter(kind, address, port, guid=guid, numa=numa, description=f"{host} HCA-{number + 1}")
+    return _adapter(("28.41.1000", "MT4129"), address, port, guid=guid)
 
 
 def ethernet_adapter(
-    address: str, *, numa: int, guid: str, host: str, netdev: str, rate: str, ip: str, bluefield: bool = False
+    address: str, *, guid: str, netdev: str, rate: str, ip: str, bluefield: bool = False
 ) -> dict[str, Any]:
     """A RoCE adapter: a ConnectX-7, or a BlueField-3 with a bond."""
     hw_counters = _counters(0, _HW_COUNTERS + _ROCE_COUNTERS)
@@ -59,42 +55,30 @@ def ethernet_adapter(
     mapped = f"{mapped[:-4]}:{mapped[-4:]}"
     local = f"fe80:0000:0000:0000:{guid}"
     port |= {
-        "lid": "0x0",
         "sm_lid": "0x0",
         "gids": {"0": local, "1": local, "2": mapped, "3": mapped},
         "gid_types": {"0": "IB/RoCE v1", "1": "RoCE v2", "2": "IB/RoCE v1", "3": "RoCE v2"},
     }
-    kind = ("32.38.3056", "MT41692", "MT_0000000884") if bluefield else ("28.41.1000", "MT4129", "MT_0000000834")
-    return _adapter(kind, address, port, guid=guid, numa=numa, description=host)
+    kind = ("32.38.3056", "MT41692") if bluefield else ("28.41.1000", "MT4129")
+    return _adapter(kind, address, port, guid=guid)
 
 
-def netdev(address: str, mac: str, *, speed: int, mtu: int, driver: str) -> dict[str, Any]:
+def netdev(address: str, *, mtu: int) -> dict[str, Any]:
     """A physical network device with its link up."""
     return {
-        "operstate": "up",
         "carrier": "1",
-        "speed": str(speed),
-        "duplex": "full",
         "mtu": str(mtu),
-        "address": mac,
         "carrier_changes": "2",
         "pci": address,
-        "driver": driver,
     }
 
 
-def _adapter(
-    kind: tuple[str, str, str], address: str, port: dict[str, Any], *, guid: str, numa: int, description: str
-) -> dict[str, Any]:
+def _adapter(kind: tuple[str, str], address: str, port: dict[str, Any], *, guid: str) -> dict[str, Any]:
     return {
         "fw_ver": kind[0],
         "hca_type": kind[1],
-        "board_id": kind[2],
         "node_guid": guid,
-        "node_desc": description,
-        "sys_image_guid": guid,
         "pci": address,
-        "numa_node": str(numa),
         "ports": {"1": port},
     }
 

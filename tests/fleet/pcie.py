@@ -18,24 +18,22 @@ class Model:
     class_code: str
     vendor: str
     device: str
-    subsystem_vendor: str
-    subsystem_device: str
     revision: str
     driver: str
     speed_max: str
     width_max: int
 
 
-ROOT_PORT = Model("0x060400", "0x8086", "0x352a", "0x8086", "0x0000", "0x30", "pcieport", "32.0", 16)
-SWITCH_PORT = Model("0x060400", "0x1000", "0xc030", "0x1000", "0x0144", "0xb0", "pcieport", "32.0", 16)
-PLATFORM_PORT = Model("0x060400", "0x8086", "0x1bbe", "0x1028", "0x0af7", "0x11", "pcieport", "8.0", 2)
-H100_SXM = Model("0x030200", "0x10de", "0x2330", "0x10de", "0x16c1", "0xa1", "nvidia", "32.0", 16)
-L40S = Model("0x030200", "0x10de", "0x26b9", "0x10de", "0x1851", "0xa1", "nvidia", "16.0", 16)
-NVSWITCH_3 = Model("0x068000", "0x10de", "0x22a3", "0x10de", "0x1796", "0xa1", "nvidia-nvswitch", "16.0", 2)
-CONNECTX_7 = Model("0x020700", "0x15b3", "0x1021", "0x15b3", "0x0041", "0x00", "mlx5_core", "32.0", 16)
-CONNECTX_7_ETHERNET = Model("0x020000", "0x15b3", "0x1021", "0x15b3", "0x0058", "0x00", "mlx5_core", "32.0", 16)
-BLUEFIELD_3 = Model("0x020000", "0x15b3", "0xa2dc", "0x15b3", "0x0009", "0x01", "mlx5_core", "32.0", 16)
-BCM5720 = Model("0x020000", "0x14e4", "0x165f", "0x1028", "0x0a61", "0x00", "tg3", "5.0", 2)
+ROOT_PORT = Model("0x060400", "0x8086", "0x352a", "0x30", "pcieport", "32.0", 16)
+SWITCH_PORT = Model("0x060400", "0x1000", "0xc030", "0xb0", "pcieport", "32.0", 16)
+PLATFORM_PORT = Model("0x060400", "0x8086", "0x1bbe", "0x11", "pcieport", "8.0", 2)
+H100_SXM = Model("0x030200", "0x10de", "0x2330", "0xa1", "nvidia", "32.0", 16)
+L40S = Model("0x030200", "0x10de", "0x26b9", "0xa1", "nvidia", "16.0", 16)
+NVSWITCH_3 = Model("0x068000", "0x10de", "0x22a3", "0xa1", "nvidia-nvswitch", "16.0", 2)
+CONNECTX_7 = Model("0x020700", "0x15b3", "0x1021", "0x00", "mlx5_core", "32.0", 16)
+CONNECTX_7_ETHERNET = Model("0x020000", "0x15b3", "0x1021", "0x00", "mlx5_core", "32.0", 16)
+BLUEFIELD_3 = Model("0x020000", "0x15b3", "0xa2dc", "0x01", "mlx5_core", "32.0", 16)
+BCM5720 = Model("0x020000", "0x14e4", "0x165f", "0x00", "tg3", "5.0", 2)
 
 
 def device(model: Model, address: str, parent: str, *, numa: int, speed: str = "", width: int = 0) -> Device:
@@ -46,15 +44,12 @@ def device(model: Model, address: str, parent: str, *, numa: int, speed: str = "
         "class": model.class_code,
         "vendor": model.vendor,
         "device": model.device,
-        "subsystem_vendor": model.subsystem_vendor,
-        "subsystem_device": model.subsystem_device,
         "revision": model.revision,
         "current_link_speed": f"{speed or model.speed_max} GT/s PCIe",
         "current_link_width": str(width or model.width_max),
         "max_link_speed": f"{model.speed_max} GT/s PCIe",
         "max_link_width": str(model.width_max),
         "numa_node": str(numa),
-        "power_state": "D0",
         "aer_dev_correctable": aer(_AER_NAMES, "COR"),
         "aer_dev_nonfatal": aer(_AER_UNCORRECTABLE, "NONFATAL"),
         "aer_dev_fatal": aer(_AER_UNCORRECTABLE, "FATAL"),

@@ -48,29 +48,25 @@ def hgx_h100(name: str, index: int) -> Parts:
             address,
             serial=f"165{index:04d}{number:06d}",
             uuid=f"GPU-{index:08x}-4e1d-4a7b-9c35-{number:012x}",
-            numa=number // 4,
-            gen=1 if number in idle else gpus.H100_SXM.gen,
             driver=system.DRIVER,
         )
         for number, address in enumerate(gpu_addresses)
     ]
-    rails = {f"mlx5_{number}": _rail(name, index, number, address) for number, address in enumerate(nic_addresses)}
+    rails = {f"mlx5_{number}": _rail(index, number, address) for number, address in enumerate(nic_addresses)}
     bond = nics.ethernet_adapter(
         "0000:2a:00.0",
-        numa=0,
         guid=_guid(index, 99),
-        host=name,
         netdev="bond0",
         rate="200 Gb/sec (2X NDR)",
         ip=f"10.20.{index // 250}.{index % 250 + 1}",
         bluefield=True,
     )
-    netdevs = {f"ibs{number}": _ib_netdev(index, number, address) for number, address in enumerate(nic_addresses)}
+    netdevs = {f"ibs{number}": nics.netdev(address, mtu=4092) for number, address in enumerate(nic_addresses)}
     node = (name, f"7XK{index:04d}", ("Dell Inc.", "PowerEdge XE9680"))
     units = system.units(fabric_manager=True)
     sections = _sections(node, devices, cards, units, memory_kib=2_113_511_424)
     sections["infiniband"] = rails | {"mlx5_bond_0": bond}
-    sections["netdev"] = netdevs | _management_netdevs(index)
+    sections["netdev"] = netdevs | _management_netdevs()
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=4))
 
 
@@ -100,8 +96,6 @@ def pcie_l40s(name: str, index: int) -> Parts:
             address,
             serial=f"132{index:04d}{number:06d}",
             uuid=f"GPU-{index:08x}-77aa-4c02-8d11-{number:012x}",
-            numa=number // 4,
-            gen=gpus.L40S.gen if number in awake else 1,
             driver=system.DRIVER,
         )
         for number, address in enumerate(gpu_addresses)
@@ -112,9 +106,7 @@ def pcie_l40s(name: str, index: int) -> Parts:
     sections["infiniband"] = {
         f"mlx5_{number}": nics.ethernet_adapter(
             address,
-            numa=number // 2,
             guid=_guid(index, number),
-            host=name,
             netdev=f"ens{number + 1}np0",
             rate="200 Gb/sec (4X HDR)",
             ip=f"10.{30 + number}.{index // 250}.{index % 250 + 1}",
@@ -122,10 +114,9 @@ def pcie_l40s(name: str, index: int) -> Parts:
         for number, address in enumerate(nic_addresses)
     }
     sections["netdev"] = {
-        f"ens{number + 1}np0": nics.netdev(address, _mac(index, number), speed=200_000, mtu=9000, driver="mlx5_core")
-        for number, address in enumerate(nic_addresses)
+        f"ens{number + 1}np0": nics.netdev(address, mtu=9000) for number, address in enumerate(nic_addresses)
     } | {
-        "eno1": nics.netdev("0000:03:00.0", _mac(index, 40), speed=1000, mtu=1500, driver="tg3"),
+        "eno1": nics.netdev("0000:03:00.0", mtu=1500),
     }
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=0))
 
@@ -149,13 +140,12 @@ def _sections(
         "driver": system.driver(cards),
         "nvml": {
             "driver_version": system.DRIVER,
-            "nvml_version": f"12.{system.DRIVER}",
             "cuda_driver_version": 12040,
             "confidential": 0,
             "count": len(cards),
             "library": f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{system.DRIVER}",
             "gpus": cards,
-            "peers": gpus.peers(len(cards), nvlink=fabric_manager),
+            "peers": gpus.peers(len(cards)),
         },
         "services": system.services(units, fabric_manager=fabric_manager, gpu_count=len(cards)),
         "limits": system.limits(),
@@ -208,33 +198,20 @@ def _narrow(devices: list[pcie.Device], address: str, *, speed: str) -> None:
             one["current_link_speed"] = f"{speed} GT/s PCIe"
 
 
-def _rail(name: str, index: int, number: int, address: str) -> dict[str, Any]:
-    lid = 16 + index * 8 + number
-    guid = _guid(index, number)
-    return nics.infiniband_adapter(
-        number, address, numa=number // 4, guid=guid, lid=lid, host=name, netdev=f"ibs{number}"
-    )
+def _rail(index: int, number: int, address: str) -> dict[str, Any]:
+    return nics.infiniband_adapter(number, address, guid=_guid(index, number), netdev=f"ibs{number}")
 
 
-def _ib_netdev(index: int, number: int, address: str) -> dict[str, Any]:
-    mac = f"00:00:10:49:fe:80:00:00:00:00:00:00:{_guid(index, number).replace(':', '')}"
-    return nics.netdev(address, mac, speed=400_000, mtu=4092, driver="mlx5_core")
-
-
-def _management_netdevs(index: int) -> dict[str, Any]:
+def _management_netdevs() -> dict[str, Any]:
     return {
-        "ens2f0np0": nics.netdev("0000:2a:00.0", _mac(index, 20), speed=200_000, mtu=9000, driver="mlx5_core"),
-        "ens2f1np1": nics.netdev("0000:2a:00.1", _mac(index, 20), speed=200_000, mtu=9000, driver="mlx5_core"),
-        "eno1": nics.netdev("0000:03:00.0", _mac(index, 40), speed=1000, mtu=1500, driver="tg3"),
+        "ens2f0np0": nics.netdev("0000:2a:00.0", mtu=9000),
+        "ens2f1np1": nics.netdev("0000:2a:00.1", mtu=9000),
+        "eno1": nics.netdev("0000:03:00.0", mtu=1500),
     }
 
 
 def _guid(index: int, number: int) -> str:
     return f"a088:c203:{index & 0xFFFF:04x}:{0x4000 + number:04x}"
-
-
-def _mac(index: int, number: int) -> str:
-    return f"b8:3f:d2:{index >> 8 & 0xFF:02x}:{index & 0xFF:02x}:{number:02x}"
 
 
 def _boot_lines(nic_addresses: list[str], *, nvswitches: int) -> tuple[str, ...]:

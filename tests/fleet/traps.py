@@ -53,7 +53,6 @@ def busy_counters(machine: Machine) -> None:
 def power_capped(machine: Machine) -> None:
     """A GPU at its software power cap, and a link that flapped three days ago until its cable was cleaned."""
     machine.set_gpu(4, "event_reasons", 0x4)
-    machine.set_gpu(4, "violation_ns.power", 7_200_000_000_000)
     address = machine.nic_address(1)
     for count in range(5):
         machine.kernel(f"mlx5_core {address} ibs1: Link down", ago_s=3 * _DAY_S + 600 * count)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fuzz.growth import MOST_GROWTH, growth
 from nodegate.errors import CannotMeasure
-from nodegate.knowledge.tables import Lasts, LineRule, fabric_lines
+from nodegate.knowledge.tables import Lasts, fabric_lines
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
 from nodegate.subjects import fabric_log
@@ -19,30 +19,31 @@ from nodegate.tools import fabric_manager
 from nodegate.tools.fabric_manager import Entry
 from nodegate.verdicts import Verdicts
 
-RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]
+
+def test_the_rule_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) -> None:
+    for rule in fabric_lines():
+        with subtests.test(rule.name):
+            problem = fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
+            assert problem is not None
+            assert problem.code == rule.name.replace("_", " ")
+            assert any(held in rule.example for held in rule.holds)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_rule_is_the_first_that_fits_its_own_example(rule: LineRule) -> None:
-    problem = fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
-    assert problem is not None
-    assert problem.code == rule.name.replace("_", " ")
-    assert any(held in rule.example for held in rule.holds)
+def test_every_sentence_stands_in_both_languages_without_an_end(subtests: pytest.Subtests) -> None:
+    for rule in fabric_lines():
+        with subtests.test(rule.name):
+            for text in (rule.meaning_text, rule.action_text):
+                assert text.en
+                assert not re.search(r"[\n.]$|  ", text.en)
+                assert re.search(r"[\u4e00-\u9fff]", text.zh)
+            assert rule.failure_modes
+            assert rule.lasts is Lasts.START
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_every_sentence_stands_in_both_languages_without_an_end(rule: LineRule) -> None:
-    for text in (rule.meaning_text, rule.action_text):
-        assert text.en
-        assert not re.search(r"[\n.]$|  ", text.en)
-        assert re.search(r"[\u4e00-\u9fff]", text.zh)
-    assert rule.failure_modes
-    assert rule.lasts is Lasts.START
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_the_same_words_as_information_are_no_error(rule: LineRule) -> None:
-    assert fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
+def test_the_same_words_as_information_are_no_error(subtests: pytest.Subtests) -> None:
+    for rule in fabric_lines():
+        with subtests.test(rule.name):
+            assert fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
 
 
 @given(st.text(max_size=400), st.sampled_from(["INFO", "ERROR", "CRITICAL"]))

@@ -52,9 +52,10 @@ def grows_too_fast(pattern: re.Pattern[str], example: str, characters: int = CHA
     return any(growth(pattern.search, make, characters, QUICK_S) > MOST_GROWTH for make in near_misses(example))
 
 
-@pytest.mark.parametrize("name", sorted(ONCE.values()))
-def test_the_time_of_a_pattern_grows_with_the_line(name: str) -> None:
-    assert not grows_too_fast(*PATTERNS[name])
+def test_the_time_of_a_pattern_grows_with_the_line(subtests: pytest.Subtests) -> None:
+    for name in sorted(ONCE.values()):
+        with subtests.test(name):
+            assert not grows_too_fast(*PATTERNS[name])
 
 
 def test_a_pattern_that_grows_with_the_square_would_be_found() -> None:

@@ -15,14 +15,15 @@ from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]
 OF_KERNELS = [each for each in signatures() if each.side is Side.KERNEL and not each.id.startswith(("xid_", "sxid_"))]
-WITH_A_PATTERN = [pytest.param(each, id=each.id) for each in OF_KERNELS + OF_JOBS]
+WITH_A_PATTERN = OF_KERNELS + OF_JOBS
 KNOWN_MODES = {f"F{number:02}" for number in range(1, 34)}
 
 
-@pytest.mark.parametrize("signature", WITH_A_PATTERN)
-def test_it_is_the_first_that_fits_its_own_example(signature: Signature) -> None:
-    hit = find(signature.example, signature.side)
-    assert (hit and hit.signature.id) == signature.id
+def test_it_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) -> None:
+    for signature in WITH_A_PATTERN:
+        with subtests.test(signature.id):
+            hit = find(signature.example, signature.side)
+            assert (hit and hit.signature.id) == signature.id
 
 
 def test_every_xid_and_sxid_is_found_by_its_code() -> None:
@@ -33,22 +34,27 @@ def test_every_xid_and_sxid_is_found_by_its_code() -> None:
             assert hit.signature == signature
 
 
-@pytest.mark.parametrize("signature", WITH_A_PATTERN)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_no_line_that_a_pattern_fits_is_put_aside_unread(signature: Signature, data: st.DataObject) -> None:
-    line = data.draw(st.from_regex(signature.pattern))
-    assert any(held in line for held in signature.holds)
-    assert find(line, signature.side) is not None or len(line) > LINE_LIMIT
+def test_no_line_that_a_pattern_fits_is_put_aside_unread(subtests: pytest.Subtests) -> None:
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(data=st.data())
+    def is_read(signature: Signature, data: st.DataObject) -> None:
+        line = data.draw(st.from_regex(signature.pattern))
+        assert any(held in line for held in signature.holds)
+        assert find(line, signature.side) is not None or len(line) > LINE_LIMIT
+
+    for signature in WITH_A_PATTERN:
+        with subtests.test(signature.id):
+            is_read(signature)
 
 
-@pytest.mark.parametrize("signature", WITH_A_PATTERN)
-def test_each_alternative_of_a_pattern_is_let_through(signature: Signature) -> None:
+def test_each_alternative_of_a_pattern_is_let_through(subtests: pytest.Subtests) -> None:
     """Of each alternative that the pattern has, at any depth, a text is made: the quick look must not put it aside."""
-    quick = literals(signature.side)
-    for text in alternatives(signature.pattern):
-        assert any(held in text for held in signature.holds), text
-        assert any(string in text for string in quick), text
+    for signature in WITH_A_PATTERN:
+        with subtests.test(signature.id):
+            quick = literals(signature.side)
+            for text in alternatives(signature.pattern):
+                assert any(held in text for held in signature.holds), text
+                assert any(string in text for string in quick), text
 
 
 def test_a_line_of_a_kernel_is_seen_in_the_log_of_a_job_too() -> None:
@@ -63,13 +69,14 @@ def test_ids_are_names_and_each_stands_once() -> None:
     assert all(re.fullmatch(r"[a-z][a-z0-9_]+", each) for each in ids)
 
 
-@pytest.mark.parametrize("signature", [pytest.param(each, id=each.id) for each in OF_KERNELS + OF_JOBS])
-def test_every_sentence_stands_in_both_languages(signature: Signature) -> None:
-    for text in (signature.meaning, signature.action):
-        assert text.en
-        assert not re.search(r"[.\n]$|  ", text.en)
-        assert re.search(r"[\u4e00-\u9fff]", text.zh)
-    assert set(signature.failure_modes) <= KNOWN_MODES
+def test_every_sentence_stands_in_both_languages(subtests: pytest.Subtests) -> None:
+    for signature in WITH_A_PATTERN:
+        with subtests.test(signature.id):
+            for text in (signature.meaning, signature.action):
+                assert text.en
+                assert not re.search(r"[.\n]$|  ", text.en)
+                assert re.search(r"[\u4e00-\u9fff]", text.zh)
+            assert set(signature.failure_modes) <= KNOWN_MODES
 
 
 def test_what_only_follows_or_explains_blames_nobody_of_its_own() -> None:

@@ -10,7 +10,7 @@ from support.patterns import alternatives
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
-from nodegate.knowledge.tables import Lasts, LineRule, XidKind, lines, settings, unknown_xid, xids
+from nodegate.knowledge.tables import Lasts, XidKind, lines, settings, unknown_xid, xids
 from nodegate.node_side.probe.kernel_lines import KINDS, kind_of
 from nodegate.records.verdict import Verdict
 
@@ -74,32 +74,36 @@ def test_a_code_that_is_not_in_the_table_warns() -> None:
     assert (rule.delivery, rule.bootcheck) == (Verdict.WARN, Verdict.WARN)
 
 
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
-def test_the_rule_is_the_first_that_fits_its_own_example(rule: LineRule) -> None:
-    first = rule_of(rule.example)
-    assert (first and first.name) == rule.name
+def test_the_rule_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) -> None:
+    for rule in lines():
+        with subtests.test(rule.name):
+            first = rule_of(rule.example)
+            assert (first and first.name) == rule.name
 
 
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
-def test_the_probe_brings_lines_like_the_example(rule: LineRule) -> None:
-    kind = kind_of(rule.example)
-    assert kind in KINDS
-    assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject]
+def test_the_probe_brings_lines_like_the_example(subtests: pytest.Subtests) -> None:
+    for rule in lines():
+        with subtests.test(rule.name):
+            kind = kind_of(rule.example)
+            assert kind in KINDS
+            assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject]
 
 
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
-def test_the_probe_brings_each_form_that_a_pattern_allows(rule: LineRule) -> None:
-    for form in alternatives(rule.pattern):
-        text = form + OF_A_JOB.get(rule.name, "")
-        kind = kind_of(text)
-        assert kind in KINDS, text
-        assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject], (kind, text)
+def test_the_probe_brings_each_form_that_a_pattern_allows(subtests: pytest.Subtests) -> None:
+    for rule in lines():
+        with subtests.test(rule.name):
+            for form in alternatives(rule.pattern):
+                text = form + OF_A_JOB.get(rule.name, "")
+                kind = kind_of(text)
+                assert kind in KINDS, text
+                assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject], (kind, text)
 
 
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
-def test_the_example_names_its_device_where_the_pattern_can(rule: LineRule) -> None:
-    named = {"device", "netdev"} & rule.pattern.groupindex.keys()
-    assert bool(device_of(rule, rule.example)) == bool(named)
+def test_the_example_names_its_device_where_the_pattern_can(subtests: pytest.Subtests) -> None:
+    for rule in lines():
+        with subtests.test(rule.name):
+            named = {"device", "netdev"} & rule.pattern.groupindex.keys()
+            assert bool(device_of(rule, rule.example)) == bool(named)
 
 
 def test_each_line_rule_has_a_check_that_judges_it() -> None:

@@ -57,7 +57,6 @@ def test_decode_gives_the_same_document(ran: Ran) -> None:
 def test_system_is_this_machine(ran: Ran) -> None:
     system = ran.data("system")
     assert system["kernel_release"] == platform.release()
-    assert system["machine"] == platform.machine()
     assert system["cpu_count"] == os.sysconf("SC_NPROCESSORS_ONLN")
     assert "MemTotal:" in system["meminfo"]
     assert system["uptime_s"] > 0

@@ -98,7 +98,7 @@ def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
     tree.file(f"{folder}/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0001\n")
     tree.file(f"{folder}/ports/1/gid_attrs/types/3", "RoCE v2\n")
     adapter = run_probe(sections=["infiniband"], root=tree.root).data("infiniband")["mlx5_0"]
-    assert (adapter["pci"], adapter["numa_node"], adapter["fw_ver"]) == ("0000:1c:00.0", "1", "28.41.1000")
+    assert (adapter["pci"], adapter["fw_ver"]) == ("0000:1c:00.0", "28.41.1000")
     port = adapter["ports"]["1"]
     assert (port["state"], port["phys_state"], port["rate"]) == ("4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
     assert port["counters"]["link_downed"] == "255"
@@ -124,8 +124,8 @@ def test_network_devices_are_the_physical_ones(tree: NodeTree) -> None:
     devices = run_probe(sections=["netdev"], root=tree.root).data("netdev")
     assert list(devices) == ["ens1f0"]
     assert devices["ens1f0"]["carrier_changes"] == "4"
-    assert (devices["ens1f0"]["pci"], devices["ens1f0"]["driver"]) == ("0000:1d:00.0", "mlx5_core")
-    assert devices["ens1f0"]["speed"]["why"] == "missing"
+    assert devices["ens1f0"]["pci"] == "0000:1d:00.0"
+    assert devices["ens1f0"]["mtu"]["why"] == "missing"
 
 
 def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tree: NodeTree) -> None:

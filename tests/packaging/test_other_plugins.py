@@ -31,12 +31,12 @@ def test_our_runs_work_beside_it(rival: Path, tmp_path: Path, first: str) -> Non
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
     order = ["-p", "nodegate.plugin"] if first == "nodegate" else []
     arguments = [*order, "--inventory", str(fleet), "-q", "-k", "link_width"]
-    outcome = run_pytest(tmp_path, arguments, PYTHONPATH=str(rival))
+    outcome = run_pytest(tmp_path, arguments, cold=True, PYTHONPATH=str(rival))
     assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
     assert outcome.verdicts("pcie.link_width") == {"gpu0001": "pass"}
 
 
 def test_its_own_runs_work_beside_us(rival: Path, tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text("def test_it():\n    pass\n")
-    outcome = run_pytest(tmp_path, ["-q"], PYTHONPATH=str(rival))
+    outcome = run_pytest(tmp_path, ["-q"], cold=True, PYTHONPATH=str(rival))
     assert outcome.exit_code == 0, outcome.stdout + outcome.stderr

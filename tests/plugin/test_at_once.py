@@ -6,8 +6,8 @@ import itertools
 import json
 from typing import TYPE_CHECKING
 
-from plugin.test_one_step import BY_PYTEST, fleet_in
-from support.recorded import run_pytest
+from fleet.machine import Machine
+from support.recorded import run_pytest, write_fleet
 
 from nodegate.claims.prove import ENDED
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from support.recorded import PytestOutcome
 
+# Where a plugin has something to say about the phases of an item, pytest runs each item itself.
+BY_PYTEST = "def pytest_runtest_setup(item):\n    pass\n"
 # Counts what pytest runs, and is none of the hooks that an item is sent through.
 COUNT = """from _pytest import runner
 
@@ -32,6 +34,16 @@ def pytest_unconfigure():
     with open("run_by_pytest", "w") as file:
         file.write("\\n".join(RUN))
 """
+
+
+def fleet_in(folder: Path) -> Path:
+    """A healthy node, one with a narrow link and a link error, one that nothing is known of."""
+    folder.mkdir()
+    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
+    machines[1].set_link(machines[1].gpu_address(5), width=2)
+    inventory = write_fleet(folder, machines)
+    (folder / "recordings/gpu0003/facts.json").unlink()
+    return inventory
 
 
 def run(folder: Path, *arguments: str) -> tuple[PytestOutcome, list[str]]:
@@ -98,10 +110,10 @@ def test_a_run_that_stops_at_the_first_failure_judges_nothing_after_it(tmp_path:
 
 
 def test_where_something_looks_at_items_they_run_in_the_order_of_pytest(tmp_path: Path) -> None:
-    outcome, _ = run(tmp_path / "ours", "--junitxml=theirs.xml", "-k", "pcie")
-    checks = list(dict.fromkeys(record.check for record in outcome.records))
-    nodes = list(dict.fromkeys(record.node for record in outcome.records))
-    assert [(record.check, record.node) for record in outcome.records] == list(itertools.product(checks, nodes))
+    _, ran = run(tmp_path / "ours", "--junitxml=theirs.xml", "-k", "pcie")
+    items = [item.partition("[") for item in ran]
+    checks, nodes = (list(dict.fromkeys(item[place] for item in items)) for place in (0, 2))
+    assert [(check, node) for check, _, node in items] == list(itertools.product(checks, nodes))
 
 
 # Ctrl-C when two nodes are judged.

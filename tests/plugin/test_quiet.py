@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from lab.processes import wait_until
@@ -157,7 +157,7 @@ def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet: Path, tmp_path
     command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-k", "test_slow", str(checks)]
     command += ["--run-dir", str(tmp_path / "run"), "-p", "no:cacheprovider"]
     environment = {**os.environ, "PY_COLORS": "0", "COLUMNS": "200"}
-    with subprocess.Popen(command, cwd=fleet.parent, env=environment, stdout=subprocess.PIPE, text=True) as running:
+    with warm.Popen(command, cwd=fleet.parent, env=environment, stdout=warm.PIPE, text=True) as running:
         assert wait_until(here.exists, 60)
         running.send_signal(signal.SIGINT)
         said, _ = running.communicate(timeout=60)
@@ -171,7 +171,7 @@ def test_the_demo_fits_on_a_screen(tmp_path: Path) -> None:
     """Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1."""
     demo = suite_folder(INVENTORY) / "demo.yaml"
     command = ["--inventory", str(demo), "--run-dir", "run", "--history", "h.sqlite", "-p", "no:cacheprovider"]
-    said = run_pytest(tmp_path, command, timeout_s=280, COLUMNS="").stdout  # a log
+    said = run_pytest(tmp_path, command, timeout_s=280, cold=True, COLUMNS="").stdout  # a log
     lines = [line.replace(str(demo), "inventory/demo.yaml") for line in said.splitlines()]
     lines = [re.sub(r"manifest: [0-9a-f]{16}$", "manifest: SHA256", line) for line in lines]
     told = "\n".join(re.sub(r"^nodegate \S+:", "nodegate VERSION:", line) for line in lines) + "\n"

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.sshd import Fleet
 
@@ -327,7 +328,7 @@ def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[st
     text = machines.inventory().replace("    node2: {", f"    node2: {{ansible_python_interpreter: {slow}, ")
     (folder / "hosts.yaml").write_text(text)
     command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
-    return subprocess.Popen(
+    return warm.Popen(
         [*command, *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -469,7 +470,7 @@ def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> No
         says_nothing = f"ansible_host: 127.0.0.1, ansible_port: {silent.getsockname()[1]}, ansible_ssh_timeout: 600"
         (tmp_path / "hosts.yaml").write_text(f"all: {{hosts: {{n1: {{{says_nothing}}}}}}}\n")
         command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
-        running = subprocess.Popen(
+        running = warm.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert wait_until((tmp_path / "run" / "evidence" / ".measuring").exists, limit_s=60)

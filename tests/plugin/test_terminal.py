@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
+from support import warm
 from support.recorded import run_pytest, write_fleet
 
 PYTEST = [sys.executable, "-m", "pytest", "--tb=no", "-q", "-k", "link_width"]
@@ -25,7 +26,7 @@ def fleet(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("more", [[], ["-n", "2"], ["-s"]])
 def test_an_inventory_comes_from_standard_input(fleet: Path, more: list[str]) -> None:
     command = [*PYTEST, "--inventory", "-", "--run-dir", "run", *more]
-    done = subprocess.run(
+    done = warm.run(
         command, cwd=fleet.parent, input=fleet.read_text(), capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

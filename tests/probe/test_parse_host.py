@@ -19,7 +19,7 @@ def test_host():
     host = facts_of(machine).host
     assert (host.hostname, host.os_name, host.product) == ("gpu0001", "Ubuntu 22.04.5 LTS", "PowerEdge XE9680")
     assert host.memory_total_bytes == 2_113_511_424 * 1024
-    assert (host.is_root, host.cpu_sockets, host.modules["nvidia"]) == (True, 2, "550.163.01")
+    assert (host.cpu_sockets, host.modules["nvidia"]) == (2, "550.163.01")
     assert host.blocked == (BlockedProcess(812, "nvidia-smi", "os_acquire_mutex"),)
 
 
@@ -57,7 +57,6 @@ def test_gsp_is_off_when_the_driver_says_so():
     assert found.gpus[3].gsp_firmware == Unknown(Why.NOT_SUPPORTED, "GSP is off: GPU Firmware N/A")
     assert (found.gpus[3].address, found.gpus[3].excluded) == (place, False)
     assert (found.version, found.open_kernel_module, found.loaded) == ("550.163.01", True, True)
-    assert found.parameters["EnableGpuFirmware"] == "18"
 
 
 def test_the_driver_section_must_say_whether_it_is_loaded():
@@ -75,7 +74,7 @@ def test_units_come_in_systemds_own_order_and_are_found_by_name():
     found = facts_of(machine).services
     assert not isinstance(found.units, Unknown)
     dead, slurmd = found.units["nvidia-fabricmanager"], found.units["slurmd"]
-    assert (dead.active_state, dead.result, dead.exit_status, dead.load_state) == ("failed", "exit-code", 1, "loaded")
+    assert (dead.active_state, dead.result, dead.load_state) == ("failed", "exit-code", "loaded")
     assert (slurmd.restarts, slurmd.active_state) == (7, "active")
     assert found.units["nvidia-imex"].load_state == "not-found"
     assert found.fabric_manager_version == "550.163.01"
@@ -154,19 +153,18 @@ def test_nccl_versions_come_from_real_file_names():
 
 def test_the_daemon_that_steers_the_clock_is_asked_first():
     machine = Machine.hgx_h100()
-    machine.set("clock", "adjtimex", {"state": 5, "status": 0x40, "offset_us": 0, "maxerror_us": 16_000_000})
+    machine.set("clock", "adjtimex", {"status": 0x40, "offset_us": 0})
     clock = facts_of(machine).clock  # chrony without rtcsync: the kernel counts itself as unsynchronized
     assert clock.synchronized is True
     assert clock.offset_s == pytest.approx(-18.421e-6)
-    assert clock.max_error_s == pytest.approx(0.000812331 / 2 + 0.000341207)
 
 
 def test_without_chrony_the_kernel_is_asked():
     machine = Machine.hgx_h100()
     machine.set("clock", "chronyc", {"why": "missing", "detail": "chronyc"})
-    machine.set("clock", "adjtimex", {"state": 5, "status": 0x40, "offset_us": 250_000, "maxerror_us": 16_000_000})
+    machine.set("clock", "adjtimex", {"status": 0x40, "offset_us": 250_000})
     clock = facts_of(machine).clock
-    assert (clock.synchronized, clock.offset_s, clock.max_error_s) == (False, 0.25, 16.0)
+    assert (clock.synchronized, clock.offset_s) == (False, 0.25)
 
 
 def test_a_clock_that_nobody_steers():

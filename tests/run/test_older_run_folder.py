@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from support import warm
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
@@ -37,7 +37,7 @@ def replayed(older):
     run = older.parent / "again"
     history = ["--history", str(older.parent / "history.sqlite"), "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "--replay", str(older), "--run-dir", str(run), *history]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+    done = warm.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     return run
 
@@ -85,7 +85,7 @@ def test_a_fact_that_came_later_was_not_recorded_then(older, monkeypatch):
 
 
 def test_its_report_is_not_rendered_by_this_release(older):
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-m", "nodegate.cli", "report", str(older)],
         cwd=CHECKOUT,
         capture_output=True,

@@ -90,17 +90,18 @@ def _nameless() -> None:
 # What a check says of itself
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(check: suite.Check) -> None:
-    first, _, rest = check.docstring.partition("\n")
-    assert len(first) <= 120
-    if check.id in WITHOUT_FAILURE_MODE:
-        assert check.failure_modes == ()
-    else:
-        assert re.fullmatch(r"\S[^.]*(\.[^. ][^.]*)*\. \(F\d\d(, F\d\d)*\)", first), first
-        assert len(set(check.failure_modes)) == len(check.failure_modes)
-    assert set(check.failure_modes) <= set(coverage_page.failure_modes())
-    assert len(rest.strip()) > 20, "what breaks when it is false, and where the rule comes from"
+def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(subtests: pytest.Subtests) -> None:
+    for check in CHECKS:
+        with subtests.test(check.id):
+            first, _, rest = check.docstring.partition("\n")
+            assert len(first) <= 120
+            if check.id in WITHOUT_FAILURE_MODE:
+                assert check.failure_modes == ()
+            else:
+                assert re.fullmatch(r"\S[^.]*(\.[^. ][^.]*)*\. \(F\d\d(, F\d\d)*\)", first), first
+                assert len(set(check.failure_modes)) == len(check.failure_modes)
+            assert set(check.failure_modes) <= set(coverage_page.failure_modes())
+            assert len(rest.strip()) > 20, "what breaks when it is false, and where the rule comes from"
 
 
 def test_ids_are_unique_and_tiers_known() -> None:
@@ -218,12 +219,15 @@ def test_checks_that_need_more_than_one_machine(check: str) -> None:
         assert record.verdict is verdict, record.message
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(check: suite.Check) -> None:
-    tried = {case.verdict for case in cases() if case.check == check.id} | set(BY_HAND.get(check.id, ()))
-    assert PASS in tried
-    assert tried & BAD or check.id in NEVER_BAD
-    assert ERROR in tried
+def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(
+    subtests: pytest.Subtests,
+) -> None:
+    for check in CHECKS:
+        with subtests.test(check.id):
+            tried = {case.verdict for case in cases() if case.check == check.id} | set(BY_HAND.get(check.id, ()))
+            assert PASS in tried
+            assert tried & BAD or check.id in NEVER_BAD
+            assert ERROR in tried
 
 
 def test_each_table_speaks_of_checks_that_there_are() -> None:
@@ -236,15 +240,16 @@ def judged(check: str) -> list[Record]:
     return by_hand + [record_of(case) for case in cases() if case.check == check]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_each_finding_that_is_no_pass_says_what_to_do(check: suite.Check) -> None:
-    for record in judged(check.id):
-        for finding in record.findings:
-            if finding.verdict in (WARN, FAIL, ERROR):
-                assert finding.action, finding.message
-                assert finding.message.endswith(f" - {finding.action}")
-            elif finding.verdict is PASS:
-                assert finding.action == ""
-            assert "\n" not in finding.message
-            assert finding.part.label
-        assert "itself failed" not in record.message
+def test_each_finding_that_is_no_pass_says_what_to_do(subtests: pytest.Subtests) -> None:
+    for check in CHECKS:
+        with subtests.test(check.id):
+            for record in judged(check.id):
+                for finding in record.findings:
+                    if finding.verdict in (WARN, FAIL, ERROR):
+                        assert finding.action, finding.message
+                        assert finding.message.endswith(f" - {finding.action}")
+                    elif finding.verdict is PASS:
+                        assert finding.action == ""
+                    assert "\n" not in finding.message
+                    assert finding.part.label
+                assert "itself failed" not in record.message

@@ -62,7 +62,6 @@ def window(start_s: float, **values: object) -> Document:
         "count": 5,
         "load": 5 if start_s >= 0 else 0,
         "sm_clock_mhz": [1700, 1755, 1980],
-        "memory_clock_mhz": [2619, 2619, 2619],
         "power_w": [640.0, 698.0, 703.0],
         "temperature_c": [58, 62, 64],
         "memory_temperature_c": [70, 71, 72],
@@ -111,8 +110,7 @@ def _gpu(index: int, address: str, uuid: str) -> Document:
             "count": 305,
             "error": "",
             "windows": [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))],
-            "violations_ns": dict.fromkeys(("power", "thermal", "board_limit", "reliability"), 0),
-            "energy_j": 41_000.0,
+            "violations_ns": dict.fromkeys(("thermal", "board_limit", "reliability"), 0),
         },
     }
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 from fleet.faults import FAULTS
 from fleet.machine import Machine
+from support.judged_fleet import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from support.judged_fleet import Plant
+
+    from nodegate.records.finding import Record
 
 MAKES = {"hgx": (Machine.hgx_h100, 2048), "roce": (Machine.pcie_l40s, 1024)}  # with the memory that is right, GiB
 PLANTS = {
@@ -14,3 +25,10 @@ PLANTS = {
 def names(value: object) -> object:
     """How a test's id calls a fault."""
     return getattr(value, "__name__", value)
+
+
+@cache
+def records_of(kind: str, *nodes: tuple[Plant, ...]) -> Mapping[str, tuple[Record, ...]]:
+    """What is said of nodes `faulty1`, `faulty2`, ... with these faults, which measure together; judged once."""
+    make, memory_gib = MAKES[kind]
+    return judged(make, nodes, memory_gib)

@@ -312,12 +312,11 @@ def _four_rails(machine: Machine) -> None:
 def _link(machine: Machine, gen: int, speed: str) -> None:
     """The GPUs are of this generation of PCIe, and busy enough to show it."""
     for entry in machine.sections["nvml"]["gpus"]:
-        address = machine.gpu_addresses[int(entry["minor"])]
+        address = machine.gpu_addresses[entry["index"]]
         for end in (address, machine.pci(address)["parent"]):
             machine.set_pci(end, "max_link_speed", f"{speed} GT/s PCIe")
         machine.set_link(address, speed_gts=speed)
-        for path in ("link_gen_max", "link_gen_gpu_max"):
-            machine.set_gpu(entry["index"], path, gen)
+        machine.set_gpu(entry["index"], "link_gen_max", gen)
 
 
 def _driver(machine: Machine, version: str) -> None:

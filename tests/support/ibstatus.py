@@ -67,8 +67,7 @@ def parse_ibstat(written: str) -> Rdma:
 
 
 def _ibstatus_port(device: str, port: int, fields: Fields) -> RdmaPort:
-    rate_text = _given("ibstatus", device, fields, "rate")
-    rate, lanes = rate_in(rate_text)
+    rate, lanes = rate_in(_given("ibstatus", device, fields, "rate"))
     layer = _given("ibstatus", device, fields, "link_layer")
     return RdmaPort(
         device=device,
@@ -76,10 +75,8 @@ def _ibstatus_port(device: str, port: int, fields: Fields) -> RdmaPort:
         state=state_in(_given("ibstatus", device, fields, "state")),
         phys_state=state_in(_given("ibstatus", device, fields, "phys state")),
         rate_gbps=rate,
-        rate_text=rate_text,
         lanes=lanes,
         link_layer=label(layer),
-        lid=_hexadecimal(fields.get("base lid", "")),
         sm_lid=_hexadecimal(fields.get("sm lid", "")),
         netdev="",
         counters={},
@@ -96,10 +93,8 @@ def _ibstat_port(device: str, port: int, fields: Fields) -> RdmaPort:
         state=label(_given("ibstat", device, fields, "State").upper()),
         phys_state=label(_given("ibstat", device, fields, "Physical state")),
         rate_gbps=rate if isinstance(rate, Unknown) else float(rate),
-        rate_text=_NOT_SHOWN,
         lanes=_NOT_SHOWN,
         link_layer=label(_given("ibstat", device, fields, "Link layer")),
-        lid=integer_in(fields.get("Base lid", "")),
         sm_lid=integer_in(fields.get("SM lid", "")),
         netdev="",
         counters={},
@@ -123,10 +118,8 @@ def _adapter(name: str, ports: tuple[RdmaPort, ...], fields: Fields) -> RdmaDevi
         name=name,
         firmware=label(fields["Firmware version"]) if "Firmware version" in fields else _NOT_SHOWN,
         hca_type=label(fields["CA type"]) if "CA type" in fields else _NOT_SHOWN,
-        board_id=_NOT_SHOWN,
         node_guid=label(fields["Node GUID"]) if "Node GUID" in fields else _NOT_SHOWN,
         address="",
-        numa_node=_NOT_SHOWN,
         ports=ports,
     )
 

@@ -165,7 +165,7 @@ def placeholders(machine: Machine) -> dict[str, str]:
     """What the braces in a case's message stand for."""
     facts = facts_of(machine)
     gpus = [part for part in node_parts(facts) if part.kind is Kind.GPU and part.index is not None]
-    words = {f"gpu{gpu.index}": gpu.label for gpu in gpus} | {f"adr{gpu.index}": gpu.address for gpu in gpus}
+    words = {f"gpu{gpu.index}": gpu.label for gpu in gpus} | {f"adr{gpu.index}": gpu.pci for gpu in gpus}
     words |= {f"uuid{gpu.index}": gpu.uuid for gpu in gpus} | {f"ser{gpu.index}": gpu.serial for gpu in gpus}
     words |= {"gpus": f"{len(gpus)} alike: {', '.join(gpu.short for gpu in gpus)}"}
     return words | {"switch": next((device.address for device in facts.pci.nvswitches), "")}

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support import bare, cuda, nccl
+from support import bare, cuda, nccl, warm
 from support.recorded import PytestOutcome
 from support.sshd import Fleet
 
@@ -212,7 +212,7 @@ class LoadRun:
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self.folder = folder
         command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-q", "--tb=no", *arguments]
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             command,
             cwd=folder,
             env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200", "PYTHONPATH": str(ROOT)},

@@ -81,9 +81,9 @@ def parse_nvlink_status(written: str) -> Mapping[int, Known[tuple[NvLink, ...]]]
 def _link(line: str) -> NvLink:
     up, down = _LINK_UP.fullmatch(line), _LINK_DOWN.fullmatch(line)
     if up:
-        return NvLink(int(up[1]), True, _NOT_SHOWN, round(float(up[2]) * 1000), *[_NOT_SHOWN] * 4)
+        return NvLink(int(up[1]), True, round(float(up[2]) * 1000), *[_NOT_SHOWN] * 4)
     if down:
-        return NvLink(int(down[1]), False, _NOT_SHOWN, _NOT_SHOWN, *[_NOT_SHOWN] * 4)
+        return NvLink(int(down[1]), False, _NOT_SHOWN, *[_NOT_SHOWN] * 4)
     raise _bad("nvidia-smi nvlink --status", line)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.load.recordings import recordings
+from support import warm
 
 from nodegate.records.results import read
 
@@ -54,13 +54,16 @@ class PytestOutcome:
         return {record.node: record.verdict.value for record in self.records if record.check == check}
 
 
-def run_pytest(where: Path, arguments: Sequence[str], *, timeout_s: float = 120, **environment: str) -> PytestOutcome:
-    """`python -m pytest ARGUMENTS` in a folder of its own, as a user would type it."""
-    done = subprocess.run(
+def run_pytest(
+    where: Path, arguments: Sequence[str], *, timeout_s: float = 120, cold: bool = False, **environment: str
+) -> PytestOutcome:
+    """`python -m pytest ARGUMENTS` in a folder of its own, as a user would type it; `cold`: in a new interpreter."""
+    done = warm.run(
         [sys.executable, "-m", "pytest", *arguments],
+        cold=cold,
         cwd=where,
         env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200", **environment},
-        stdin=subprocess.DEVNULL,
+        stdin=warm.DEVNULL,
         capture_output=True,
         text=True,
         timeout=timeout_s,

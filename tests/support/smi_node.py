@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
+Gens = tuple[int, int, int]  # PCIe generations of a link: now, of the slot, of the GPU
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
 NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
 SLOT = PciDevice(
@@ -31,14 +32,12 @@ SLOT = PciDevice(
     class_code=0x060400,
     vendor=0x8086,
     device=0x352A,
-    subsystem=NOT_SHOWN,
     revision=0xA1,
     width=16,
     width_max=16,
     speed_gts=NOT_SHOWN,
     speed_max_gts=NOT_SHOWN,
     numa_node=NOT_SHOWN,
-    power_state="D0",
     driver="pcieport",
     parent="",
     answers=True,
@@ -47,7 +46,7 @@ SLOT = PciDevice(
 )
 
 
-def facts_around(gpus: Gpus, *, vm: bool) -> dict[str, object]:
+def facts_around(gpus: Gpus, *, vm: bool, gens: Gens | None = None) -> dict[str, object]:
     """Every fact that a GPU-side check may ask for."""
     machine = Machine.pcie_l40s()
     if vm:
@@ -56,7 +55,7 @@ def facts_around(gpus: Gpus, *, vm: bool) -> dict[str, object]:
     machine.set("kernel_log", "lines", [])
     facts = facts_of(machine)
     around: dict[str, object] = {name: facts.get(name) for name in ("host", "services", "kernel_log", "jobs")}
-    return around | {"gpus": gpus, "pci": Pci(_devices(gpus)), "driver": _driver(gpus)}
+    return around | {"gpus": gpus, "pci": Pci(_devices(gpus, gens)), "driver": _driver(gpus)}
 
 
 def judge_smi(
@@ -66,11 +65,15 @@ def judge_smi(
     platform: str = "",
     vm: bool = False,
     limits: Mapping[str, object] | None = None,
+    gens: Gens | None = None,
 ) -> Mapping[str, Record]:
-    """What every GPU-side check of the profile says of these GPUs: check id -> record."""
+    """What every GPU-side check of the profile says of these GPUs: check id -> record.
+
+    `gens`: their PCIe generations as recorded; else each link is at the best of GPU and slot.
+    """
     found = {"gpus": len(gpus.devices)} | ({"platform": platform} if platform else {})
     node = Node("gpu01", expected=found, origin="hosts.yaml:3")
-    context = facts_around(gpus, vm=vm)
+    context = facts_around(gpus, vm=vm, gens=gens)
     context |= {"node": node, "profile": profile, "baseline": baseline_of(_Facts(context), node, limits)}
 
     def resolve(name: str) -> object:
@@ -92,10 +95,10 @@ class _Facts:
         return self._known[name]
 
 
-def _devices(gpus: Gpus) -> tuple[PciDevice, ...]:
+def _devices(gpus: Gpus, gens: Gens | None) -> tuple[PciDevice, ...]:
     found = []
     for gpu in gpus.devices:
-        now, slot_speed, own = _speeds(gpu)
+        now, slot_speed, own = _speeds(gpu, gens)
         vendor, number = ("10de", "0000") if isinstance(gpu.pci_id, Unknown) else gpu.pci_id.split(":")
         slot = replace(SLOT, address=f"00{gpu.index:02x}:ff:00.0", speed_gts=slot_speed, speed_max_gts=slot_speed)
         card = replace(
@@ -115,23 +118,19 @@ def _devices(gpus: Gpus) -> tuple[PciDevice, ...]:
     return tuple(found)
 
 
-def _speeds(gpu: Gpu) -> tuple[Known[float], Known[float], Known[float]]:
-    """GT/s now, of the slot, and of the GPU itself where nvidia-smi tells it apart from the slot."""
-    own = gpu.link_gen_max if isinstance(gpu.link_gen_gpu_max, Unknown) else gpu.link_gen_gpu_max
-    now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in (gpu.link_gen, gpu.link_gen_max, own))
+def _speeds(gpu: Gpu, gens: Gens | None) -> tuple[Known[float], Known[float], Known[float]]:
+    """GT/s now, of the slot, and of the GPU itself."""
+    of_links: tuple[Known[int], ...] = (gpu.link_gen_max,) * 3 if gens is None else gens
+    now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in of_links)
     return now, slot, best
 
 
 def _driver(gpus: Gpus) -> Driver:
-    entries = tuple(
-        DriverGpu(str(gpu.address), gpu.name, gpu.uuid, gpu.vbios, gpu.gsp_firmware, excluded=False)
-        for gpu in gpus.devices
-    )
+    entries = tuple(DriverGpu(str(gpu.address), gpu.uuid, gpu.gsp_firmware, excluded=False) for gpu in gpus.devices)
     return Driver(
         loaded=True,
         version=gpus.driver_version,
         open_kernel_module=NOT_SHOWN,
-        parameters={},
         gpus=entries,
         device_nodes={f"nvidia{gpu.index}": "ok" for gpu in gpus.devices},
     )

@@ -189,22 +189,6 @@ def test_version_and_options():
     assert perftest.options_in(help_text) == {"use_cuda", "use_cuda_dmabuf", "all"}
 
 
-def test_json_is_a_cross_check_of_the_text_whatever_its_unit():
-    size, average = perftest.parse_json(recording("perftest", "result.json"))
-    assert (size, average) == (65536, 11702.66)
-    report = rows("mb-per-second.txt")
-    assert perftest.agrees(report, size, average)
-    assert perftest.agrees(report, size, 98.17)
-    assert not perftest.agrees(report, size, 50.0)
-    assert not perftest.agrees(report, 2, average)
-
-
-@pytest.mark.parametrize("name", ["result-before-2024.json", "empty.txt"])
-def test_json_that_is_none_is_refused(name):
-    with pytest.raises(CannotMeasure, match="the JSON of perftest"):
-        perftest.parse_json(recording("perftest", name))
-
-
 # Real outputs
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import warm
 from support.training_logs import OWN, megatron, own, slowed
 
 from lab.processes import wait_until
@@ -26,9 +27,7 @@ FINISHED = "[after training is done] datetime: 2026-03-02 09:00:00\n"
 
 def run(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-    return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **given
-    )
+    return warm.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **given)
 
 
 class Following:
@@ -37,7 +36,7 @@ class Following:
     def __init__(self, folder: Path, *arguments: str | Path) -> None:
         self.out = folder / "out"
         with self.out.open("wb") as out:
-            self.running = subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=out, stderr=subprocess.STDOUT)
+            self.running = warm.Popen([*COMMAND, *map(str, arguments)], stdout=out, stderr=subprocess.STDOUT)
 
     def wait_for(self, words: str) -> str:
         end = time.monotonic() + 30
@@ -121,7 +120,7 @@ def test_a_log_that_ran_on_standard_input() -> None:
 def test_a_named_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen([*COMMAND, str(pipe)], stdout=subprocess.PIPE, text=True) as running:
+    with warm.Popen([*COMMAND, str(pipe)], stdout=subprocess.PIPE, text=True) as running:
         pipe.write_text(HEALTHY)
         assert f"{pipe}: healthy" in running.communicate(timeout=30)[0]
 

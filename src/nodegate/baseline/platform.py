@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _SHARES = (1, 2, 4)  # of the GPUs of a board, as clouds sell them: with any other number one is missing
 # What holds for a board as a whole, and not for a part of it.
 OF_THE_WHOLE = ("gpu.count", "nvlink.count", "fabric.", "rdma.rails", "rdma.rate_gbps", "memory.peer_", "nccl.")
-HOW_TO_NAME_IT = "name it in the inventory (nodegate_platform) or add a file for it (--baseline)"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from nodegate.records.verdict import Verdict
 from nodegate.text import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from nodegate.files.strict_yaml import Loaded
@@ -237,12 +237,3 @@ def _word(loaded: Loaded, path: tuple[object, ...], value: object, words: type[W
     if value not in known:
         raise loaded.wrong(f"{path[-1]} is one of {', '.join(known)}, not {value!r}", path)
     return words(value)
-
-
-def unknown_checks(table: Conditions, checks: Iterable[str]) -> list[str]:
-    """Findings that the table lists and no check leaves: slips in it."""
-    known = list(checks)
-    patterns = [pattern for condition in table.known for pattern in condition.findings]
-    return [
-        pattern for pattern in patterns if not any(fnmatchcase(check, pattern.partition("/")[0]) for check in known)
-    ]

@@ -1,7 +1,7 @@
 """Items of which only the record counts: judged and kept a node at a time, so that pytest runs the others alone.
 
-In a usual run no plugin and no option looks at an item that passes. 1,250 nodes have 150,000 of them: to send each
-through pytest's hooks costs as much as judging it.
+In a usual run no plugin and no option looks at an item that passes. Measured with all items sent through pytest's
+hooks: 70 % more CPU in a passive run of 256 nodes, 14 % more in a run of 64 under load.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.plugin.items import CheckItem
-from nodegate.plugin.one_step import QUIET
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import pytest
 
     from nodegate.plugin.listeners import Listeners
     from nodegate.records.finding import Record
     from nodegate.run.judging import Judging
+
+
+# verdicts that pytest reports without a failure
+_QUIET = frozenset({Verdict.SKIP, Verdict.NOT_JUDGED, Verdict.PASS, Verdict.WARN})
 
 
 class AtOnce:
@@ -41,21 +45,14 @@ class AtOnce:
                 others.append(item)
         items[:] = others
 
-    def node_judged(self, name: str) -> None:
-        """Keep what is judged of a node now; its items go."""
+    def node_judged(self, name: str) -> list[CheckItem]:
+        """Keep what is judged of a node now. Returns the items that are left; when all is judged, those that fail."""
         self._waiting[name] = [item for item in self._waiting.get(name, ()) if not self._is_done(item)]
-
-    def judge_rest(self) -> Iterator[CheckItem]:
-        """Judge what waited for every node. Yields the items that fail, node by node: pytest is to run these."""
-        for name, waiting in self._waiting.items():
-            for item in waiting:
-                self._judging.record(item.check, name)
-            self.node_judged(name)
-            yield from self._waiting[name]
+        return self._waiting[name]
 
     def _is_done(self, item: CheckItem) -> bool:
         record = self._judging.known(item.check, item.node_name)
-        if record is None or record.verdict not in QUIET:
+        if record is None or record.verdict not in _QUIET:
             return False
         self._keep(record)
         self._judging.forget(item.check, item.node_name)

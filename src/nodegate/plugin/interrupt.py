@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     import pytest
-    from _pytest._code import TracebackEntry
 
     Handler = Callable[[int, FrameType | None], object]
 
@@ -70,9 +69,9 @@ def leave_out_places_without_line(excinfo: pytest.ExceptionInfo[BaseException]) 
     excinfo.traceback = excinfo.traceback.filter(_has_line)
 
 
-def _has_line(entry: TracebackEntry) -> bool:
+def _has_line(entry: object) -> bool:
     try:
-        return isinstance(entry.lineno, int)
+        return isinstance(entry.lineno, int)  # type: ignore[attr-defined]
     except TypeError:  # pytest counts from the line that is not there
         return False
 

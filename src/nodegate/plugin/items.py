@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.mark.structures import NodeKeywords  # pytest does not export it
 
 from nodegate.errors import NotDone
 from nodegate.judge.judge import record_of, refusal
@@ -100,9 +99,9 @@ class CheckItem(pytest.Item):
     @property
     def keywords(self) -> MutableMapping[str, Any]:
         """As pytest's own, made when they are asked for: they refer to the item, which then outlives its last use."""
-        known: NodeKeywords | None = vars(self).get("_keywords")
+        known: MutableMapping[str, Any] | None = vars(self).get("_keywords")
         if known is None:
-            known = vars(self)["_keywords"] = NodeKeywords(self)
+            known = vars(self)["_keywords"] = type(self.session.keywords)(self)  # type: ignore[call-arg]
             known.update((mark.name, mark) for mark in self.own_markers)
         return known
 

@@ -18,7 +18,6 @@ from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.plugin.listeners import Listeners
-from nodegate.plugin.one_step import OneStep
 from nodegate.plugin.streams import own_stderr, stdin, width
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
@@ -77,7 +76,6 @@ class PytestRun:
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
         self._listeners = Listeners(config)
-        config.pluginmanager.register(OneStep(self._listeners), "nodegate.one_step")
         waivers = self.judging.waivers
         known, named = frozenset(self._collection.known()), [claim.name for claim in claims()]
         odd = waivers.check(checks=known, claims=named, nodes=self.judging.nodes) if waivers.waivers else ()
@@ -136,7 +134,9 @@ class PytestRun:
         # where pytest writes too, a live line would wipe it
         self._judging_progress = Progress(own_stderr() if self.is_alone else None, live=not self._is_distributed)
         self._judging_progress.stage("judging", many, of="checks")
-        items.extend(at_once.judge_rest())
+        for node in self.judging.register.asked:  # node by node: pytest's order would unpack its facts for each check
+            self.judging.judge_last(node)
+            items.extend(at_once.node_judged(node))
 
     def open_folder(self) -> RunFolder:
         """The run folder, created on first use.

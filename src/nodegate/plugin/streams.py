@@ -15,7 +15,7 @@ _WIDTH_OF_A_LOG = 120
 def width(reporter: pytest.TerminalReporter) -> int:
     """Characters of a line: those of the terminal, or as COLUMNS asks; a log or a mail has no width of its own."""
     is_known = reporter.isatty or os.environ.get("COLUMNS")
-    return reporter._tw.fullwidth if is_known else _WIDTH_OF_A_LOG  # noqa: SLF001
+    return reporter.config.get_terminal_writer().fullwidth if is_known else _WIDTH_OF_A_LOG
 
 
 def stdin(config: pytest.Config) -> TextIO:

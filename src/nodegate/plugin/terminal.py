@@ -35,21 +35,26 @@ class Terminal:
         )
         run.is_alone = self.quiet and _only_ours(config)
         if run.is_alone:
-            option.verbose = min(
-                option.verbose, -1
-            )  # no header, no count of items: nodegate's own line says what is judged
+            # no header, no count of items: nodegate's own line says what is judged
+            option.verbose = min(option.verbose, -1)
             _remember_no_names(config)
+        self._capture = option.capture
+        if run.is_alone:
+            option.capture = (
+                "no"  # pytest's terminal, which is made next, shows no percentages of what it does not capture
+            )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """What is judged, against what, and notes for the user."""
+        self._config.option.capture = self._capture
         reporter = self._reporter
         if self.quiet and self._config.option.verbose < 0 and reporter is not None:
             for line in self._run.pytest_report_header():
                 reporter.write_line(line)
             workers = self._config.pluginmanager.get_plugin("terminaldistreporter")
             if workers is not None:  # "bringing up nodes..." are not the nodes that people think of here
-                workers._isatty, workers.ensure_show_status = False, _nothing  # noqa: SLF001
+                self._config.pluginmanager.unregister(workers)
 
     @property
     def _reporter(self) -> pytest.TerminalReporter | None:
@@ -71,12 +76,11 @@ class Terminal:
                     kept.pop()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """If all items are nodegate's, no file names and no percentages either."""
+        """If all items are nodegate's, no file names either."""
         reporter = self._reporter
         self._run.is_alone = self.quiet and all(isinstance(item, CheckItem) for item in session.items)
         if self._run.is_alone and reporter is not None:
             reporter.showfspath = False
-            reporter._show_progress_info = False  # noqa: SLF001 - only an option read at its start sets it otherwise
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:

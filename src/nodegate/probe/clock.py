@@ -31,7 +31,6 @@ class Clock:
 
     synchronized: Known[bool]
     offset_s: Known[float]
-    max_error_s: Known[float]
     skew_s: Known[float]
     skew_error_s: float
 
@@ -47,42 +46,25 @@ def parse(data: object, document: ProbeDocument) -> Clock:
     chrony = read.mapped(read.body(found, "chronyc"), _chrony)
     systemd = read.mapped(read.body(found, "timedatectl"), _systemd_synchronized)
     skew, error = _skew(document)
-    tracked = _Tracking(chrony, chrony, chrony) if isinstance(chrony, Unknown) else chrony
+    tracked = (chrony, chrony) if isinstance(chrony, Unknown) else chrony
     return Clock(
-        synchronized=_first(tracked.synchronized, read.mapped(kernel, _kernel_synchronized), systemd),
-        offset_s=_first(tracked.offset_s, _seconds(kernel, "offset_us")),
-        max_error_s=_first(tracked.max_error_s, _seconds(kernel, "maxerror_us")),
+        synchronized=_first(tracked[0], read.mapped(kernel, _kernel_synchronized), systemd),
+        offset_s=_first(tracked[1], _seconds(kernel, "offset_us")),
         skew_s=skew,
         skew_error_s=error,
     )
 
 
-@dataclass(frozen=True)
-class _Tracking:
-    synchronized: Known[bool]
-    offset_s: Known[float]
-    max_error_s: Known[float]
-
-
-def _chrony(written: str) -> Known[_Tracking]:
-    """The output of `chronyc tracking`: the daemon that controls the clock knows best."""
+def _chrony(written: str) -> Known[tuple[bool, Known[float]]]:
+    """Synchronized, and the offset in seconds, of `chronyc tracking`: the daemon that controls the clock knows best."""
     lines = fields_in(written)
     leap = lines.get("Leap status")
     if leap is None:
         return read.wrong("chronyc tracking", written)
     system = re.fullmatch(r"([0-9.]{1,20}) seconds (slow|fast) of NTP time", lines.get("System time", ""))
     offset = read.real_in(system[1]) if system else Unknown(Why.MISSING, "chronyc printed no System time")
-    delay, dispersion = _leading(lines, "Root delay"), _leading(lines, "Root dispersion")
-    if isinstance(delay, Unknown) or isinstance(dispersion, Unknown):
-        error: Known[float] = delay if isinstance(delay, Unknown) else dispersion
-    else:
-        error = delay / 2 + dispersion
     sign = -1.0 if system and system[2] == "slow" else 1.0
-    return _Tracking(leap != "Not synchronised", read.scaled(offset, sign), error)
-
-
-def _leading(lines: Mapping[str, str], name: str) -> Known[float]:
-    return read.real_in(lines.get(name, "").split(" ")[0])
+    return leap != "Not synchronised", read.scaled(offset, sign)
 
 
 def _systemd_synchronized(written: str) -> Known[bool]:

@@ -21,9 +21,7 @@ class DriverGpu:
     """A GPU as /proc/driver/nvidia/gpus lists it: needs neither NVML nor root."""
 
     address: str
-    model: Known[str]
     uuid: Known[str]
-    vbios: Known[str]
     gsp_firmware: Known[str]  # Unknown(NOT_SUPPORTED) if the driver says N/A: GSP is off
     excluded: Known[bool]
 
@@ -38,7 +36,6 @@ class Driver:
     loaded: bool
     version: Known[str]
     open_kernel_module: Known[bool]
-    parameters: Mapping[str, str]
     gpus: Known[tuple[DriverGpu, ...]]
     device_nodes: Mapping[str, str]  # "nvidia0" -> "ok" or an errno name ("EPERM": hidden by the login's cgroup)
 
@@ -59,7 +56,6 @@ def parse(data: object) -> Driver:
         loaded=loaded,
         version=read.mapped(version, version_in),
         open_kernel_module=read.mapped(version, lambda text: "Open Kernel Module" in text),
-        parameters=value_or(read.mapped(read.body(files, "params"), fields_in), {}),
         gpus=read.mapped(gpus, lambda found: tuple(_gpu(address, found) for address in sorted(found))),
         device_nodes={name: value_or(read.text(nodes, name), "unknown") for name in nodes},
     )
@@ -81,13 +77,11 @@ def _gpu(address: str, found: Mapping[str, object]) -> DriverGpu:
     information = read.body(found, address)
     name = value_or(read.address_in(address), address)
     if isinstance(information, Unknown):
-        return DriverGpu(name, information, information, information, information, information)
+        return DriverGpu(name, information, information, information)
     lines = fields_in(information)
     return DriverGpu(
         address=name,
-        model=read.text(lines, "Model"),
         uuid=read.text(lines, "GPU UUID"),
-        vbios=read.text(lines, "Video BIOS"),
         gsp_firmware=read.mapped(read.text(lines, "GPU Firmware"), _gsp_firmware),
         excluded=read.mapped(read.text(lines, "GPU Excluded"), _yes),
     )

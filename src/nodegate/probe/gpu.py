@@ -61,17 +61,6 @@ class RowRemap:
 
 
 @dataclass(frozen=True)
-class RemapBanks:
-    """Memory banks by how many spare rows they have left; `none` cannot be repaired again."""
-
-    max: int
-    high: int
-    partial: int
-    low: int
-    none: int
-
-
-@dataclass(frozen=True)
 class GpuFabric:
     """The GPU's membership of the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`).
 
@@ -92,7 +81,6 @@ class NvLink:
 
     link: int
     up: Known[bool]
-    version: Known[int]
     speed_mbps: Known[int]
     remote_type: Known[int]
     replay_errors: Known[int]
@@ -124,18 +112,12 @@ class Gpu:
     inforom_image: Known[str]
     address: Known[str]  # PCI address as sysfs writes it: "0000:1b:00.0"
     pci_id: Known[str]  # vendor:device, "10de:2330"
-    subsystem_id: Known[str]  # vendor:device, "10de:16c1"
-    minor: Known[int]
     module_id: Known[int]
-    numa_node: Known[int]
     link_width: Known[int]  # lanes
     link_width_max: Known[int]
-    link_gen: Known[int]
     link_gen_max: Known[int]
-    link_gen_gpu_max: Known[int]
     pcie_replays: Known[int]
     sm_clock_mhz: Known[int]
-    memory_clock_mhz: Known[int]
     sm_clock_max_mhz: Known[int]
     memory_clock_max_mhz: Known[int]
     sm_clock_app_mhz: Known[int]
@@ -144,26 +126,23 @@ class Gpu:
     memory_clock_app_default_mhz: Known[int]
     event_reasons: Known[frozenset[str]]  # names of EVENT_REASONS; unknown bits as "bit_0x200"
     thermal_violation_s: Known[float]
-    power_violation_s: Known[float]
     reliability_violation_s: Known[float]
     board_limit_violation_s: Known[float]
     power_w: Known[float]
     power_limit_w: Known[float]
     power_limit_default_w: Known[float]
     power_limit_enforced_w: Known[float]
-    power_limit_min_w: Known[float]
     power_limit_max_w: Known[float]
     temperature_c: Known[int]
     temperature_margin_c: Known[int]  # degrees left to the slowdown (T.Limit)
     temperature_slowdown_c: Known[int]
-    temperature_shutdown_c: Known[int]
     memory_temperature_c: Known[int]
     ecc_enabled: Known[bool]
     ecc_pending: Known[bool]  # the mode after the next reset
     ecc: EccCounters
     sram_threshold_exceeded: Known[bool]
     remap: Known[RowRemap]
-    remap_banks: Known[RemapBanks]
+    spent_banks: Known[int]  # of memory: no spare row is left in them
     retired_single_bit: Known[int]  # pages (before Ampere)
     retired_double_bit: Known[int]
     retired_pending: Known[bool]
@@ -178,7 +157,6 @@ class Gpu:
     compute_mode: Known[int]  # 0 default, 1 exclusive thread, 2 prohibited, 3 exclusive process
     mig_enabled: Known[bool]
     mig_pending: Known[bool]
-    performance_state: Known[int]
     utilization_percent: Known[int]
     memory_total_bytes: Known[int]
     memory_used_bytes: Known[int]
@@ -193,13 +171,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class PeerAccess:
-    """What the driver says of two GPUs: whether they may read and write each other's memory, and that over NVLink."""
+    """What the driver says of two GPUs: whether they may read and write each other's memory."""
 
     first: int
     second: int
     read: str  # a text of PEER_ACCESS: "ok"
     write: str
-    nvlink: str
 
 
 @dataclass(frozen=True)
@@ -210,7 +187,6 @@ class Gpus:
     """
 
     driver_version: Known[str]
-    nvml_version: Known[str]
     cuda_driver_version: Known[str]  # "12.4"
     count: Known[int]
     devices: tuple[Gpu, ...]

@@ -43,7 +43,6 @@ class Host:
     vendor: Known[str]
     product: Known[str]
     serial: Known[str]
-    board: Known[str]
     bios_version: Known[str]
     bios_date: Known[str]
     cpu_model: Known[str]
@@ -54,8 +53,6 @@ class Host:
     modules: Mapping[str, str]
     blocked: Known[tuple[BlockedProcess, ...]]
     iommu_groups: Known[int]
-    sysctl: Mapping[str, Known[str]]
-    is_root: bool
 
     @property
     def is_virtual(self) -> bool:
@@ -66,8 +63,8 @@ class Host:
         return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
 
 
-def parse(data: object, *, epoch_s: float, uid: int) -> Host:
-    """The data of section `system`, with the node's clock and the login's user id from the head of the document.
+def parse(data: object, *, epoch_s: float) -> Host:
+    """The data of section `system`, with the node's clock from the head of the document.
 
     Raises:
         CannotMeasure: it is not an object.
@@ -75,7 +72,6 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
     system = object_in("system", data)
     dmi = read.mapping(system, "dmi")
     memory = read.body(system, "meminfo")
-    sysctl = value_or(read.mapping(system, "sysctl"), {})
     modules = value_or(read.mapping(system, "modules"), {})
     return Host(
         hostname=read.text(system, "hostname"),
@@ -89,7 +85,6 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
         vendor=_of(dmi, "sys_vendor"),
         product=_of(dmi, "product_name"),
         serial=_of(dmi, "product_serial"),
-        board=_of(dmi, "board_name"),
         bios_version=_of(dmi, "bios_version"),
         bios_date=_of(dmi, "bios_date"),
         cpu_model=read.text(system, "cpu_model"),
@@ -100,8 +95,6 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
         modules={name: value_or(read.text(modules, name), "") for name in modules},
         blocked=read.mapped(read.records(system, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
         iommu_groups=plausible.within(read.integer(system, "iommu_groups"), plausible.GROUPS),
-        sysctl={name: read.text(sysctl, name) for name in sysctl},
-        is_root=uid == 0,
     )
 
 

@@ -17,7 +17,6 @@ from nodegate.probe.gpu import (
     Gpus,
     NvLink,
     PeerAccess,
-    RemapBanks,
     RowRemap,
     event_reason_names,
     lost_gpu,
@@ -47,7 +46,6 @@ def parse(data: object) -> Gpus:
         raise CannotMeasure(reason, next_step="look which program answers at this address in place of the probe")
     return Gpus(
         driver_version=read.text(section, "driver_version"),
-        nvml_version=read.text(section, "nvml_version"),
         cuda_driver_version=read.mapped(read.integer(section, "cuda_driver_version"), _cuda_version),
         count=read.integer(section, "count"),
         devices=tuple(plausible.gpu(_entry(position, entry)) for position, entry in enumerate(listed)),
@@ -62,7 +60,8 @@ def _peers(section: Mapping[str, object]) -> Known[tuple[PeerAccess, ...]]:
         return rows
     found = []
     for row in rows:
-        numbers = read.integers({"row": row}, "row", 5)
+        # releases until 0.2 sent a fifth: the status of NVLink
+        numbers = read.integers({"row": row[:4] if isinstance(row, list) else row}, "row", 4)
         if isinstance(numbers, Unknown):
             return numbers
         first, second, *said = numbers
@@ -84,7 +83,7 @@ def _entry(position: int, entry: object) -> Gpu:
 
 def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
     violations = read.mapping(data, "violation_ns")
-    power_min, power_max = _pair(data, "power_limit_range_mw")
+    _, power_max = _pair(data, "power_limit_range_mw")
     ecc_now, ecc_next = _pair(data, "ecc_mode")
     mig_now, mig_next = _pair(data, "mig_mode")
     single_bit, double_bit = _pair(data, "retired_pages")
@@ -100,18 +99,12 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         inforom_image=read.text(data, "inforom_image"),
         address=read.mapped(read.text(data, "bus_id"), read.address_in),
         pci_id=read.mapped(read.integer(data, "pci_device_id"), _vendor_device),
-        subsystem_id=read.mapped(read.integer(data, "pci_subsystem_id"), _vendor_device),
-        minor=read.integer(data, "minor"),
         module_id=read.integer(data, "module_id"),
-        numa_node=read.integer(data, "numa_node"),
         link_width=read.integer(data, "link_width"),
         link_width_max=read.integer(data, "link_width_max"),
-        link_gen=read.integer(data, "link_gen"),
         link_gen_max=read.integer(data, "link_gen_max"),
-        link_gen_gpu_max=read.integer(data, "link_gen_gpu_max"),
         pcie_replays=read.integer(data, "pcie_replays"),
         sm_clock_mhz=read.integer(data, "sm_clock_mhz"),
-        memory_clock_mhz=read.integer(data, "memory_clock_mhz"),
         sm_clock_max_mhz=read.integer(data, "sm_clock_max_mhz"),
         memory_clock_max_mhz=read.integer(data, "memory_clock_max_mhz"),
         sm_clock_app_mhz=read.integer(data, "sm_clock_app_mhz"),
@@ -120,26 +113,23 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         memory_clock_app_default_mhz=read.integer(data, "memory_clock_app_default_mhz"),
         event_reasons=read.mapped(read.integer(data, "event_reasons"), _event_reasons),
         thermal_violation_s=_scaled_in(violations, "thermal", 1e-9),
-        power_violation_s=_scaled_in(violations, "power", 1e-9),
         reliability_violation_s=_scaled_in(violations, "reliability", 1e-9),
         board_limit_violation_s=_scaled_in(violations, "board_limit", 1e-9),
         power_w=_scaled_in(data, "power_mw", 1e-3),
         power_limit_w=_scaled_in(data, "power_limit_mw", 1e-3),
         power_limit_default_w=_scaled_in(data, "power_limit_default_mw", 1e-3),
         power_limit_enforced_w=_scaled_in(data, "power_limit_enforced_mw", 1e-3),
-        power_limit_min_w=read.scaled(power_min, 1e-3),
         power_limit_max_w=read.scaled(power_max, 1e-3),
         temperature_c=read.integer(data, "temperature_c"),
         temperature_margin_c=read.integer(data, "temperature_margin_c"),
         temperature_slowdown_c=read.integer(data, "temperature_slowdown_c"),
-        temperature_shutdown_c=read.integer(data, "temperature_shutdown_c"),
         memory_temperature_c=read.integer(data, "memory_temperature_c"),
         ecc_enabled=read.mapped(ecc_now, read.switch),
         ecc_pending=read.mapped(ecc_next, read.switch),
         ecc=_ecc(read.mapping(data, "ecc")),
         sram_threshold_exceeded=read.flag(data, "sram_threshold_exceeded"),
         remap=read.mapped(read.integers(data, "remapped_rows", 4), _remap),
-        remap_banks=read.mapped(read.integers(data, "remap_histogram", 5), lambda banks: RemapBanks(*banks)),
+        spent_banks=read.mapped(read.integers(data, "remap_histogram", 5), lambda banks: banks[-1]),
         retired_single_bit=single_bit,
         retired_double_bit=double_bit,
         retired_pending=read.flag(data, "retired_pending"),
@@ -154,7 +144,6 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         compute_mode=read.integer(data, "compute_mode"),
         mig_enabled=read.mapped(mig_now, read.switch),
         mig_pending=read.mapped(mig_next, read.switch),
-        performance_state=read.integer(data, "performance_state"),
         utilization_percent=read.integer(data, "utilization_percent"),
         memory_total_bytes=read.integer(data, "memory_total_bytes"),
         memory_used_bytes=read.integer(data, "memory_used_bytes"),
@@ -218,7 +207,6 @@ def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:
     return NvLink(
         link=link,
         up=read.flag(data, "state"),
-        version=read.integer(data, "version"),
         speed_mbps=read.integer(data, "speed_mbps"),
         remote_type=read.integer(data, "remote_type"),
         replay_errors=read.integer(data, "replay"),

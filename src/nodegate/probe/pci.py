@@ -38,14 +38,12 @@ class PciDevice:
     class_code: int  # 0x030200
     vendor: int  # 0x10de
     device: int
-    subsystem: Known[str]  # "10de:16c1"
     revision: Known[int]
     width: Known[int | None]
     width_max: Known[int | None]
     speed_gts: Known[float | None]
     speed_max_gts: Known[float | None]
     numa_node: Known[int]
-    power_state: Known[str]  # D0, D3hot, D3cold, unknown, error
     driver: str  # "" when none is bound
     parent: str  # address of the bridge above; "" at the root
     answers: Known[bool]  # False: config space reads all ff, the device has fallen off the bus
@@ -167,14 +165,12 @@ def _device(entry: object) -> PciDevice:
         class_code=class_code,
         vendor=vendor,
         device=device,
-        subsystem=_subsystem(data),
         revision=read.hexadecimal(data, "revision", 8),
         width=read.mapped(read.text(data, "current_link_width"), width_in),
         width_max=read.mapped(read.text(data, "max_link_width"), width_in),
         speed_gts=read.mapped(read.text(data, "current_link_speed"), speed_in),
         speed_max_gts=read.mapped(read.text(data, "max_link_speed"), speed_in),
         numa_node=read.counted(data, "numa_node"),
-        power_state=read.text(data, "power_state"),
         driver=value_or(read.text(data, "driver"), ""),
         parent=parent,
         answers=read.mapped(read.text(data, "config"), _answers),
@@ -198,14 +194,6 @@ def _parent(data: Mapping[str, object]) -> Known[str]:
     if isinstance(written, Unknown):
         return "" if written.is_absent else written
     return read.address_in(written) if written else ""
-
-
-def _subsystem(data: Mapping[str, object]) -> Known[str]:
-    vendor = read.hexadecimal(data, "subsystem_vendor", 16)
-    device = read.hexadecimal(data, "subsystem_device", 16)
-    if isinstance(vendor, Unknown):
-        return vendor
-    return device if isinstance(device, Unknown) else f"{vendor:04x}:{device:04x}"
 
 
 def _answers(config: str) -> Known[bool]:

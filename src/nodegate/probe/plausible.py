@@ -34,30 +34,26 @@ MASK: Span = (0, (1 << 32) - 2)  # bits; all of them are what an unreadable regi
 
 # Limits of the measuring, not of health: wide enough for boards to come, and far below what a broken reading gives.
 _SPANS: Mapping[str, Span] = {
-    "minor": _SMALL,
     "module_id": _SMALL,
-    "numa_node": (-1, 4096),
     **dict.fromkeys(("link_width", "link_width_max"), _LANES),
-    **dict.fromkeys(("link_gen", "link_gen_max", "link_gen_gpu_max"), _GENERATION),
+    "link_gen_max": _GENERATION,
     "pcie_replays": _COUNT,
-    **dict.fromkeys(("sm_clock_mhz", "memory_clock_mhz", "sm_clock_max_mhz", "memory_clock_max_mhz"), _MHZ),
+    **dict.fromkeys(("sm_clock_mhz", "sm_clock_max_mhz", "memory_clock_max_mhz"), _MHZ),
     **dict.fromkeys(("sm_clock_app_mhz", "memory_clock_app_mhz"), _MHZ),
     **dict.fromkeys(("sm_clock_app_default_mhz", "memory_clock_app_default_mhz"), _MHZ),
-    **dict.fromkeys(("thermal_violation_s", "power_violation_s"), _SECONDS),
-    **dict.fromkeys(("reliability_violation_s", "board_limit_violation_s"), _SECONDS),
+    **dict.fromkeys(("thermal_violation_s", "reliability_violation_s", "board_limit_violation_s"), _SECONDS),
     **dict.fromkeys(("power_w", "power_limit_w", "power_limit_default_w", "power_limit_enforced_w"), _WATT),
-    **dict.fromkeys(("power_limit_min_w", "power_limit_max_w"), _WATT),
-    **dict.fromkeys(("temperature_c", "temperature_margin_c", "memory_temperature_c"), _DEGREES),
-    **dict.fromkeys(("temperature_slowdown_c", "temperature_shutdown_c"), _DEGREES),
+    "power_limit_max_w": _WATT,
+    **dict.fromkeys(("temperature_c", "temperature_margin_c", "temperature_slowdown_c"), _DEGREES),
+    "memory_temperature_c": _DEGREES,
     **dict.fromkeys(("retired_single_bit", "retired_double_bit"), _ROWS),
     "recovery_action": _SMALL,
     "compute_mode": _SMALL,
-    "performance_state": _SMALL,
+    "spent_banks": _ROWS,
     "utilization_percent": _PERCENT,
     **dict.fromkeys(("memory_total_bytes", "memory_used_bytes"), _BYTES),
 }
 _LINK_SPANS: Mapping[str, Span] = {
-    "version": _SMALL,
     "speed_mbps": (0, 1_000_000),  # NVLink 5 has 53,125
     "remote_type": (0, 255),
     **dict.fromkeys(("replay_errors", "recovery_errors", "crc_errors"), (0, 1 << 64)),  # all ones: at its end
@@ -90,7 +86,6 @@ def gpu(found: Gpu) -> Gpu:
     changed = _impossible(found, _SPANS)
     changed["ecc"] = _ecc(found.ecc)
     changed["remap"] = _each(found.remap, _ROWS)
-    changed["remap_banks"] = _each(found.remap_banks, _ROWS)
     changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
 

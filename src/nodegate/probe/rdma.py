@@ -10,7 +10,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.records import part
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +35,8 @@ class RdmaPort:
     state: Known[str]
     phys_state: Known[str]
     rate_gbps: Known[float]
-    rate_text: Known[str]  # "400 Gb/sec (4X NDR)"
     lanes: Known[int]
     link_layer: Known[str]  # InfiniBand | Ethernet
-    lid: Known[int]
     sm_lid: Known[int]
     netdev: str
     counters: Mapping[str, Known[int]]
@@ -58,10 +56,8 @@ class RdmaDevice:
     name: str
     firmware: Known[str]
     hca_type: Known[str]
-    board_id: Known[str]
     node_guid: Known[str]
     address: str  # PCI address; "" for a software device
-    numa_node: Known[int]
     ports: tuple[RdmaPort, ...]
 
 
@@ -79,17 +75,13 @@ class Rdma:
 
 @dataclass(frozen=True)
 class NetDevice:
-    """One physical network device. `speed_mbps` is Mb/s; unknown while the link is down."""
+    """One physical network device."""
 
     name: str
-    state: Known[str]
     carrier: Known[bool]
-    speed_mbps: Known[int]
     mtu: Known[int]
-    mac: Known[str]
     carrier_changes: Known[int]
     address: str  # PCI address; "" if it is not a PCI device
-    driver: str
 
 
 def parse(data: object) -> Rdma:
@@ -150,10 +142,8 @@ def _adapter(name: str, entry: object) -> RdmaDevice:
         name=name,
         firmware=read.text(data, "fw_ver"),
         hca_type=read.text(data, "hca_type"),
-        board_id=read.text(data, "board_id"),
         node_guid=read.text(data, "node_guid"),
         address=_address(data),
-        numa_node=read.counted(data, "numa_node"),
         ports=tuple(_port(name, number, ports[number]) for number in sorted(ports, key=_natural)),
     )
 
@@ -170,10 +160,8 @@ def _port(device: str, number: str, entry: object) -> RdmaPort:
         state=read.mapped(read.text(data, "state"), state_in),
         phys_state=read.mapped(read.text(data, "phys_state"), state_in),
         rate_gbps=rate,
-        rate_text=rate_text,
         lanes=lanes,
         link_layer=read.text(data, "link_layer"),
-        lid=read.mapped(read.text(data, "lid"), _lid),
         sm_lid=read.mapped(read.text(data, "sm_lid"), _lid),
         netdev=value_or(read.text(data, "netdev"), ""),
         counters=_counters(data, "counters"),
@@ -211,16 +199,10 @@ def _netdev(name: str, entry: object) -> NetDevice:
     data = read.record(entry)
     if isinstance(data, Unknown):
         raise _bad(f"network device {name}", data)
-    speed = read.counted(data, "speed")
-    none = not isinstance(speed, Unknown) and speed <= 0  # the kernel writes -1: no link, or a virtual device
     return NetDevice(
         name=name,
-        state=read.text(data, "operstate"),
         carrier=read.mapped(read.counted(data, "carrier"), read.switch),
-        speed_mbps=Unknown(Why.MISSING, "the kernel does not know the speed") if none else speed,
         mtu=read.counted(data, "mtu"),
-        mac=read.text(data, "address"),
         carrier_changes=plausible.counter(read.counted(data, "carrier_changes")),
         address=_address(data),
-        driver=value_or(read.text(data, "driver"), ""),
     )

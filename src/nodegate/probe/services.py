@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 class Service:
     """One systemd unit. `load_state` "not-found" means that it is not installed."""
 
-    name: str  # "nvidia-fabricmanager"
     load_state: str
     active_state: str
     sub_state: str
     result: str
     restarts: Known[int]
-    exit_status: Known[int]
-    enabled: str
 
 
 @dataclass(frozen=True)
@@ -53,26 +50,30 @@ def parse(data: object) -> Services:
 
 
 def units_in(written: str) -> Known[Mapping[str, Service]]:
-    """Units by name from `systemctl show`: key=value blocks between blank lines, in systemd's own order."""
+    """Units by name from `systemctl show`: key=value blocks between blank lines, in systemd's own order.
+
+    A name is "nvidia-fabricmanager".
+    """
     blocks = [_properties(block) for block in re.split(r"\n\s*\n", written)]
-    units = [_service(block) for block in blocks if block.get("Id")]
-    return {unit.name: unit for unit in units} if units else Unknown(Why.FAILED, "systemctl show listed no unit")
+    units = {_name(block["Id"]): _service(block) for block in blocks if block.get("Id")}
+    return units or Unknown(Why.FAILED, "systemctl show listed no unit")
 
 
 def _properties(block: str) -> Mapping[str, str]:
     return {name.strip(): value for name, _, value in (line.partition("=") for line in block.splitlines())}
 
 
+def _name(unit: str) -> str:
+    return shown(unit.removesuffix(".service"), read.MAX_LABEL)
+
+
 def _service(block: Mapping[str, str]) -> Service:
     return Service(
-        name=shown(block["Id"].removesuffix(".service"), read.MAX_LABEL),
         load_state=value_or(read.text(block, "LoadState"), ""),
         active_state=value_or(read.text(block, "ActiveState"), ""),
         sub_state=value_or(read.text(block, "SubState"), ""),
         result=value_or(read.text(block, "Result"), ""),
         restarts=read.counted(block, "NRestarts"),
-        exit_status=read.counted(block, "ExecMainStatus"),
-        enabled=value_or(read.text(block, "UnitFileState"), ""),
     )
 
 

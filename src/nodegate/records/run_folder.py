@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 from nodegate.errors import UsageError
-from nodegate.files.at_hand import AtHand
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import Damaged, content, packed_path, read_either
@@ -19,7 +18,6 @@ from nodegate.records.evidence import (
     FACTS,
     OLDER_NAMES,
     Evidence,
-    from_fields,
     most_bytes,
     parse_evidence,
     to_bytes,
@@ -42,7 +40,6 @@ class RunFolder:
     def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
         self.path = path
         self.manifest = manifest or Manifest(path)
-        self._at_hand = AtHand()
 
     @classmethod
     def create(cls, path: Path | None, *, profile: str, started_epoch_s: float) -> RunFolder:
@@ -143,7 +140,6 @@ class RunFolder:
         if self._note(file, raw):
             self._write(file, raw)
             packed_path(file).unlink(missing_ok=True)  # of an earlier run, which is resumed
-            self._at_hand.put(file, value)
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """The evidence of an earlier measurement; None if there is none yet.
@@ -151,8 +147,6 @@ class RunFolder:
         A file that cannot be read, or is not the one that was written, gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
-        if (written := self._at_hand.take(file)) is not None:
-            return from_fields(written, node, measurement)
         if measurement in OLDER_NAMES and not (file.exists() or packed_path(file).exists()):
             file = self.evidence_file(node, OLDER_NAMES[measurement])
         most = most_bytes(measurement)
@@ -187,7 +181,6 @@ class RunFolder:
         file = self.evidence_file(node, measurement)
         older = (self.evidence_file(node, OLDER_NAMES[measurement]),) if measurement in OLDER_NAMES else ()
         try:
-            self._at_hand.take(file)
             for each in (file, *older):
                 each.unlink(missing_ok=True)
                 packed_path(each).unlink(missing_ok=True)

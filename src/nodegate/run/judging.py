@@ -84,10 +84,9 @@ class Judging:
         """
         if check.id not in self._records[node]:
             self.judge_node(node)
-            last = self.register.last(node) if comes_last(check) else []
-            self._judge_all(node, [check, *last])
-            if last:
-                self.contexts.ended(node)
+            if comes_last(check):
+                self.judge_last(node)
+            self._judge_all(node, [check])  # a check that the node is not asked for
         return self._records[node][check.id]
 
     def known(self, check: Check, node: str) -> Record | None:
@@ -108,6 +107,12 @@ class Judging:
         if node not in self._judged:
             self._judged.add(node)
             self._judge_all(node, self.register.first(node))
+
+    def judge_last(self, node: str) -> None:
+        """Judge the other checks of a node, when all that they compare it with is in."""
+        if last := self.register.last(node):
+            self._judge_all(node, last)
+            self.contexts.ended(node)
 
     def refuse_if_busy(self, node: str) -> None:
         """Raises Busy if another run holds the node, so that nothing could be measured."""

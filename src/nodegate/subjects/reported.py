@@ -27,7 +27,7 @@ READINGS: Mapping[str, Callable[[Gpu], Known[object]]] = {
     "ecc_pending": lambda gpu: gpu.ecc_pending,
     "sram_threshold": lambda gpu: gpu.sram_threshold_exceeded,
     "remapped_rows": lambda gpu: gpu.remap,
-    "spare_rows": lambda gpu: gpu.remap_banks,
+    "spare_rows": lambda gpu: gpu.spent_banks,
     "retired_pages": lambda gpu: gpu.retired_double_bit,
     "inforom": lambda gpu: gpu.inforom_valid,
     "recovery_action": lambda gpu: gpu.recovery_action,

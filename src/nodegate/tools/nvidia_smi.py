@@ -106,10 +106,8 @@ def _lost(match: Match[str]) -> tuple[str, str]:
 
 def _gpus(whole: Shown, cards: Sequence[tuple[str, Shown]], around: str) -> Gpus:
     driver, cuda, count = versions_of(whole)
-    missing = Unknown(Why.MISSING, "nvidia-smi does not show it")
     return Gpus(
         driver_version=driver,
-        nvml_version=missing,
         cuda_driver_version=cuda,
         count=count,
         devices=_devices(cards, around),

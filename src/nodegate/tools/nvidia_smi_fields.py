@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RemapBanks, RowRemap
+from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RowRemap
 from nodegate.probe.readings import label, mapped, wrong
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
@@ -117,18 +117,12 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         inforom_image=card.find("inforom_version/img_version", "inforom version/image version"),
         address=address,
         pci_id=mapped(card.find("pci/pci_device_id", "pci/device id"), _vendor_device),
-        subsystem_id=mapped(card.find("pci/pci_sub_system_id", "pci/sub system id"), _vendor_device),
-        minor=_count(card, "", "minor_number", "minor number"),
         module_id=_count(card, "", "platformInfo/module_id", "gpu_module_id", "platform info/module id", "module id"),
-        numa_node=_NOT_IN_SMI,
         link_width=_link(card, "x", "link_widths/current_link_width", "link width/current"),
         link_width_max=_link(card, "x", "link_widths/max_link_width", "link width/max"),
-        link_gen=_link(card, "", "pcie_gen/current_link_gen", "pcie generation/current"),
         link_gen_max=_link(card, "", "pcie_gen/max_link_gen", "pcie generation/max"),
-        link_gen_gpu_max=_link(card, "", "pcie_gen/max_device_link_gen", "pcie generation/device max"),
         pcie_replays=_count(card, "", "pci/replay_counter", "pci/replays since reset"),
         sm_clock_mhz=_count(card, "MHz", "clocks/sm_clock", "clocks/sm"),
-        memory_clock_mhz=_count(card, "MHz", "clocks/mem_clock", "clocks/memory"),
         sm_clock_max_mhz=_count(card, "MHz", "max_clocks/sm_clock", "max clocks/sm"),
         memory_clock_max_mhz=_count(card, "MHz", "max_clocks/mem_clock", "max clocks/memory"),
         sm_clock_app_mhz=_count(card, "MHz", "applications_clocks/graphics_clock", "applications clocks/graphics"),
@@ -137,21 +131,18 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         memory_clock_app_default_mhz=_default_clock(card, "mem_clock", "memory"),
         event_reasons=_events(card),
         thermal_violation_s=_NOT_IN_SMI,
-        power_violation_s=_NOT_IN_SMI,
         reliability_violation_s=_NOT_IN_SMI,
         board_limit_violation_s=_NOT_IN_SMI,
         power_w=_power(card, "instant_power_draw", "power_draw", "average_power_draw"),
         power_limit_w=_power(card, "requested_power_limit", "power_limit", "current_power_limit"),
         power_limit_default_w=_power(card, "default_power_limit"),
         power_limit_enforced_w=_power(card, "current_power_limit", "enforced_power_limit"),
-        power_limit_min_w=_power(card, "min_power_limit"),
         power_limit_max_w=_power(card, "max_power_limit"),
         temperature_c=_count(card, "C", "temperature/gpu_temp", "temperature/gpu current temp"),
         temperature_margin_c=_count(card, "C", "temperature/gpu_temp_tlimit", "temperature/gpu t.limit temp"),
         temperature_slowdown_c=_count(
             card, "C", "temperature/gpu_temp_slow_threshold", "temperature/gpu slowdown temp"
         ),
-        temperature_shutdown_c=_count(card, "C", "temperature/gpu_temp_max_threshold", "temperature/gpu shutdown temp"),
         memory_temperature_c=_count(card, "C", "temperature/memory_temp", "temperature/memory current temp"),
         ecc_enabled=_yes(card, "ecc_mode/current_ecc", "ecc mode/current"),
         ecc_pending=_yes(card, "ecc_mode/pending_ecc", "ecc mode/pending"),
@@ -160,7 +151,12 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
             card, "ecc_errors/aggregate/sram_threshold_exceeded", "ecc errors/aggregate/sram threshold exceeded"
         ),
         remap=_remap(card),
-        remap_banks=_remap_banks(card),
+        spent_banks=_count(
+            card,
+            "bank(s)",
+            "remapped_rows/row_remapper_histogram/row_remapper_histogram_none",
+            "remapped rows/bank remap availability histogram/none",
+        ),
         retired_single_bit=_retired(card, "multiple_single_bit_retirement/retired_count", "single bit ecc"),
         retired_double_bit=_retired(card, "double_bit_retirement/retired_count", "double bit ecc"),
         retired_pending=_yes(
@@ -180,7 +176,6 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         compute_mode=_word(card, _COMPUTE_MODES, "compute_mode", "compute mode"),
         mig_enabled=_yes(card, "mig_mode/current_mig", "mig mode/current"),
         mig_pending=_yes(card, "mig_mode/pending_mig", "mig mode/pending"),
-        performance_state=_count(card, "", "performance_state", "performance state"),
         utilization_percent=_count(card, "%", "utilization/gpu_util", "utilization/gpu"),
         memory_total_bytes=_mebibytes(card, "total"),
         memory_used_bytes=_mebibytes(card, "used"),
@@ -314,16 +309,6 @@ def _remap(card: Shown) -> Known[RowRemap]:
     if isinstance(pending, Unknown):
         return pending
     return failed if isinstance(failed, Unknown) else RowRemap(corrected, uncorrected, pending, failed)
-
-
-def _remap_banks(card: Shown) -> Known[RemapBanks]:
-    histogram = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
-    text = "remapped rows/bank remap availability histogram/"
-    counts = [
-        _count(card, "bank(s)", histogram + name, text + name) for name in ("max", "high", "partial", "low", "none")
-    ]
-    unknown = next((count for count in counts if isinstance(count, Unknown)), None)
-    return RemapBanks(*(count for count in counts if not isinstance(count, Unknown))) if unknown is None else unknown
 
 
 def _gsp_enabled(firmware: Known[str]) -> Known[bool]:

@@ -7,7 +7,6 @@ exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024)
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 1 << 20
 _GBPS = {"MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9, "Gb/sec": 1.0}  # of one of them
 _RATE, _LAST_DIGIT = "MsgRate[Mpps]", 1e-6
-_ROUNDING = 0.01  # the JSON has fewer digits than the text
+_ROUNDING = 0.01
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _COLUMN = re.compile(
     r"#bytes|#sl|#iterations|BW peak\[[\w/]{1,12}\]|BW average\[[\w/]{1,12}\]|MsgRate\[\w{1,8}\]"
@@ -192,29 +191,6 @@ def trouble(stdout: str, stderr: str) -> Trouble | None:
                 return Trouble("setup", shown(_with_status(said, place), 160), _MEMORY)
             return Trouble(kind, shown(_with_status(said, place), 160), next_step)
     return None
-
-
-def parse_json(written: str) -> tuple[int, float]:
-    """Size in bytes and average of --out_json, a number without its unit: see `agrees`.
-
-    Raises:
-        CannotMeasure: it is not JSON, as before 2024, or has no result.
-    """
-    try:
-        results = json.loads(written[:MAX_TEXT])["results"]
-        size, average = int(results["MsgSize"]), float(results["BW_average"])
-    except (ValueError, TypeError, KeyError, LookupError, RecursionError, OverflowError):
-        line = next(iter(lines(written)), "")
-        what = f"cannot be read at: {shown(line, 80)}" if line else "is empty"
-        raise CannotMeasure(f"the JSON of perftest {what}", next_step="use the text rows") from None
-    return size, average
-
-
-def agrees(report: Report, size: int, average: float) -> bool:
-    """Whether a number of --out_json agrees with the text for that size, in one of the units."""
-    rows = [row for row in report.bandwidth if row.size_bytes == size]
-    found = [average * unit for unit in _GBPS.values()]
-    return any(abs(each - row.average_gbps) <= _ROUNDING * row.average_gbps for row in rows for each in found)
 
 
 def parse_version(written: str) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 12
-LONG_LINE_BYTES = 1 << 16  # a longer line is read in parts
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 PACKED = (_GZIP, _ZSTD)

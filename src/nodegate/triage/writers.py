@@ -82,12 +82,6 @@ class Writers:
                 writer.last = stamp
                 writer.first = writer.first or stamp
 
-    def meets(self, found: Place) -> None:
-        """Note the rank of a line that was read for another reason."""
-        writer = self._writer(found.source, found)
-        if found.rank is not None:
-            writer.ranks.add(found.rank)
-
     def _greets(self, found: Place, line: str, stamp: Stamp | None) -> None:
         writer = self._writer(found.source, found)
         if found.rank is not None:

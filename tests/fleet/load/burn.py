@@ -200,8 +200,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]
             "count": len(windows) * _SAMPLES,
             "error": "",
             "windows": windows,
-            "violations_ns": dict.fromkeys(VIOLATIONS, 0) | {"power": int(BURN_S * 0.8e9)},
-            "energy_j": round(board.power_w * BURN_S, 1),
+            "violations_ns": dict.fromkeys(VIOLATIONS, 0),
             "unread": {}
             if board.memory_temperature_c
             else {"memory_temperature_c": {"why": "not supported", "detail": "NVML 3: Not Supported"}},
@@ -238,7 +237,6 @@ def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], numb
         "count": _SAMPLES,
         "load": _SAMPLES,
         "sm_clock_mhz": [clock - 60, clock, clock + 45],
-        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
         "power_w": [round(board.power_w - 31.0, 1), round(board.power_w, 1), round(board.power_w + 5.2, 1)],
         "temperature_c": [heat - 1, heat, heat + 2],
         "utilization_percent": [100, 100, 100],
@@ -259,7 +257,6 @@ def _idle(gpu: Mapping[str, Any], board: Board) -> Document:
         "count": 5,
         "load": 0,
         "sm_clock_mhz": [210, 1980, 1980],
-        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
         "power_w": [71.2, 118.0, 121.4],
         "temperature_c": [_told(gpu, "temperature_c", 34)] * 3,
         "utilization_percent": [0, 0, 0],

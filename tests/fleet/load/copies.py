@@ -146,7 +146,7 @@ def _document(machine: Machine, attempt: int) -> Document:
         "pattern_s": _OPTIONS.pattern_s,
         "both_ways": _OPTIONS.both_ways,
         "refused": "",
-        "gpus": [_gpu(machine.name, gpu, board, attempt) for gpu in gpus],
+        "gpus": [_gpu(machine, gpu, board, attempt) for gpu in gpus],
         "peers": {
             "pairs": _OPTIONS.peers,
             "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs],
@@ -165,7 +165,8 @@ def _board(gpus: Sequence[Mapping[str, Any]]) -> _Board:
     return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus, triad)
 
 
-def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+def _gpu(machine: Machine, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+    node, numa = machine.name, int(machine.pci(machine.gpu_address(gpu["index"]))["numa_node"])
     width, gen, noise = gpu["link_width"], gpu["link_gen_max"], boards.noise([gpu]).copies
     copies = []
     for what, rate in board.rates.items():
@@ -189,7 +190,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
         "name": gpu["name"],
         "memory_total_bytes": gpu["memory_total_bytes"],
         "error": "",
-        "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "above": [], "error": ""},
+        "place": {"cpus": board.cpus[numa], "numa_node": str(numa), "above": [], "error": ""},
         "copies": copies,
         "data": [
             {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards, perftest
 from fleet.load.plan import BEGIN_S, BURN_S, near
@@ -103,12 +103,20 @@ def _station(machine: Machine, attempt: int) -> _Station:
     rails = rails_in_service(Node(machine.name), facts_of(machine))
     nics = {rail.name: _nic(rail) for rail in rails}
     machine.load.apply(NAME, attempt, nics)
-    ports = {rail.name: machine.sections["infiniband"][rail.device]["ports"][str(rail.port)] for rail in rails}
-    lids = {name: int(port["lid"], 16) for name, port in ports.items()}
+    adapters = {rail.name: machine.sections["infiniband"][rail.device] for rail in rails}
+    lids = {rail.name: _lid(adapters[rail.name], rail.port) for rail in rails}
     figures = boards.of(machine.sections["nvml"]["gpus"])
     cuda = figures.gpudirect if figures else all(rail.gid_index is None for rail in rails)
-    numa = {rail.name: machine.sections["infiniband"][rail.device]["numa_node"] for rail in rails}
+    numa = {name: machine.pci(adapter["pci"])["numa_node"] for name, adapter in adapters.items()}
     return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, numa, cuda)
+
+
+def _lid(adapter: Mapping[str, Any], port: int) -> int:
+    """As a subnet manager may number them; 0 on Ethernet."""
+    if adapter["ports"][str(port)]["link_layer"] != "InfiniBand":
+        return 0
+    node, rail = (int(part, 16) for part in adapter["node_guid"].split(":")[2:])
+    return 16 + node * 8 + rail - 0x4000
 
 
 def _nic(rail: Rail) -> Nic:

@@ -22,7 +22,6 @@ MAX_DOCUMENT_BYTES = 8 << 20
 SETTLED_S = 30.0  # clocks and temperatures have settled after this time, or after the first fifth of a shorter burn
 QUANTITIES = (
     "sm_clock_mhz",
-    "memory_clock_mhz",
     "power_w",
     "temperature_c",
     "memory_temperature_c",
@@ -34,7 +33,7 @@ QUANTITIES = (
 )
 OPTIONAL = ("fp8", "fp4", "fp64")
 KERNELS = ("", "mma.sync", "fma")  # whose results tell of a GPU; "": cuBLAS
-VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
+VIOLATIONS = ("thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
 _LARGEST = float(1 << 64)

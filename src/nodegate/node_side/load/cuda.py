@@ -35,7 +35,6 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuDriverGetVersion": (_out,),
     "cuGetErrorName": (_int, _out),
     "cuGetErrorString": (_int, _out),
-    "cuDeviceGetCount": (_out,),
     "cuDeviceGet": (_out, _int),
     "cuDeviceGetByPCIBusId": (_out, ctypes.c_char_p),
     "cuDeviceGetPCIBusId": (ctypes.c_char_p, _int, _int),
@@ -51,7 +50,6 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuMemAlloc_v2": (_out, _size),
     "cuMemFree_v2": (_address,),
     "cuMemHostAlloc": (_out, _size, _uint),
-    "cuMemFreeHost": (_handle,),
     "cuMemcpyHtoD_v2": (_address, _handle, _size),
     "cuMemcpyDtoH_v2": (_handle, _address, _size),
     "cuMemcpyHtoDAsync_v2": (_address, _handle, _size, _handle),
@@ -140,10 +138,6 @@ class Cuda:
         """12040 is CUDA 12.4."""
         return self._number("cuDriverGetVersion")
 
-    def device_count(self) -> int:
-        """How many GPUs CUDA sees."""
-        return self._number("cuDeviceGetCount")
-
     def device(self, bus_id: str) -> int:
         """The device at a PCI address ("00000000:5D:00.0", as NVML writes it)."""
         return self._number("cuDeviceGetByPCIBusId", bus_id.encode("ascii"), about=bus_id)
@@ -196,10 +190,6 @@ class Cuda:
     def allocate_host(self, size: int) -> int:
         """Pinned host memory, usable from every context."""
         return self._made("cuMemHostAlloc", size, _PORTABLE, about=f"of {size} bytes")
-
-    def free_host(self, address: int) -> None:
-        """Free pinned host memory."""
-        self.call("cuMemFreeHost", address)
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of device memory; `wait` first for the stream that writes them, this does not."""

@@ -9,10 +9,10 @@ from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.copying import ALONE, AT_ONCE
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, Handle, ask, confidential
+from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, Handle, ask, confidential
 
 INTERVAL_S = 0.05
-QUANTITIES = ("link_gen", "link_width")
+QUANTITIES = {"link_gen": LINK_GEN, "link_width": READINGS["link_width"]}
 _WHEN = {steps.ALONE: ALONE, steps.OUT: AT_ONCE, steps.IN: AT_ONCE}
 
 
@@ -48,9 +48,9 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
 
 def _sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) -> Dict[str, int]:
     found: Dict[str, int] = {}
-    for name in QUANTITIES:
+    for name, read in QUANTITIES.items():
         child.note("NVML " + name)
-        value = READINGS[name](nvml, handle)
+        value = read(nvml, handle)
         if isinstance(value, int):
             found[name] = value
         else:

@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, Tuple
 
 from nodegate.node_side.load import board as boards
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, Handle, ask, reading_of
+from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, Handle, ask, reading_of
 
 INTERVAL_S = 0.2
 MOST_WINDOWS, MOST_IN_ALL = 300, 960
@@ -23,12 +23,11 @@ def _ecc(kind: int) -> Callable[[ModuleType, Handle], object]:
 # Name in the document -> how it is read, and what its number is divided by.
 QUANTITIES: Dict[str, Tuple[Callable[[ModuleType, Handle], object], float]] = {
     "sm_clock_mhz": (READINGS["sm_clock_mhz"], 1),
-    "memory_clock_mhz": (READINGS["memory_clock_mhz"], 1),
     "power_w": (READINGS["power_mw"], 1000),
     "temperature_c": (READINGS["temperature_c"], 1),
     "memory_temperature_c": (READINGS["memory_temperature_c"], 1),
     "utilization_percent": (READINGS["utilization_percent"], 1),
-    "link_gen": (READINGS["link_gen"], 1),
+    "link_gen": (LINK_GEN, 1),
     "link_width": (READINGS["link_width"], 1),
     "ecc_corrected": (_ecc(_CORRECTED), 1),
     "ecc_uncorrected": (_ecc(_UNCORRECTED), 1),
@@ -52,7 +51,7 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
     ask(nvml, "nvmlInit")
     handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
     sampler = _Sampler(nvml, handle)
-    before, first = _counters(nvml, handle), time.monotonic()
+    before, first = _violations(nvml, handle), time.monotonic()
     window, opened = _Window(first), first
     due = first
     while board.state(slot) != boards.ENDED and not sampler.lost:
@@ -71,7 +70,7 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
         "count": sampler.count,
         "unread": sampler.unread,
         "lost": sampler.lost,
-        **_difference(before, _counters(nvml, handle)),
+        "violations_ns": _growth(before, _violations(nvml, handle)),
     }
 
 
@@ -181,21 +180,15 @@ def _counts(window: Window) -> Dict[str, int]:
     return counts if isinstance(counts, dict) else {}
 
 
-def _counters(nvml: ModuleType, handle: Handle) -> Dict[str, object]:
+def _violations(nvml: ModuleType, handle: Handle) -> object:
     child.note("NVML violation_ns")
-    return {
-        "violations_ns": READINGS["violation_ns"](nvml, handle),
-        "energy_mj": READINGS["energy_mj"](nvml, handle),
-    }
+    return READINGS["violation_ns"](nvml, handle)
 
 
-def _difference(before: Dict[str, object], after: Dict[str, object]) -> Dict[str, object]:
-    energy = _less(before["energy_mj"], after["energy_mj"])
-    first, last = before["violations_ns"], after["violations_ns"]
-    violations: object = last
+def _growth(first: object, last: object) -> object:
     if isinstance(first, dict) and isinstance(last, dict) and "why" not in last:
-        violations = {name: _less(first.get(name), last[name]) for name in last}
-    return {"violations_ns": violations, "energy_j": energy / 1000 if isinstance(energy, (int, float)) else energy}
+        return {name: _less(first.get(name), last[name]) for name in last}
+    return last
 
 
 def _less(before: object, after: object) -> object:

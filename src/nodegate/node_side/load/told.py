@@ -72,7 +72,6 @@ def samples(sampled: children.Outcome) -> Entry:
         "unread": final.get("unread", {}),
         "windows": windows,
         "violations_ns": final.get("violations_ns", none),
-        "energy_j": final.get("energy_j", none),
     }
 
 

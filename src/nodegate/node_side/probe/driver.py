@@ -21,7 +21,6 @@ def read() -> object:
     return {
         "loaded": os.path.isdir(files.rooted("/sys/module/nvidia")),
         "version": files.text(FOLDER + "/version"),
-        "params": files.text(FOLDER + "/params"),
         "gpus": _gpus(),
         "devices": _devices(),
     }

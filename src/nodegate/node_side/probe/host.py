@@ -16,7 +16,6 @@ _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
     "nproc": resource.RLIMIT_NPROC,
     "memlock": resource.RLIMIT_MEMLOCK,
-    "stack": resource.RLIMIT_STACK,
 }
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
@@ -89,16 +88,12 @@ def _adjtimex() -> object:
     """The kernel's data on its clock; `modes` 0 changes nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     timex = _Timex()
-    state = libc.adjtimex(ctypes.byref(timex))
-    if state < 0:
+    if libc.adjtimex(ctypes.byref(timex)) < 0:
         error = ctypes.get_errno()
         return files.os_failure(OSError(error, os.strerror(error)), "adjtimex")
     return {
-        "state": state,
         "status": timex.status,
         "offset_us": timex.offset / 1000.0 if timex.status & _STA_NANO else timex.offset,
-        "maxerror_us": timex.maxerror,
-        "esterror_us": timex.esterror,
     }
 
 

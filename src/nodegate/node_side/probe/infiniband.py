@@ -8,9 +8,9 @@ from nodegate.node_side.probe import child, files, pci
 
 RDMA = "/sys/class/infiniband"
 NET = "/sys/class/net"
-_DEVICE = ("fw_ver", "hca_type", "board_id", "node_guid", "node_desc", "sys_image_guid")
-_PORT = ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")
-_NETDEV = ("operstate", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes")
+_DEVICE = ("fw_ver", "hca_type", "node_guid")
+_PORT = ("state", "phys_state", "rate", "link_layer", "sm_lid")
+_NETDEV = ("carrier", "mtu", "carrier_changes")
 _NO_GID = re.compile(r"[0:]*\Z")
 MOST_GIDS = 32
 MOST_DEVICES = 128
@@ -30,7 +30,6 @@ def read_netdev() -> object:
 def _adapter(folder: str) -> Dict[str, object]:
     adapter = files.texts(folder, list(_DEVICE))
     adapter["pci"] = _pci_address(folder)
-    adapter["numa_node"] = files.text(folder + "/device/numa_node")
     ports = [port for port in files.entries(folder + "/ports") if port.isdigit()]
     adapter["ports"] = {port: _port(folder, port) for port in ports}
     return adapter
@@ -77,7 +76,6 @@ def _is_physical(folder: str) -> bool:
 def _netdev(folder: str) -> Dict[str, object]:
     device = files.texts(folder, list(_NETDEV))
     device["pci"] = _pci_address(folder)
-    device["driver"] = files.link_name(folder + "/device/driver")
     return device
 
 

@@ -13,7 +13,7 @@ LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64
 MOST_PEERS = 16  # GPUs: the time grows with their square
 PEERS_S = 1.0
-P2P = (0, 1, 2)  # nvmlGpuP2PCapsIndex_t: read, write, NVLink
+P2P = (0, 1)  # nvmlGpuP2PCapsIndex_t: read, write
 SLOW_S = 5.0  # a driver that answers this late (GSP time-outs take 6 s per call) is not queried about this GPU any more
 
 Gpus = Dict[int, Dict[str, object]]
@@ -33,7 +33,6 @@ def read() -> object:
         {
             "library": library,
             "driver_version": reading_of(nvml, "nvmlSystemGetDriverVersion"),
-            "nvml_version": reading_of(nvml, "nvmlSystemGetNVMLVersion"),
             "cuda_driver_version": reading_of(nvml, "nvmlSystemGetCudaDriverVersion_v2"),
             "confidential": confidential(nvml),
             "count": count,
@@ -95,7 +94,7 @@ def _load() -> str:
 
 
 def _peers(nvml: ModuleType, answered: List[bool]) -> object:
-    """What the driver says of the peer access of each two GPUs that answer: [first, second, read, write, nvlink]."""
+    """What the driver says of the peer access of each two GPUs that answer: [first, second, read, write]."""
     if not all(answered) or len(answered) > MOST_PEERS:
         return reading.unknown("failed", "not asked: a GPU does not answer, or there are too many")
     found: List[object] = []

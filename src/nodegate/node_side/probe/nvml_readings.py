@@ -21,12 +21,12 @@ _GRAPHICS, _SM, _MEMORY = 0, 1, 2  # nvmlClockType_t
 _CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
 _VOLATILE, _AGGREGATE = 0, 1  # nvmlEccCounterType_t
 _DRAM, _SRAM = 2, 7  # nvmlMemoryLocation_t
-_POWER, _THERMAL, _BOARD_LIMIT, _RELIABILITY = 0, 1, 3, 5  # nvmlPerfPolicyType_t
-_SHUTDOWN, _SLOWDOWN = 0, 1  # nvmlTemperatureThresholds_t
+_THERMAL, _BOARD_LIMIT, _RELIABILITY = 1, 3, 5  # nvmlPerfPolicyType_t
+_SLOWDOWN = 1  # nvmlTemperatureThresholds_t
 # NVML_FI_DEV_*: identifiers from 251 on differ between releases and are not used.
 _FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
 # NVML_FI_DEV_PERF_POLICY_*: the same counters
-_FIELD_OF_POWER, _FIELD_OF_THERMAL, _FIELD_OF_BOARD_LIMIT, _FIELD_OF_RELIABILITY = 74, 75, 77, 79
+_FIELD_OF_THERMAL, _FIELD_OF_BOARD_LIMIT, _FIELD_OF_RELIABILITY = 75, 77, 79
 _FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED = 161, 162, 163, 164
 _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
 _MOST_LINKS = 36
@@ -250,7 +250,6 @@ def _nvlink(nvml: ModuleType, handle: Handle, link: int, state: object) -> Dict[
     return {
         "link": link,
         "state": state,
-        "version": reading_of(nvml, "nvmlDeviceGetNvLinkVersion", handle, link),
         "speed_mbps": speed,
         "remote_type": reading_of(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
         "replay": _or_counter(nvml, handle, link, 0, replay),
@@ -307,18 +306,12 @@ READINGS: Dict[str, Reader] = {
     "inforom_image": _simple("nvmlDeviceGetInforomImageVersion"),
     "bus_id": _pci("busId"),
     "pci_device_id": _pci("pciDeviceId"),
-    "pci_subsystem_id": _pci("pciSubSystemId"),
-    "minor": _simple("nvmlDeviceGetMinorNumber"),
     "module_id": _own_numbers("nvmlDeviceGetModuleId", 1),
-    "numa_node": _simple("nvmlDeviceGetNumaNodeId"),
     "link_width": _simple("nvmlDeviceGetCurrPcieLinkWidth"),
     "link_width_max": _simple("nvmlDeviceGetMaxPcieLinkWidth"),
-    "link_gen": _simple("nvmlDeviceGetCurrPcieLinkGeneration"),
     "link_gen_max": _simple("nvmlDeviceGetMaxPcieLinkGeneration"),
-    "link_gen_gpu_max": _simple("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
     "pcie_replays": _simple("nvmlDeviceGetPcieReplayCounter"),
     "sm_clock_mhz": _simple("nvmlDeviceGetClockInfo", _SM),
-    "memory_clock_mhz": _simple("nvmlDeviceGetClockInfo", _MEMORY),
     "sm_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _SM),
     "memory_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _MEMORY),
     # Application clocks are those of the graphics domain, which SM follows.
@@ -330,7 +323,6 @@ READINGS: Dict[str, Reader] = {
         "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
     ),
     "violation_ns": _group(
-        power=_violation(_POWER, _FIELD_OF_POWER),
         thermal=_violation(_THERMAL, _FIELD_OF_THERMAL),
         board_limit=_violation(_BOARD_LIMIT, _FIELD_OF_BOARD_LIMIT),
         reliability=_violation(_RELIABILITY, _FIELD_OF_RELIABILITY),
@@ -340,11 +332,9 @@ READINGS: Dict[str, Reader] = {
     "power_limit_default_mw": _simple("nvmlDeviceGetPowerManagementDefaultLimit"),
     "power_limit_enforced_mw": _simple("nvmlDeviceGetEnforcedPowerLimit"),
     "power_limit_range_mw": _simple("nvmlDeviceGetPowerManagementLimitConstraints"),
-    "energy_mj": _simple("nvmlDeviceGetTotalEnergyConsumption"),
     "temperature_c": _simple("nvmlDeviceGetTemperature", 0),
     "temperature_margin_c": _simple("nvmlDeviceGetMarginTemperature"),
     "temperature_slowdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
-    "temperature_shutdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SHUTDOWN),
     "memory_temperature_c": _one_field(_FIELD_MEMORY_TEMPERATURE),
     "ecc_mode": _simple("nvmlDeviceGetEccMode"),
     "ecc": _group(
@@ -370,9 +360,9 @@ READINGS: Dict[str, Reader] = {
     "persistence_mode": _simple("nvmlDeviceGetPersistenceMode"),
     "compute_mode": _simple("nvmlDeviceGetComputeMode"),
     "mig_mode": _simple("nvmlDeviceGetMigMode"),
-    "performance_state": _simple("nvmlDeviceGetPerformanceState"),
     "utilization_percent": _utilization,
     "memory_total_bytes": _memory("total"),
     "memory_used_bytes": _memory("used"),
     "processes": _processes,
 }
+LINK_GEN = _simple("nvmlDeviceGetCurrPcieLinkGeneration")  # says something under load alone: an idle GPU lowers it

@@ -14,9 +14,7 @@ UNITS = (
     "systemd-timesyncd",
     "slurmd",
 )
-PROPERTIES = (
-    "Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ActiveEnterTimestampMonotonic,UnitFileState"
-)
+PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts"
 
 
 def read() -> object:

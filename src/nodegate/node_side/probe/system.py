@@ -1,7 +1,6 @@
 """Section `system`: which machine this is and the state of its kernel."""
 
 import hashlib
-import os
 import re
 import time
 from typing import Dict, List, Tuple
@@ -13,20 +12,8 @@ _DMI = (
     "sys_vendor",
     "product_name",
     "product_serial",
-    "board_name",
-    "board_serial",
-    "chassis_serial",
-    "bios_vendor",
     "bios_version",
     "bios_date",
-)
-_SYSCTL = (
-    "kernel.pid_max",
-    "fs.file-max",
-    "fs.file-nr",
-    "vm.overcommit_memory",
-    "kernel.dmesg_restrict",
-    "net.core.somaxconn",
 )
 MOST_BLOCKED = 50
 SECOND_LOOK_AFTER_S = 1.0
@@ -40,8 +27,6 @@ def read() -> object:
         "machine_id": _machine_id(),
         "uptime_s": uptime_s(),
         "kernel_release": files.text("/proc/sys/kernel/osrelease"),
-        "kernel_version": files.text("/proc/sys/kernel/version"),
-        "machine": os.uname().machine,
         "os_release": files.text("/etc/os-release"),
         "cmdline": files.text("/proc/cmdline"),
         "dmi": files.texts("/sys/class/dmi/id", list(_DMI)),
@@ -50,12 +35,8 @@ def read() -> object:
         "cpu_sockets": _cpu_sockets(),
         "meminfo": files.text("/proc/meminfo"),
         "modules": _modules(),
-        "pid1": files.text("/proc/1/comm"),
         "dstate": _blocked(),
         "iommu_groups": len(files.entries("/sys/kernel/iommu_groups")),
-        "sysctl": {name: files.text("/proc/sys/" + name.replace(".", "/")) for name in _SYSCTL},
-        "cgroup": files.text("/proc/self/cgroup"),
-        "login_user": _login_user(),
     }
 
 
@@ -121,13 +102,3 @@ def _sleeping() -> List[Tuple[int, str, str]]:
     """Process number, name and the kernel function in which it waits."""
     asleep = [one for one in processes.listed() if one.state == "D" and not one.is_ours]
     return [(one.pid, one.comm, files.plain(f"/proc/{one.pid}/wchan")) for one in asleep]
-
-
-def _login_user() -> str:
-    """The login's user name from /etc/passwd alone: a name service may hang."""
-    uid = str(os.getuid())
-    for line in files.plain("/etc/passwd").splitlines():
-        parts = line.split(":")
-        if len(parts) > 2 and parts[2] == uid:
-            return parts[0]
-    return os.environ.get("USER", uid)

@@ -1,0 +1,197 @@
+"""Numbers of GPUs and collectives that are none, or that nothing was held to.
+
+Each test changes what a healthy node measured, and judges the node's checks with the baselines of the suite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine, facts_of
+from support import burning
+from support import copies as fake_copies
+from support import nccl as fake
+from support.attempts import attempts
+from support.judging import baseline_of
+from support.shipped import shipped
+
+from nodegate.baseline.baseline import Baseline
+from nodegate.baseline.entry import Entry
+from nodegate.measure.nccl.findings import judge_devices
+from nodegate.measure.nccl.result import parse
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.numbers import metric_findings
+from nodegate.numbers.peers import Peers
+from nodegate.records.verdict import Verdict
+from nodegate.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nodegate.records.finding import Finding, Record
+
+GIB = 1 << 30
+WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
+
+
+def of_board(platform: str) -> Baseline:
+    machine = Machine.hgx_h100("gpu1")
+    return baseline_of(facts_of(machine), Node("gpu1", expected={"platform": platform}))
+
+
+def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 0", **conditions: str) -> Finding:
+    """What is said of one number of a node that is alone."""
+    verdicts = Verdicts()
+    metric = Metric(name, (value,), unit, device, conditions=conditions)
+    alone = Peers.of({}).of_node("gpu1")
+    metric_findings.judge(verdicts, [metric], baseline=of_board(platform), peers=alone, remedy="look")
+    (finding,) = verdicts.findings
+    return finding
+
+
+def test_own_kernels_far_below_the_peak() -> None:
+    slow = found("hgx-h100-8", "burn.bf16_tflops", 120.0, "TFLOPS", path="ptx", matrix="8192")
+    assert slow.verdict is Verdict.FAIL
+    assert "derived: 30 % of the peak of hgx-h100-8.yaml" in slow.message
+    assert found("hgx-h100-8", "burn.bf16_tflops", 450.0, "TFLOPS", path="ptx", matrix="8192").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("platform", ["hgx-h200-8", "hgx-h200-4", "hgx-b200-8", "h100-nvl", "gb200-tray"])
+def test_slow_memory(platform: str) -> None:
+    slow = found(platform, "memory.device_gb_per_s", 1000.0, "GB/s", path="ce", counted="both")
+    assert slow.verdict is Verdict.FAIL
+    assert slow.limit is not None
+    assert slow.limit.kind.is_absolute
+
+
+@pytest.mark.parametrize("platform", sorted(shipped().platforms))
+@pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
+def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
+    name = f"memory.{kernel}_gb_per_s"
+    entry = of_board(platform).entry("memory.device_gb_per_s")
+    assert isinstance(entry, Entry)
+    assert entry.peak
+    slow = found(platform, name, min(1000.0, 0.7 * entry.peak), "GB/s", path="kernel")
+    assert slow.verdict is Verdict.FAIL
+    assert slow.limit is not None
+    assert slow.limit.kind.is_absolute
+    assert entry.peak / 2 < float(str(slow.limit.value)) < entry.peak
+    good = found(platform, name, 0.9 * entry.peak, "GB/s", path="kernel")
+    assert good.verdict is Verdict.PASS
+    odd = found(platform, name, 1.01 * entry.peak, "GB/s", path="kernel")
+    assert odd.verdict is Verdict.ERROR
+
+
+# Public figures of good GPUs, by kernels of others: te42kyfo/gpu-benches, NVIDIA/cuda-samples issue 366
+GOOD = (
+    ("hgx-a100-40gb-8", "read", 1490.0),
+    ("hgx-a100-40gb-8", "copy", 1381.0),
+    ("hgx-a100-40gb-8", "triad", 1360.0),
+    ("hgx-a100-80gb-8", "triad", 1759.0),
+    ("h100-pcie", "triad", 1832.0),
+    ("l40s", "read", 844.0),
+    ("l40s", "triad", 768.0),
+    ("l40s", "copy", 770.0),
+    ("hgx-h20-8", "copy", 3300.0),
+    ("hgx-h200-8", "copy", 4300.0),
+)
+
+
+@pytest.mark.parametrize(("platform", "kernel", "rate"), GOOD)
+def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: float) -> None:
+    good = found(platform, f"memory.{kernel}_gb_per_s", rate, "GB/s", path="kernel")
+    assert good.verdict is Verdict.PASS, good.message
+    sick = found(platform, f"memory.{kernel}_gb_per_s", 0.76 * rate, "GB/s", path="kernel")
+    assert sick.verdict is Verdict.FAIL, sick.message
+
+
+def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
+    """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
+    slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
+    change = fake_copies.together(*slow, *changes)
+    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, "", change))
+
+
+def test_bounce_buffers() -> None:
+    assert host_copies().verdict is Verdict.FAIL
+    record = host_copies(*(fake_copies.of_link(gpu, confidential=1) for gpu in range(8)))
+    assert record.verdict is Verdict.NOT_JUDGED
+    assert "encrypted bounce buffers" in record.message
+    assert "reseat" not in record.message
+
+
+@pytest.mark.parametrize("platform", ["hgx-h100-4", "hgx-h100-8"])
+def test_faster_than_physics(platform: str) -> None:
+    odd = found(platform, "burn.bf16_tflops", 70641.0, "TFLOPS", path="cublas", matrix="8192")
+    assert odd.verdict is Verdict.ERROR
+    assert "more than the 989 TFLOPS that are possible" in odd.message or "a thousand times" in odd.message
+
+
+def test_idle_in_its_own_burn() -> None:
+    def idle(document: burning.Document) -> None:
+        burning.every_window(document, 3, reason_samples={"1": 5})
+
+    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, "", idle))
+    assert record.verdict is Verdict.ERROR
+    assert "NVML calls it idle for 100 % of its own burn" in record.message
+
+
+def devices(**told: object) -> Verdicts:
+    verdicts, facts = Verdicts(), facts_of(Machine.hgx_h100("gpu1"))
+    judge_devices(verdicts, parse(attempts([[fake.ran(what, **told) for what in WHATS]])), facts.gpus)
+    return verdicts
+
+
+def test_the_launch_that_is_changed_here_is_a_good_one() -> None:
+    assert devices().verdict is Verdict.PASS
+
+
+def test_buses_of_another_node() -> None:
+    told = devices(buses=[0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28])
+    assert told.verdict is Verdict.ERROR
+    assert "rank 0 is on 0000:21:00, where this node has no GPU" in told.findings[0].message
+
+
+def test_two_ranks_on_one_gpu() -> None:
+    told = devices(buses=[0x19, 0x19, 0x3B, 0x3D, 0x9B, 0x9D, 0xBB, 0xBD])
+    assert told.verdict is Verdict.ERROR
+    assert "ranks 0 and 1 are on one GPU (0000:19:00)" in told.findings[0].message
+
+
+def test_another_model() -> None:
+    told = devices(model="Tesla T4")
+    assert told.verdict is Verdict.ERROR
+    assert "rank 0 is on a Tesla T4, and this node has nvidia h100" in told.findings[0].message
+
+
+def launches(**values: float) -> Peers:
+    """Nodes of racks that each made one launch: rack -> its bus bandwidth."""
+    nodes = {f"{rack}-{number}": (rack, value) for rack, value in values.items() for number in range(16)}
+    return Peers.of({node: ("hgx-h100-8", [wide(rack, value)]) for node, (rack, value) in nodes.items()})
+
+
+def wide(rack: str, value: float) -> Metric:
+    conditions = {"group": "rack", "nodes": "16", "gpus": "128"}
+    return Metric("nccl.group_all_reduce_gb_per_s", (value,), "GB/s", conditions=conditions, launch=f"rack {rack}")
+
+
+def of_rack(rack: str, value: float, peers: Peers) -> Finding:
+    verdicts = Verdicts()
+    metric_findings.judge(
+        verdicts, [wide(rack, value)], baseline=of_board("hgx-h100-8"), peers=peers.of_node(f"{rack}-3"), remedy="look"
+    )
+    return verdicts.findings[0]
+
+
+def test_a_launch_is_not_compared_with_itself() -> None:
+    assert of_rack("a", 5.0, launches(a=5.0)).verdict is Verdict.NOT_JUDGED
+
+
+def test_two_racks_that_differ() -> None:
+    peers = launches(a=380.0, b=315.0)
+    slow = of_rack("b", 315.0, peers)
+    assert slow.verdict is Verdict.WARN
+    assert "17.1 % below the 380 GB/s of another launch over as many nodes" in slow.message
+    assert of_rack("a", 380.0, peers).verdict is Verdict.NOT_JUDGED

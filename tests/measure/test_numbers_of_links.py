@@ -1,0 +1,171 @@
+"""Numbers of RDMA links that are none.
+
+Each test changes one program run of a healthy node as the node would send it, and judges the node's checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support import rdma_links
+from support.attempts import having
+from support.load_fleet import LoadFleet
+from support.rdma_links import LinkCase, judged, link
+
+from nodegate.measure.rdma.counted import unlike_counted
+from nodegate.records.program_run import Path
+from nodegate.records.verdict import Verdict, worst
+from nodegate.tools.perftest import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.records.finding import Record
+
+ASKED = ("ib_write_bw", "-d", "mlx5_0", "-p", "18515", "-s", "1048576", "-q", "4", "-D", "10", "--report_gbits", "-F")
+
+
+def said(change: dict[str, object], check: str = "rdma_bandwidth.complete", value: float = 391.87) -> Record:
+    """What a check says where every write of mlx5_0 between nodes is this one."""
+
+    def bad(links: rdma_links.Links) -> None:
+        for key, ran in links.items():
+            if key[:2] == ("ib_write_bw", "mlx5_0"):
+                made = link("ib_write_bw", "mlx5_0", key[2], value, peer_best=ran.link.peer_best)
+                links[key] = replace(made, **({"argv": ASKED, "duration_s": 12.0} | change))
+
+    return judged(LinkCase("a try", check, Verdict.ERROR, "", bad))
+
+
+def of_one_rail(record: Record) -> dict[str, Verdict]:
+    parts = {finding.part.short for finding in record.findings}
+    return {each: worst(found.verdict for found in record.findings if found.part.short == each) for each in parts}
+
+
+def printed(old: str, new: str) -> dict[str, object]:
+    """The output of a good run, changed in one place."""
+    text = rdma_links.printed("ib_write_bw", 391.87, "mlx5_0")
+    assert old in text
+    return {"stdout": text.replace(old, new)}
+
+
+def test_the_run_that_is_changed_here_is_a_good_one() -> None:
+    assert said({}).verdict is Verdict.PASS
+
+
+def not_believed(change: dict[str, object], why: str) -> None:
+    record = said(change)
+    assert record.verdict is Verdict.ERROR
+    assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
+    assert why in record.message
+
+
+def test_an_exit_code_beside_a_result() -> None:
+    not_believed({"exit_code": 1}, "not believed: it printed a result and exit code 1")
+
+
+@pytest.mark.parametrize("code", [-11, 139])
+def test_a_signal_beside_a_result(code: int) -> None:
+    not_believed({"exit_code": code}, "not believed: it printed a result and was ended by signal 11")
+
+
+def test_another_device() -> None:
+    not_believed(printed(": mlx5_0", ": mlx5_9"), "it used mlx5_9, and mlx5_0 was asked for")
+
+
+def test_another_size() -> None:
+    not_believed(printed(" 1048576 ", " 2 "), "it transferred 2 bytes at a time, and 1048576 were asked for")
+
+
+def test_two_sizes() -> None:
+    lines = rdma_links.printed("ib_write_bw", 12.0, "mlx5_0").splitlines()
+    row = next(line for line in lines if line.strip().startswith("1048576"))
+    more = row.replace("1048576", "2097152").replace("12.0", "391.87")
+    text = "\n".join(each for line in lines for each in ([line, more] if line is row else [line]))
+    record = said({"stdout": text}, "rdma_bandwidth.share_of_rate")
+    assert of_one_rail(record)["mlx5_0"] is Verdict.FAIL
+
+
+def test_no_time() -> None:
+    not_believed({"duration_s": 0.1}, "it ended after 0.1 s, and 10 s were asked for")
+
+
+def test_more_than_the_port_carries() -> None:
+    record = said({}, "rdma_bandwidth.write", value=3915.5)
+    assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
+    assert "3916 Gb/s is more than the 400 Gb/s that are possible (rate of mlx5_0): not believed" in record.message
+
+
+GB = 10**9 // 4  # in the words of four bytes that a port counts
+BEFORE = 10**11  # more than 32 bits hold
+
+
+def counted(sent: int, received: int, before: int = BEFORE) -> tuple[int, ...]:
+    """What run_many.py reports of a port that moved so many words in between."""
+    return before, before, before + sent, before + received
+
+
+def with_counters(client: tuple[int, ...], server: tuple[int, ...]) -> dict[str, object]:
+    """A good run of 10 s at 391.87 Gb/s, 490 GB, with what the ports of both ends counted."""
+    made = link(
+        "ib_write_bw", "mlx5_0", "gpu02", 391.87, peer_best=391.87, client_counted=client, server_counted=server
+    )
+    return {"plan": made.plan, "link": made.link}
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_ports_that_moved_nothing(end: str) -> None:
+    good, bad = counted(500 * GB, 500 * GB), counted(GB // 5, GB // 5)
+    change = with_counters(bad if end == "client" else good, bad if end == "server" else good)
+    whose = "port_xmit_data of mlx5_0" if end == "client" else "port_rcv_data of gpu02 mlx5_0"
+    not_believed(change, f", and {whose} counted 0.2 GB: another port, or no transfer")
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [
+        (counted(500 * GB, 0), counted(0, 500 * GB)),  # each in the direction of the data
+        ((), ()),  # soft-RoCE, and drivers without these counters
+        ((0, 0, 0, 0), (0, 0, 0, 0)),  # drivers whose counters are always 0
+        ((2**32 - 9, 5, 2**32 - 1, 5), (5, 5, 5, 5000)),  # 32 bits: at their full scale, or begun again
+        ((9 * 10**9, 9 * 10**9, 7, 7), (9 * 10**9, 9 * 10**9, 7, 7)),  # reset in between
+        ((-1, -1, -1, -1), (1, 2, 3)),
+    ],
+    ids=["both ends", "none", "always 0", "32 bits", "reset", "not four"],
+)
+def test_counters_that_cannot_tell_are_no_fault(client: tuple[int, ...], server: tuple[int, ...]) -> None:
+    assert said(with_counters(client, server)).verdict is Verdict.PASS
+
+
+def test_inside_a_node_data_may_not_leave_the_adapter() -> None:
+    made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, client_counted=counted(9, 9), server_counted=counted(9, 9))
+    assert unlike_counted(made, parse(made.stdout))
+    inside = having(made, path=Path.INSIDE)
+    assert not unlike_counted(inside, parse(inside.stdout))
+
+
+def test_what_the_counters_cannot_confirm_is_told() -> None:
+    told = [finding.text for finding in said(with_counters((), ())).findings if "mlx5_0" in finding.part.short]
+    assert told == ["measured; the ports' own counters cannot confirm it"]
+
+
+def test_counters_of_a_run(tmp_path: Path) -> None:
+    with LoadFleet(tmp_path / "fleet", 2) as fleet:
+        for node in fleet.nodes:
+            for device in ("mlx5_0", "mlx5_1"):
+                folder = node.folder / f"tree/sys/class/infiniband/{device}/ports/1/counters"
+                for name in ("port_xmit_data", "port_rcv_data"):
+                    (folder / name).unlink()  # a link into the trees of both nodes
+                    (folder / name).write_text(f"{BEFORE}\n")
+                node.adapter(device, counted=1.02)
+        good = fleet.run(tmp_path / "good", asked=("node", "rdma_bandwidth"))
+        fleet["gpu2"].adapter("mlx5_1", counted=0.001)
+        bad = fleet.run(tmp_path / "bad", asked=("node", "rdma_bandwidth"))
+    assert good.verdicts("rdma_bandwidth.complete") == {"gpu1": "pass", "gpu2": "pass"}
+    assert bad.verdicts("rdma_bandwidth.complete") == {"gpu1": "error", "gpu2": "error"}
+    for record in bad.records:
+        if record.check == "rdma_bandwidth.complete":
+            assert of_one_rail(record) == {"mlx5_0": Verdict.PASS, "mlx5_1": Verdict.ERROR}
+            assert "another port, or no transfer" in record.message

@@ -1,0 +1,48 @@
+"""Documents as nodegate 0.2.0 recorded them, with values that the probe does not read any more, give the same facts."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodegate.facts import FACTS, read
+from nodegate.probe.document import document_of
+from nodegate.probe.pci import Pci
+from nodegate.probe.recorder import today
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+DEMO = Path(__file__).parents[2] / "inventory" / "demo" / "recordings"
+NODES = ("hgx01", "roce01")
+
+
+def older(node: str) -> Any:
+    return json.loads(lzma.decompress((RECORDED / f"facts-0.2.0-{node}.json.xz").read_bytes()))
+
+
+def fact(name: str, document: Any) -> object:
+    found = read(name, document_of(document).recorded_by(today()))
+    return found.devices if isinstance(found, Pci) else found  # which is equal to itself alone
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+@pytest.mark.parametrize("node", NODES)
+def test_an_older_document_gives_the_facts_of_one_of_today(node: str, name: str) -> None:
+    assert fact(name, older(node)) == fact(name, json.loads((DEMO / node / "facts.json").read_text()))
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_the_older_documents_have_values_that_are_not_read_any_more(node: str) -> None:
+    sections = older(node)["sections"]
+    data = {name: section["data"] for name, section in sections.items() if "data" in section}
+    assert {"minor", "link_gen", "energy_mj", "performance_state"} <= data["nvml"]["gpus"][0].keys()
+    assert len(data["nvml"]["peers"][0]) == 5
+    assert {"sysctl", "login_user", "pid1"} <= data["system"].keys()
+    assert "params" in data["driver"]
+    assert all("power_state" in device for device in data["pci"])
+    assert all({"board_id", "numa_node"} <= adapter.keys() for adapter in data["infiniband"].values())
+    assert all({"operstate", "speed", "driver"} <= device.keys() for device in data["netdev"].values())
+    assert "UnitFileState" in data["services"]["show"]

@@ -1,0 +1,348 @@
+"""Evidence that was copied, changed or lost, and run folders that others made.
+
+Each test changes a run folder, as somebody with an editor, another inventory or a pulled plug would.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+
+import pytest
+from fleet.machine import Machine
+from support import warm
+from support.recorded import PytestOutcome, run_pytest, write_fleet
+
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.measure.measurement import Measurement, document
+from nodegate.measure.program_run import not_run
+from nodegate.records.evidence import MAX_MEASURED_BYTES, Evidence, parse_evidence
+from nodegate.records.manifest import MANIFEST
+from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
+from nodegate.records.run_folder import RunFolder
+from nodegate.run.kept import drop_what_failed
+from nodegate.run.prepare import prepare
+from nodegate.run.settings import Settings
+from nodegate.wire import Wire
+
+ONE_CHECK = ["-q", "--tb=no", "-k", "link_width"]
+CHECK = "pcie.link_width"
+RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of three healthy nodes, each with an address of its own."""
+    where = tmp_path_factory.mktemp("ended")
+    write_fleet(where, [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)])
+    outcome = run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "run", *ONE_CHECK])
+    assert outcome.exit_code == 0, outcome.stdout
+    return where
+
+
+@pytest.fixture
+def run(ended: Path, tmp_path: Path) -> Path:
+    """A copy of that run beside a copy of its inventory."""
+    for name in ("recordings", "run"):
+        shutil.copytree(ended / name, tmp_path / name)
+    shutil.copy(ended / "hosts.yaml", tmp_path)
+    kept = json.loads((tmp_path / "run/run.json").read_text())
+    kept["asked"]["inventory"] = [str(tmp_path / "hosts.yaml")]
+    (tmp_path / "run/run.json").write_text(json.dumps(kept))
+    return tmp_path / "run"
+
+
+def facts(run: Path, node: str) -> Path:
+    return run / "evidence" / node / "facts.json"
+
+
+def change(file: Path) -> None:
+    """One number of a GPU, by hand."""
+    text = file.read_text()
+    assert '"index":3' in text
+    file.write_text(text.replace('"index":3', '"index":4', 1))
+
+
+def replay(run: Path) -> PytestOutcome:
+    return run_pytest(run.parent, ["--replay", run.name, *ONE_CHECK])
+
+
+def resume(run: Path, *arguments: str) -> PytestOutcome:
+    done = run_pytest(run.parent, ["--resume", run.name, *arguments, *ONE_CHECK])
+    return PytestOutcome(done.exit_code, done.stdout, done.stderr, run)
+
+
+def report(run: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nodegate.cli", "report", str(run)]
+    return warm.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def verdicts_of(run: Path) -> dict[str, str]:
+    return {each["node"]: each["verdict"] for each in json.loads((run / "report.json").read_text())["nodes"]}
+
+
+def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path) -> None:
+    shutil.copy(facts(run, "gpu1"), facts(run, "gpu2"))
+    (run / MANIFEST).unlink()
+    kept = json.loads((run / "run.json").read_text())
+    kept.pop("manifest")  # as a release without manifests left it: the file itself says whose it is
+    (run / "run.json").write_text(json.dumps(kept))
+    outcome = replay(run)
+    assert outcome.exit_code == 1
+    assert outcome.verdicts(CHECK) == {"gpu1": "pass", "gpu2": "error", "gpu3": "pass"}
+    assert "is the evidence of gpu1" in outcome.stdout
+
+
+def test_evidence_of_another_measurement_is_refused() -> None:
+    whole = {"schema": "nodegate.evidence/1", "node": "gpu1", "measurement": "facts", "document": {}}
+    read = parse_evidence(json.dumps(whole).encode(), node="gpu1", measurement="facts_after", file="x.json")
+    assert "is the evidence of facts, not of facts_after" in str(read.error)
+    del whole["node"]
+    read = parse_evidence(json.dumps(whole).encode(), node="gpu1", measurement="facts", file="x.json")
+    assert "does not say whose it is" in str(read.error)
+    bare = {"schema": "nodegate.measured/1", "measurement": "nccl", "attempts": []}
+    read = parse_evidence(json.dumps(bare).encode(), node="gpu1", measurement="burn", file="x.json")
+    assert "is the evidence of nccl, not of burn" in str(read.error)
+
+
+def test_changed_evidence_is_an_error_when_it_is_judged_again(run: Path) -> None:
+    change(facts(run, "gpu2"))
+    facts(run, "gpu3").unlink()
+    outcome = replay(run)
+    assert outcome.exit_code == 1
+    assert outcome.verdicts(CHECK) == {"gpu1": "pass", "gpu2": "error", "gpu3": "error"}
+    assert "note: evidence that is not as it was written: evidence/gpu2/facts.json; not judged by it" in outcome.stdout
+    assert "note: evidence that is missing, though the manifest lists it: evidence/gpu3/facts.json" in outcome.stdout
+
+
+def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
+    good = facts(run, "gpu2").read_bytes()
+    change(facts(run, "gpu2"))
+    outcome = resume(run)
+    assert outcome.exit_code == 0, outcome.stdout
+    assert "is not as it was written: evidence/gpu2/facts.json; measured again" in outcome.stdout
+    assert json.loads(facts(run, "gpu2").read_text())["document"] == json.loads(good)["document"]
+    assert RunFolder(run).manifest.odd_files() == ()
+
+
+def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    whole = run_pytest(ended, ["--inventory", "hosts.yaml", "--run-dir", str(run), "--profile", "bootcheck"])
+    assert whole.exit_code == 0, whole.stdout
+    first = report(run)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert set(verdicts_of(run).values()) == {"accepted"}
+    change(facts(run, "gpu2"))
+    (run / "evidence/gpu3/nccl.json").write_text("{}")
+    again = report(run)
+    assert again.returncode == 0, again.stderr
+    assert "evidence/gpu2/facts.json is not as it was written" in again.stderr
+    assert "evidence/gpu3/nccl.json is not in the manifest" in again.stderr
+    assert verdicts_of(run) == {"gpu1": "accepted", "gpu2": "incomplete", "gpu3": "incomplete"}
+
+
+def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
+    sha256 = RunFolder(run).manifest.sha256
+    assert json.loads((run / "report.json").read_text())["run"]["manifest_sha256"] == sha256
+    assert sha256 in (run / "report.html").read_text()
+    change(facts(run, "gpu2"))
+    (run / MANIFEST).unlink()
+    assert "manifest.sha256: is gone" in report(run).stderr
+    refused = replay(run)
+    assert refused.exit_code == 4
+    assert "the manifest of this run is gone" in refused.stdout + refused.stderr
+    RunFolder(run).manifest.begin()
+    again = report(run)
+    assert again.returncode == 2
+    assert "is not the one that report.json was made from" in again.stderr
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    text = '{"schema": "nodegate.probe/1", "errors": 3, "errors": 0}'
+    read = parse_evidence(text.encode(), node="gpu1", measurement="facts", file="x.json")
+    assert "the key 'errors' stands twice" in str(read.error)
+    wire = Wire("nodegate.probe/1", "the probe", 1 << 20, "look at it")
+    with pytest.raises(CannotMeasure, match="the key 'errors' stands twice"):
+        wire.json(text)
+
+
+def test_a_node_with_another_address_is_measured_again(run: Path) -> None:
+    kept = json.loads((run / "run.json").read_text())
+    for node in kept["nodes"]:
+        node["address"] = "10.0.0.1" if node["name"] == "gpu2" else node["address"]
+    (run / "run.json").write_text(json.dumps(kept))
+    bad = Machine.hgx_h100("gpu2", 2)
+    bad.set("system", "hostname", "another")
+    (run.parent / "recordings/gpu2/facts.json").write_text(json.dumps(bad.document()))
+    outcome = resume(run)
+    assert "another address than before, so everything is measured again: gpu2" in outcome.stdout
+    assert '"hostname":"another"' in facts(run, "gpu2").read_text()
+    again = resume(run)
+    assert "another address" not in again.stdout
+
+
+def test_a_run_folder_brings_no_inventory_and_no_tools(run: Path) -> None:
+    (run / "hosts.yaml").write_text("all: {hosts: {gpu1: {ansible_connection: local}}}\n")
+    kept = json.loads((run / "run.json").read_text())
+    for key, value in (("inventory", [str(run / "hosts.yaml")]), ("tools", str(run / "tools"))):
+        there = {**kept, "asked": {**kept["asked"], key: value}}
+        (run / "run.json").write_text(json.dumps(there))
+        with pytest.raises(UsageError, match="inside the run folder"):
+            prepare(Settings(resume=run))
+    assert resume(run).exit_code == 4
+    own = {"inventory": (str(run.parent / "hosts.yaml"),), "tools": None}
+    (run / "run.json").write_text(
+        json.dumps({**kept, "asked": {**kept["asked"], "inventory": [str(run / "hosts.yaml")]}})
+    )
+    assert len(prepare(Settings(resume=run, **own)).judging.nodes) == 3  # type: ignore[arg-type]
+
+
+def test_evidence_is_not_written_through_a_link(run: Path) -> None:
+    elsewhere = run.parent / "elsewhere"
+    shutil.move(run / "evidence/gpu1", elsewhere)
+    (run / "evidence/gpu1").symlink_to(elsewhere)
+    with pytest.raises(UsageError, match="leads out of the run folder"):
+        prepare(Settings(resume=run))
+    (run.parent / "link").symlink_to(run)  # as reports/latest is
+    (run / "evidence/gpu1").unlink()
+    shutil.move(elsewhere, run / "evidence/gpu1")
+    assert prepare(Settings(resume=run.parent / "link")).notes == ()
+
+
+NOTHING = CannotMeasure("the connection broke while it ran", next_step="run again with --resume")
+RAN = ProgramRun("speed", stdout="400")
+
+
+def with_evidence(
+    run: Path, of: dict[str, list[ProgramRun]], name: str = "speed", missing: tuple[MissingRail, ...] = ()
+) -> RunFolder:
+    folder = RunFolder.create(run, profile="delivery", started_epoch_s=0.0)
+    for node, runs in of.items():
+        attempt = Attempt(tuple(runs), missing=missing)
+        folder.write_evidence(Evidence(node, "facts", 1.0, 1.0, document={}))
+        folder.write_evidence(Evidence(node, name, 1.0, 1.0, document=document(name, [attempt])))
+        folder.write_evidence(Evidence(node, "facts_after", 1.0, 1.0, document={}))
+    return folder
+
+
+def kept_after_resume(folder: RunFolder) -> dict[str, list[str]]:
+    def never(*_: object) -> object:
+        raise AssertionError
+
+    speed = Measurement("speed", "links", lambda _facts: "", (), never, never, never)  # type: ignore[arg-type]
+    nodes = sorted(each.name for each in (folder.path / "evidence").iterdir())
+    drop_what_failed(folder, nodes, [speed], facts_after=True)
+    return {name: sorted(file.stem for file in (folder.path / "evidence" / name).iterdir()) for name in nodes}
+
+
+def test_what_broke_off_is_measured_again(tmp_path: Path) -> None:
+    lost = not_run("speed", NOTHING)
+    folder = with_evidence(tmp_path / "run", {"a": [lost], "b": [RAN, lost], "c": [RAN]})
+    kept = kept_after_resume(folder)
+    assert kept == {"a": ["facts"], "b": ["facts"], "c": ["facts", "facts_after", "speed"]}
+
+
+def test_a_rail_that_is_missing_alone_does_not_cost_what_was_measured_with_others(tmp_path: Path) -> None:
+    missing = (MissingRail("mlx5_1", NOTHING.reason, NOTHING.next_step),)
+    folder = with_evidence(tmp_path / "run", {"b": [RAN]}, missing=missing)
+    assert kept_after_resume(folder) == {"b": ["facts", "facts_after", "speed"]}
+
+
+def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path) -> None:
+    folder = with_evidence(tmp_path / "run", {"a": [RAN]}, "burn")
+    change_me = folder.evidence_file("a")
+    change_me.write_text(change_me.read_text().replace("1.0", "2.0"))
+    drop_what_failed(RunFolder(folder.path), ["a"], [], facts_after=True)
+    assert list((folder.path / "evidence/a").iterdir()) == []
+
+
+def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
+    line = ProgramRun("ib_write_bw", stdout="x" * 1400, plan=Plan(link=LinkPlan("gpu2")))
+    folder = with_evidence(tmp_path / "run", {"a": [line] * 3600})
+    assert folder.evidence_file("a", "speed").stat().st_size > 5 << 20
+    read = folder.read_evidence("a", "speed")
+    assert read is not None
+    assert read.error is None
+    with pytest.raises(ValueError, match="larger than 32 MiB"):
+        folder.write_evidence(Evidence("a", "nccl", 1.0, 1.0, document={"x": "x" * MAX_MEASURED_BYTES}))
+    with pytest.raises(ValueError, match="larger than 4 MiB"):
+        folder.write_evidence(Evidence("a", "facts", 1.0, 1.0, document={"x": "x" * (5 << 20)}))
+    assert folder.manifest.odd_files() == ()
+
+
+# What must raise no alarm
+
+
+@pytest.mark.parametrize(("wrote_ports", "moved"), [(True, ("gpu2",)), (False, ())])
+def test_a_port_that_an_older_release_did_not_write_is_no_other_port(
+    run: Path, wrote_ports: bool, moved: tuple[str, ...]
+) -> None:
+    if not wrote_ports:
+        kept = json.loads((run / "run.json").read_text())
+        del kept["manifest"]
+        for node in kept["nodes"]:
+            del node["port"]
+        (run / "run.json").write_text(json.dumps(kept))
+    hosts = (run.parent / "hosts.yaml").read_text()
+    (run.parent / "hosts.yaml").write_text(hosts.replace("gpu2:", "gpu2: {ansible_port: 2222}"))
+    assert prepare(Settings(resume=run)).moved == moved
+
+
+def test_a_run_that_was_killed_while_it_wrote_is_as_it_was_written(run: Path) -> None:
+    file = run / MANIFEST
+    before = file.read_text()
+    file.write_text(before + f"{'0' * 64}  evidence/gpu2/facts.json\n" + before[:30])
+    assert RunFolder(run).manifest.odd_files() == ()
+    outcome = resume(run)
+    assert outcome.exit_code == 0
+    assert "note:" not in outcome.stdout
+    assert file.read_text() == before
+    done = subprocess.run(["sha256sum", "--check", "--quiet", "--strict", MANIFEST], cwd=run, check=False)
+    assert done.returncode == 0
+
+
+def test_whoever_reads_while_the_run_writes_sees_no_change(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
+    odd: list[str] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        reader = RunFolder(folder.path)
+        while not ended.is_set():
+            for node in ("a", "b", "c"):
+                found = reader.read_evidence(node, "burn")
+                odd.extend([str(found.error)] if found and found.error else [])
+
+    def write(node: str) -> None:
+        for number in range(20):
+            folder.write_evidence(Evidence(node, "burn", 1.0, 1.0, document={"number": number}))
+
+    watching = threading.Thread(target=watch)
+    writing = [threading.Thread(target=write, args=(node,)) for node in ("a", "b", "c")]
+    for thread in (watching, *writing):
+        thread.start()
+    for thread in writing:
+        thread.join()
+    ended.set()
+    watching.join()
+    folder.measured()
+    assert odd == []
+    assert folder.manifest.odd_files() == ()
+    assert len((folder.path / MANIFEST).read_text().splitlines()) == 3
+
+
+def test_an_older_run_has_no_manifest_and_the_report_says_so(tmp_path: Path) -> None:
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(tmp_path, filter="data")
+    prepared = prepare(Settings(replay=tmp_path / "older"))
+    assert prepared.evidence.startswith("judged again from older, which has no manifest")
+    folder = RunFolder(tmp_path / "older")
+    assert folder.manifest.odd_files() == ()
+    folder.go_on()
+    assert folder.manifest.odd_files() == ()
+    assert len((folder.path / MANIFEST).read_text().splitlines()) == len(list(folder.path.glob("evidence/*/*.json")))

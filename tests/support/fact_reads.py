@@ -1,0 +1,38 @@
+"""A plugin of mypy that writes where attributes of the facts' types are read, to the file that FACT_READS names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypy.plugin import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy.plugin import AttributeContext
+    from mypy.types import Type
+
+ROOM = "nodegate.probe."
+
+
+class FactReads(Plugin):
+    """A line "nodegate.probe.gpu.Gpu.name<tab>file<tab>line" for each read: the type is known, not only the name."""
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """Asked by mypy for each attribute that it finds."""
+        if not fullname.startswith(ROOM):
+            return None
+
+        def note(context: AttributeContext) -> Type:
+            with Path(os.environ["FACT_READS"]).open("a", encoding="utf-8") as file:
+                file.write(f"{fullname}\t{context.api.path}\t{context.context.line}\n")
+            return context.default_attr_type
+
+        return note
+
+
+def plugin(_version: str) -> type[Plugin]:
+    """mypy's entry point."""
+    return FactReads
