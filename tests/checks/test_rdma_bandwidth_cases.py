@@ -196,10 +196,10 @@ def nothing_inside(links: Links) -> list[Attempt]:
 
 
 def left_out(links: Links) -> list[Attempt]:
-    why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
+    missing = MissingRail("mlx5_3", "no RoCE v2 GID with an IPv4 address", "give it an address", whose="mlx5_3")
     some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
     rails = [device for device in RAILS if device != "mlx5_3"]
-    return [attempt(some, rails=rails, missing=[MissingRail("mlx5_3", why.reason, why.next_step)])]
+    return [attempt(some, rails=rails, missing=[missing])]
 
 
 CASES = (
