@@ -24,7 +24,7 @@ def attempt_from_labels(runs: object) -> dict[str, object]:
     for ran in runs:
         said = ran.get("labels")
         label = {str(name): str(each) for name, each in said.items()} if isinstance(said, dict) else {}
-        why = {name: ran[name] for name in ("cannot", "next_step") if name in ran}
+        why = {name: ran[name] for name in ("cannot", "next_step", "lacks", "whose") if name in ran}
         attempt |= {name: label[name] for name in ("node", "hostname") if name in label}
         if ran["what"] == "plan" and "rails" in label:
             attempt |= {"rails": label["rails"].split(), "partners": _count(label.get("partners", ""))}
