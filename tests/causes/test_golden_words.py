@@ -55,4 +55,4 @@ def test_words_of_a_fault(kind, plant):
 
 def test_no_words_are_left_of_a_fault_that_is_no_longer_planted():
     planted = {f"{kind}-{plant.__name__}.txt" for kind, plants in PLANTS.items() for plant in plants}
-    assert {file.name for file in GOLDEN.glob("*.txt")} == planted
+    assert {file.name for file in GOLDEN.glob("*-*.txt")} == planted

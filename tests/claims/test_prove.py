@@ -188,6 +188,6 @@ def test_what_is_open_says_no_numbers() -> None:
 
 def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended() -> None:
     (ended,) = shown([COMPUTE], [RESULTS], CHECKS, asked=CHECKS)
-    assert ended == Shown("compute", State.NOT_PROVEN, ENDED, ("burn.speed",))
+    assert ended == Shown("compute", State.NOT_PROVEN, ENDED, ("burn.speed",), is_ended=True)
     (left_out,) = shown([COMPUTE], [RESULTS], CHECKS, asked=("burn.results",))
     assert left_out == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)

@@ -223,7 +223,8 @@ def test_brought_tools_are_not_missing_and_are_taken_away_again(
 def test_one_reason_for_many_tools_is_told_once() -> None:
     class Hanging:
         def find(self, *names: str) -> NoReturn:
-            raise CannotMeasure("a1: its tools were not found within 40 s", next_step="look for a file system")
+            said = "its tools were not found within 40 s"
+            raise CannotMeasure(said, next_step="look for a file system", whose="a1")
 
     complaints = list(doctor.complaints_about_tools("a1", Hanging()))  # type: ignore[arg-type]
     assert [complaint.what for complaint in complaints] == ["its tools were not found within 40 s"]

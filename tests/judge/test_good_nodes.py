@@ -68,7 +68,7 @@ def said_of_clocks(*skews_s: float, error_s: float = 0.2) -> list[Record]:
     limits = baseline_of(facts_of(Machine.hgx_h100()), Node("gpu1"))
     nodes, clocks = {}, {}
     for number, skew_s in enumerate(skews_s, 1):
-        clocks[f"gpu{number}"] = clock = Clock(True, 0.0, 0.0, skew_s, error_s)
+        clocks[f"gpu{number}"] = clock = Clock(True, 0.0, skew_s, error_s)
         nodes[f"gpu{number}"] = ("hgx-h100-8", Characteristics({}, LogTraits(), ClockSkew(skew_s, clock.skew_error_s)))
     fleet = Fleet(nodes)
     return [

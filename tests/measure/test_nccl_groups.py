@@ -167,7 +167,7 @@ def test_two_nodes_without_a_third_cannot_be_told_apart(tmp_path, monkeypatch):
     found = Simulated(tmp_path, monkeypatch, 2, gpu2="hang").measure()
     assert named(found) == set()
     assert all(run.ending == "hung" for each in found.values() for run in each.runs)
-    assert found["gpu1"].runs[0].searched.startswith("it is among gpu1, gpu2")
+    assert found["gpu1"].runs[0].searched.startswith("it is one of gpu1, gpu2")
 
 
 def test_a_collective_that_hangs_is_searched_by_itself(tmp_path, monkeypatch):

@@ -474,5 +474,5 @@ def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() ->
     ran = ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, plan=plan)
     (run,) = parse([of_one_rail(ran)]).runs
     assert run.trouble is not None
-    assert "its measure of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said
+    assert "its measurement of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said
     assert doubtful([of_one_rail(ran)])

@@ -44,7 +44,7 @@ def test_a_lost_gpu_is_listed_with_its_reason_and_nothing_else_is_known():
     machine = Machine.hgx_h100()
     machine.lose_gpu(3)
     lost = parsed(machine)
-    assert lost.lost == Unknown(Why.LOST, "NVML 15: GPU is lost")
+    assert lost.lost == Unknown(Why.LOST, "NVML 15: GPU is lost", 15)
     assert lost.part.label == "GPU 3"
     for reading in (lost.serial, lost.remap, lost.nvlinks, lost.ecc.volatile_uncorrected):
         assert isinstance(reading, Unknown)

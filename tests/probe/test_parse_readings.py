@@ -10,7 +10,7 @@ from nodegate.unknown import Unknown, Why
 
 def test_a_reading_object_becomes_its_reason():
     data = {"serial": {"why": "denied", "detail": "NVML 4: Insufficient Permissions", "nvml": 4}}
-    assert read.text(data, "serial") == Unknown(Why.DENIED, "NVML 4: Insufficient Permissions")
+    assert read.text(data, "serial") == Unknown(Why.DENIED, "NVML 4: Insufficient Permissions", 4)
 
 
 def test_a_reason_that_we_do_not_know_is_a_failure_that_keeps_its_words():

@@ -123,7 +123,7 @@ def test_a_line_that_is_no_record_is_named(folder: Path) -> None:
     good = line(ALL[0])
     refused(packed(folder, good, good.replace(b"gpu00", b"gpu01").replace(b'"pass"', b'"fine"', 1)), r"jsonl\.gz:2: ")
     refused(packed(folder, good + good), "twice")
-    refused(packed(folder, good + line(ALL[2])), "beside another node")
+    refused(packed(folder, good + line(ALL[2])), "among the lines of another node")
     refused(packed(folder, good[:-1]), "without the end of its last line")
     refused(packed(folder, b"\n"), r"jsonl\.gz:1: ")
 

@@ -224,8 +224,8 @@ def _twice(text: bytes) -> bytes:
     [
         (lambda folder: (folder / "results.jsonl.gz").unlink(), r"results\.jsonl\.gz: cannot be read"),
         (lambda folder: (folder / "report.json").write_text("{}"), r"report\.json: not a report"),
-        (lambda folder: _changed(folder, _twice), r"results\.jsonl\.gz.*not the one that report\.json was made from"),
-        (shutil.rmtree, r"report\.json: cannot be read.*name the folder of a run"),
+        (lambda folder: _changed(folder, _twice), r"results\.jsonl\.gz.*does not belong to this report\.json"),
+        (shutil.rmtree, r"report\.json: cannot be read.*name the folder of a finished run"),
     ],
 )
 def test_what_nodegate_did_not_write_is_refused(copy: Path, change: Callable[[Path], object], said: str) -> None:

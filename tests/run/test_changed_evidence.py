@@ -91,6 +91,7 @@ def test_evidence_of_another_node_is_an_error_of_the_node_that_has_it(run: Path)
     (run / MANIFEST).unlink()
     kept = json.loads((run / "run.json").read_text())
     kept.pop("manifest")  # as a release without manifests left it: the file itself says whose it is
+    kept["schema"] = "nodegate.run/1"
     (run / "run.json").write_text(json.dumps(kept))
     outcome = replay(run)
     assert outcome.exit_code == 1
@@ -288,6 +289,7 @@ def test_a_port_that_an_older_release_did_not_write_is_no_other_port(
     if not wrote_ports:
         kept = json.loads((run / "run.json").read_text())
         del kept["manifest"]
+        kept["schema"] = "nodegate.run/1"
         for node in kept["nodes"]:
             del node["port"]
         (run / "run.json").write_text(json.dumps(kept))

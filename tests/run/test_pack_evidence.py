@@ -221,7 +221,7 @@ def test_what_was_deleted_is_an_error_of_its_node(run: Path) -> None:
         (b"plain text", "damaged gzip data"),
         (compress(b"{}" * 500)[:-1], "gzip data that was cut off"),
         (compress(b"{}" * 500)[:-4] + b"\0\0\0\0", "damaged gzip data"),
-        (compress(b"{}") + compress(b"{}"), "something else after it"),
+        (compress(b"{}") + compress(b"{}"), "trailing data after the gzip stream"),
         (compress(b" " * (MAX_FACTS_BYTES + 1)), "is larger than 4 MiB"),
     ],
 )

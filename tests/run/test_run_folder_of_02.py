@@ -107,7 +107,7 @@ def test_what_is_no_result_is_named_by_file_and_line(earlier: Path, name: str, o
     file = earlier / name
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(UsageError, match=r"results(\.tables)?\.jsonl:\d+: not as nodegate 0\.2 wrote it"):
+    with pytest.raises(UsageError, match=r"results(\.tables)?\.jsonl:\d+: not in the form that nodegate 0\.2 wrote"):
         read(earlier)
 
 

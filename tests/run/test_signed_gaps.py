@@ -159,7 +159,7 @@ def test_a_run_with_a_gap_that_ran_out_says_so(tmp_path: Path) -> None:
     hosts.write_text(hosts.read_text() + line)
     outcome, (node,) = run(tmp_path)
     assert node["verdict"] == "incomplete"
-    assert "gpu01: rails was signed for until 2020-01-01 (owner lee), which is past" in outcome.stdout
+    assert "gpu01: rails was signed for until 2020-01-01 (owner lee), which has passed" in outcome.stdout
 
 
 def test_a_run_with_a_half_signed_gap_ends_before_a_node_is_contacted(tmp_path: Path) -> None:
@@ -181,4 +181,4 @@ def test_doctor_shows_what_is_signed_and_what_is_not() -> None:
         "(owner lee, expires 2026-12-31)"
     ) in said
     assert "note: gpu01: may stay unproven: burned - signed for: ticket 4711 (owner lee, expires 2026-12-31)" in said
-    assert any("cannot be proven: rails_gpu_memory: no ib_write_bw - bring it" in line for line in said)
+    assert any("cannot be proven: rails_gpu_memory: no ib_write_bw - supply it" in line for line in said)

@@ -13,6 +13,7 @@ from nodegate.errors import UsageError
 from nodegate.inventory import inventory
 from nodegate.node import Node
 from nodegate.records.run_folder import RunFolder
+from nodegate.run.conditions import read as read_run
 from nodegate.run.conditions import read_earlier
 from nodegate.subjects.order import check_orders
 
@@ -37,7 +38,7 @@ nodegate_expect:
             'a range of versions reads ">= 550.54, < 560"',
         ),
         ({"driver": ">= 550, 560"}, "driver: '560' is no bound of a version", ""),
-        ({"os": ">= 22"}, "os: '>= 22' is no bound of a text", "a text has no order"),
+        ({"os": ">= 22"}, "os: '>= 22' is no bound of a text", "strings have no order"),
         ({"gpus": "eight"}, "gpus must be a number or a range of numbers, not 'eight'", ""),
         ({"gpus": -8}, "gpus must be a number or a range of numbers, not -8", ""),
         ({"gpus": True}, "gpus must be a number or a range of numbers, not True", ""),
@@ -103,4 +104,4 @@ def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_sign
     assert set(again.verdicts("ordered.versions").values()) == {"fail"}
     earlier = read_earlier(RunFolder.existing(outcome.folder))
     assert earlier.nodes[0].origins["expect"] == f"{old}/group_vars/all.yaml:4"
-    assert len(RunFolder.existing(outcome.folder).read_json("run.json")["orders"]) == 1  # type: ignore[arg-type]
+    assert len(read_run(RunFolder.existing(outcome.folder)).orders) == 1

@@ -69,6 +69,6 @@ def test_the_names_in_the_pages_are_those_of_the_code() -> None:
     written = (ROOT / "src/nodegate/facts.py").read_text()
     assert '`disks = _of("disks", disks.parse)`' in page
     assert 'mounts = _of("mounts", mounts.parse)' in written
-    assert '`Fact(_clock, "clock")`' in page
-    assert 'Fact(_clock, "clock")' in written
+    assert '`Fact(_gpus, "nvml", "nvidia_smi")`' in page
+    assert 'Fact(_gpus, "nvml", "nvidia_smi")' in written
     assert isinstance(FACTS["clock"], Fact)

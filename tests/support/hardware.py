@@ -19,7 +19,7 @@ def gpu_seen(index: int, **readings: object) -> Gpu:
 
 
 def gpus_seen(*devices: Gpu) -> Gpus:
-    return Gpus(UNREAD, UNREAD, UNREAD, len(devices), devices)
+    return Gpus(UNREAD, UNREAD, len(devices), devices)
 
 
 def host_seen(vendor: str, product: str) -> Host:

@@ -123,7 +123,7 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
         named = {name for cause in shown for name in cause.nodes}
         others = [name for cause in left for name in cause.nodes if name not in named]
         more = f", also on {fold(others)}" if others else ""
-        yield AnswerLine(shortened(f"  {counted(len(left), 'cause')} more in the report{more}", width))
+        yield AnswerLine(shortened(f"  {counted(len(left), 'more cause')} in the report{more}", width))
 
 
 def _open_claims(report: Report, width: int) -> Iterator[AnswerLine]:
