@@ -15,6 +15,7 @@ from support import warm
 
 from nodegate.errors import UsageError
 from nodegate.records.results import RESULTS, read
+from nodegate.release import suite_version
 from nodegate.report.reader import load
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.2.0.tar.xz"
@@ -77,8 +78,11 @@ def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: s
     folder = earlier.parent / "again" if where else earlier
     found = {(each.node, each.check): each.verdict for each in read(folder)}
     assert {each: found[each] for each in found.keys() & before.keys()} == before
+    assert "Traceback" not in done.stdout + done.stderr
     assert (folder / RESULTS).exists()
-    assert load(folder).run.id
+    after = json.loads((folder / "report.json").read_text())
+    assert (after["schema"], after["run"]["suite_version"]) == ("nodegate.report/4", suite_version())
+    assert {(each.node, each.check) for node in load(folder).nodes for each in node.records} == found.keys()
 
 
 def test_results_that_were_changed_are_refused(earlier: Path) -> None:

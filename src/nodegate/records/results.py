@@ -20,7 +20,7 @@ from nodegate.records.finding import Record
 from nodegate.records.store import from_bytes, to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 RESULTS = "results.jsonl.gz"
@@ -61,7 +61,7 @@ def line(record: Record) -> bytes:
     return to_bytes(record) + b"\n"
 
 
-def write_all(nodes: Iterable[Sequence[Record]], folder: Path) -> None:
+def write_all(nodes: Iterable[Iterable[Record]], folder: Path) -> None:
     """Write the results of a run that has ended, whole or not at all.
 
     Raises:
@@ -69,8 +69,8 @@ def write_all(nodes: Iterable[Sequence[Record]], folder: Path) -> None:
     """
     with replacing_bytes(folder / RESULTS) as file:
         for records in nodes:
-            if records:
-                file.write(gzip.compress(b"".join(map(line, records)), _LEVEL, mtime=0))
+            if lines := b"".join(map(line, records)):
+                file.write(gzip.compress(lines, _LEVEL, mtime=0))
 
 
 def read(folder: Path) -> list[Record]:

@@ -117,7 +117,7 @@ class Results:
         )
         report = build(self.run, judging, self.records, checks)
         if self._resumed:
-            write_all((node.records for node in report.nodes), self.folder.path)
+            write_all((map(_whole, node.records) for node in report.nodes), self.folder.path)
         if not self.run.interrupted:
             pack_evidence(self.folder, report.nodes)
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
@@ -143,6 +143,11 @@ class Results:
         """Delete the folder of a run in which nothing was requested, if it is nodegate's and empty."""
         self._file.close()
         self.folder.discard()
+
+
+def _whole(record: Record) -> Record:
+    """The record as it is written: not with its findings in compact form."""
+    return replace(record, findings=tuple(record.findings))
 
 
 def _notes(judging: Judging) -> Iterator[str]:
