@@ -12,6 +12,7 @@ from nodegate.launchers.srun import Srun
 from nodegate.measure.groups.launch import Launch, words
 from nodegate.measure.groups.result import read
 from nodegate.measure.nccl.run import Sweep
+from nodegate.records.program_run import Attempt
 
 if TYPE_CHECKING:
     from lab.mpi.site import Site
@@ -38,7 +39,7 @@ def hosts(stdout: str) -> list[str]:
 def test_a_launch_over_four_nodes_ends(four: Site, launcher: str, expected: dict[str, object]) -> None:
     for _ in range(MOST_TRIES):
         ran = four.launch(launcher, expected)
-        run = read(ran)
+        run = read(ran, Attempt(node=NODES[0]))
         if "Signal: Segmentation fault" not in ran.stderr:
             break
     assert (run.ending, run.why, ran.stderr if run.ending != "whole" else "") == ("whole", "", "")
