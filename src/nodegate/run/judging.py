@@ -53,6 +53,8 @@ class Judging:
     policy: Policy | None = None
     names_policy: bool = False
     register: Register = field(default_factory=Register)
+    contexts: Contexts = field(init=False)
+    view: FleetView = field(init=False)
     judging_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     _records: defaultdict[str, dict[str, Record]] = field(default_factory=lambda: defaultdict(dict))
     _judged: set[str] = field(default_factory=set)
