@@ -17,7 +17,7 @@ from nodegate.files.atomic import replacing_bytes
 from nodegate.files.bounded import open_regular
 from nodegate.records import from_02
 from nodegate.records.finding import Record
-from nodegate.records.store import from_bytes, to_bytes
+from nodegate.records.store import from_bytes, to_bytes, to_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,9 +46,8 @@ class ResultsFile:
 
     def write(self, records: Iterable[Record]) -> None:
         """Append the records of one node as a member of their own."""
-        lines = [line(record) for record in records]
-        if lines:
-            self._file.write(gzip.compress(b"".join(lines), _LEVEL, mtime=0))
+        if lines := to_lines(records):
+            self._file.write(gzip.compress(lines, _LEVEL, mtime=0))
             self._file.flush()
 
     def close(self) -> None:
@@ -69,7 +68,7 @@ def write_all(nodes: Iterable[Iterable[Record]], folder: Path) -> None:
     """
     with replacing_bytes(folder / RESULTS) as file:
         for records in nodes:
-            if lines := b"".join(map(line, records)):
+            if lines := to_lines(records):
                 file.write(gzip.compress(lines, _LEVEL, mtime=0))
 
 

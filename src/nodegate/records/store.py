@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 MOST_LINE_BYTES = 4 << 20
@@ -33,6 +33,15 @@ def to_bytes(value: object) -> bytes:
         return _ENCODER.encode(value)
     except (UnicodeEncodeError, OverflowError):
         return _ENCODER.encode(_writable(msgspec.to_builtins(value)))
+
+
+def to_lines(values: Iterable[object]) -> bytes:
+    """What `to_bytes` gives of each, a line each."""
+    listed = list(values)
+    try:
+        return _ENCODER.encode_lines(listed)
+    except (UnicodeEncodeError, OverflowError):
+        return b"".join(to_bytes(each) + b"\n" for each in listed)
 
 
 def from_bytes(kind: type[T], raw: bytes, most_bytes: int = MOST_LINE_BYTES) -> T:
