@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
+
+from nodegate.records.results import RESULTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +56,18 @@ def plain(fleet: Path) -> tuple[str, int]:
 def test_the_fingerprint_is_the_same(fleet: Path, plain: tuple[str, int], way: str) -> None:
     run = way.replace(" ", "-")
     assert fingerprint(fleet, run, "--inventory", "hosts.yaml", *WAYS[way]) == plain
+
+
+@pytest.mark.parametrize("way", ["by itself", "names of items", "two workers"])
+def test_each_node_is_a_gzip_member_of_its_own(fleet: Path, plain: tuple[str, int], way: str) -> None:
+    run = f"members-{way.replace(' ', '-')}"
+    assert fingerprint(fleet, run, "--inventory", "hosts.yaml", *WAYS[way]) == plain
+    rest, members = (fleet / run / RESULTS).read_bytes(), 0
+    while rest:
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        unpacker.decompress(rest)
+        rest, members = unpacker.unused_data, members + 1
+    assert members == 3
 
 
 def test_judged_again_it_is_the_same(fleet: Path, plain: tuple[str, int]) -> None:

@@ -167,9 +167,8 @@ class PytestRun:
             folder, conditions.run_file(run, judging.nodes.values(), self.prepared.settings, judging.others)
         )
         conclusion = self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None
-        results = Results(
-            folder, run, conclusion, self.judging.register.asked, resumed=self.prepared.settings.resume is not None
-        )
+        resumed = self.prepared.settings.resume is not None
+        results = Results(folder, run, conclusion, asked=judging.register.asked, resumed=resumed)
         results.everything = self.prepared.settings.all_results
         return results
 

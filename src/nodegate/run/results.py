@@ -45,18 +45,18 @@ class Results:
         folder: RunFolder,
         run: Run,
         conclude: Callable[[Report], str] | None = None,
-        asked: Mapping[str, Sequence[str]] | None = None,
         *,
+        asked: Mapping[str, Sequence[str]],
         resumed: bool = False,
     ) -> None:
-        """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node.
+        """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node; they may come later.
 
         A `resumed` run judges all again; what was judged before stays readable until then.
 
         Raises:
             UsageError: nothing can be written.
         """
-        self._asked, self._waiting, self._resumed = asked or {}, defaultdict[str, list[Record]](list), resumed
+        self._asked, self._waiting, self._resumed = asked, defaultdict[str, list[Record]](list), resumed
         self.folder, self.run, self._conclude = folder, run, conclude
         self.records = PackedRecords()
         self.report: Report | None = None
