@@ -21,6 +21,7 @@ from nodegate.judge.waivers import Waivers
 from nodegate.records import from_02, results
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import RunFolder
+from nodegate.records.store import to_lines
 from nodegate.report import reader
 from nodegate.run.conditions import read_earlier
 
@@ -101,9 +102,7 @@ def _report(data: bytes) -> None:
 def _results(data: bytes) -> None:
     """The lines of one node as today's releases write them, or results of 0.2 with their tables."""
     _file("results/results.jsonl.gz", gzip.compress(data))
-    for record in results.read(_scratch() / "results"):
-        if not results.line(record).endswith(b"\n"):
-            raise AssertionError(record)
+    to_lines(results.read(_scratch() / "results"))
 
 
 def _results_of_02(data: bytes) -> None:

@@ -357,14 +357,14 @@ def reports() -> Iterator[bytes]:
 
 def results() -> Iterator[bytes]:
     """Lines of results.jsonl.gz, and of the results and tables of nodegate 0.2."""
-    from nodegate.records.results import line  # noqa: PLC0415
+    from nodegate.records.store import to_lines  # noqa: PLC0415
 
     _support()
     from support import sample_report as made  # noqa: PLC0415
 
     chance = random.Random(1)  # noqa: S311
     bad = made.measured("gpu01", "pcie.link_width", chance, bad=True, devices=1)
-    yield b"".join(map(line, (made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"), bad)))
+    yield to_lines((made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"), bad))
     part = {"kind": "gpu", "index": 0}
     tables = [
         {"schema": "nodegate.results/2"},

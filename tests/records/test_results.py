@@ -12,9 +12,11 @@ import pytest
 from support.sample_report import errored, passed
 
 from nodegate.errors import UsageError
+from nodegate.files.gz import compress
 from nodegate.records import results
 from nodegate.records.finding import Record
-from nodegate.records.results import RESULTS, ResultsFile, fingerprint, is_cut, line, read, write_all
+from nodegate.records.results import RESULTS, ResultsFile, fingerprint, is_cut, read, write_all
+from nodegate.records.store import to_lines
 
 NODES = [[passed(f"gpu{node:02}", "gpu.count"), errored(f"gpu{node:02}", "gpu.xid")] for node in range(5)]
 ALL = [record for records in NODES for record in records]
@@ -28,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def sizes(folder: Path) -> list[int]:
     """How long the member of each node is."""
-    return [len(gzip.compress(b"".join(map(line, records)), 6, mtime=0)) for records in NODES]
+    return [len(compress(to_lines(records))) for records in NODES]
 
 
 def test_it_comes_back_as_it_went(folder: Path) -> None:
@@ -120,18 +122,18 @@ def refused(folder: Path, message: str) -> None:
 
 
 def test_a_line_that_is_no_record_is_named(folder: Path) -> None:
-    good = line(ALL[0])
+    good = to_lines([ALL[0]])
     refused(packed(folder, good, good.replace(b"gpu00", b"gpu01").replace(b'"pass"', b'"fine"', 1)), r"jsonl\.gz:2: ")
     refused(packed(folder, good + good), "twice")
-    refused(packed(folder, good + line(ALL[2])), "among the lines of another node")
+    refused(packed(folder, good + to_lines([ALL[2]])), "among the lines of another node")
     refused(packed(folder, good[:-1]), "without the end of its last line")
     refused(packed(folder, b"\n"), r"jsonl\.gz:1: ")
 
 
 def test_what_is_not_gzip_is_named(folder: Path) -> None:
-    (folder / RESULTS).write_bytes(line(ALL[0]))
+    (folder / RESULTS).write_bytes(to_lines([ALL[0]]))
     refused(folder, "damaged gzip data")
-    whole = gzip.compress(line(ALL[0]))
+    whole = gzip.compress(to_lines([ALL[0]]))
     (folder / RESULTS).write_bytes(whole + b"\0 and more")
     refused(folder, "damaged gzip data")
     (folder / RESULTS).write_bytes(whole[:-8] + bytes(8))

@@ -18,6 +18,7 @@ from nodegate.records.results import RESULTS, read
 from nodegate.release import suite_version
 from nodegate.report.reader import load
 
+DEMO = Path(__file__).parents[2] / "inventory" / "demo.yaml"
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.2.0.tar.xz"
 CONDITIONS = {("hgx03", "gpu_lost"), ("hgx06", "wrong_results")}
 
@@ -72,10 +73,11 @@ def test_what_stands_behind_a_cause_is_shown_from_both(earlier: Path) -> None:
 def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: str) -> None:
     before = {(each.node, each.check): each.verdict for each in read(earlier)}
     where = ["--run-dir", "again"] if how == "--replay" else []
+    where += [] if how == "--replay" else ["--inventory", str(DEMO)]  # the one that it names is not here
     command = [sys.executable, "-m", "pytest", "-q", how, "run-0.2.0", *where, "--history", "h.sqlite"]
     done = warm.run(command, cwd=earlier.parent, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr
-    folder = earlier.parent / "again" if where else earlier
+    folder = earlier.parent / "again" if how == "--replay" else earlier
     found = {(each.node, each.check): each.verdict for each in read(folder)}
     assert {each: found[each] for each in found.keys() & before.keys()} == before
     assert "Traceback" not in done.stdout + done.stderr

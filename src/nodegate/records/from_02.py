@@ -75,7 +75,7 @@ class _Tables:
 
     def add(self, entry: _Entry) -> None:
         """Take in one line of the tables."""
-        kind = next(kind for kind in _KINDS if kind in entry)
+        kind = next((kind for kind in _KINDS if kind in entry), "")
         name = entry.pop(kind)
         if kind == "node":
             self._known[kind].setdefault(name, {}).update(entry["parts"])
@@ -154,10 +154,7 @@ def _unfolded(names: list[Any]) -> list[Any]:
 def _finding(entry: _Entry) -> _Entry:
     """A finding with the names of today."""
     kept = {key: value for key, value in entry.items() if key not in _MADE and value is not None}
-    for name in ("part", "also"):
-        listed = kept.get(name, [])
-        renamed = [_renamed(each) for each in ([listed] if name == "part" else listed)]
-        kept[name] = renamed[0] if name == "part" else renamed
+    kept |= {"part": _renamed(kept["part"]), "also": [_renamed(each) for each in kept.get("also", [])]}
     limit = kept.pop("limit", None)
     source, kind, direction = (kept.pop(name, "") for name in ("limit_source", "limit_kind", "direction"))
     if limit is not None:

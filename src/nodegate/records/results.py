@@ -6,7 +6,6 @@ member. Where a resumed run has judged a check again, its last line counts.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import zlib
 from collections import defaultdict
@@ -15,9 +14,10 @@ from typing import IO, TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing_bytes
 from nodegate.files.bounded import open_regular
+from nodegate.files.gz import compress
 from nodegate.records import from_02
 from nodegate.records.finding import Record
-from nodegate.records.store import from_bytes, to_bytes, to_lines
+from nodegate.records.store import from_bytes, to_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 RESULTS = "results.jsonl.gz"
 MOST_NODE_BYTES = 64 << 20  # of the lines of one node; a node under load has half a megabyte
-_LEVEL = 6  # level 1 takes 1 ms a node less and leaves 1.4 times as much
 _GZIP = zlib.MAX_WBITS | 16
 _BLOCK = 1 << 16
 _KEY_END = b'",'  # after the node's name, the first value of a line
@@ -46,18 +45,12 @@ class ResultsFile:
 
     def write(self, records: Iterable[Record]) -> None:
         """Append the records of one node as a member of their own."""
-        if lines := to_lines(records):
-            self._file.write(gzip.compress(lines, _LEVEL, mtime=0))
-            self._file.flush()
+        self._file.write(_member(records))
+        self._file.flush()
 
     def close(self) -> None:
         """Close the file; may be called twice."""
         self._file.close()
-
-
-def line(record: Record) -> bytes:
-    """The record as one line, newline included."""
-    return to_bytes(record) + b"\n"
 
 
 def write_all(nodes: Iterable[Iterable[Record]], folder: Path) -> None:
@@ -68,8 +61,7 @@ def write_all(nodes: Iterable[Iterable[Record]], folder: Path) -> None:
     """
     with replacing_bytes(folder / RESULTS) as file:
         for records in nodes:
-            if lines := to_lines(records):
-                file.write(gzip.compress(lines, _LEVEL, mtime=0))
+            file.write(_member(records))
 
 
 def read(folder: Path) -> list[Record]:
@@ -81,7 +73,7 @@ def read(folder: Path) -> list[Record]:
         UsageError: the file is missing, or a line is no record.
     """
     path = folder / RESULTS
-    if not path.exists() and (folder / from_02.RESULTS).exists():
+    if _is_of_02(folder):
         return from_02.results(folder)
     found: dict[str, dict[str, Record]] = {}
     number = 0
@@ -102,6 +94,10 @@ def read(folder: Path) -> list[Record]:
     return [record for records in found.values() for record in records.values()]
 
 
+def _is_of_02(folder: Path) -> bool:
+    return not (folder / RESULTS).exists() and (folder / from_02.RESULTS).exists()
+
+
 def is_cut(folder: Path) -> bool:
     """Whether the results end in the middle of a node: their run was killed.
 
@@ -109,7 +105,7 @@ def is_cut(folder: Path) -> bool:
         UsageError: they cannot be read.
     """
     path = folder / RESULTS
-    if not path.exists() and (folder / from_02.RESULTS).exists():
+    if _is_of_02(folder):
         return from_02.is_cut(folder)
     return _end_of_whole(path) != path.stat().st_size
 
@@ -132,6 +128,11 @@ def fingerprint(folder: Path) -> tuple[str, int]:
             count += len(lines)
             digest.update(b"".join(each + b"\n" for each in lines))
     return digest.hexdigest(), count
+
+
+def _member(records: Iterable[Record]) -> bytes:
+    lines = to_lines(records)
+    return compress(lines) if lines else b""
 
 
 def _members(path: Path) -> Iterator[tuple[int, list[bytes]]]:

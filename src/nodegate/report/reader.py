@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nodegate.records.finding import Record
 
 MOST_BYTES = 1 << 30  # 1,250 nodes have ten megabytes
-_HINT = "render the report again from its run"
 
 
 def load(folder: Path) -> Report:

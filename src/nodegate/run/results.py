@@ -49,7 +49,7 @@ class Results:
         asked: Mapping[str, Sequence[str]],
         resumed: bool = False,
     ) -> None:
-        """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node; they may come later.
+        """`conclude` gives the answer of profile troubleshoot, `asked` has the checks of each node, now or later.
 
         A `resumed` run judges all again; what was judged before stays readable until then.
 
