@@ -40,6 +40,6 @@ def as_agreed(settings: Settings, limits: Overlay, nodes: Sequence[Node]) -> tup
         return settings, ()
     end = dt.datetime.now().astimezone() + dt.timedelta(hours=asked_h)
     note = (
-        f"--burn {asked_h:g}h, as the policy asks: the burn of a node that starts now ends at {end:%Y-%m-%d %H:%M %Z}"
+        f"--burn {asked_h:g}h, as the policy asks: a burn that starts now ends at {end:%Y-%m-%d %H:%M %Z}"
     )
     return replace(settings, burn=f"{asked_h:g}h"), (note,)
