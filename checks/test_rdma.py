@@ -10,7 +10,7 @@ import pytest
 from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
 from nodegate.records.finding import NOT_READ, OWN_WORD
 from nodegate.subjects import pcie
-from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails
+from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails, unplaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +84,8 @@ def test_port_state(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts
                 action="start the subnet manager, or find out why it does not reach this port" if waits else CABLE,
                 code="init" if waits else "down",
             )
+    for port, quantity, reason in unplaced(rdma):
+        verdicts.unknown(part=port.part, quantity=quantity, reason=reason)
     if not ports:
         end_without_rails(pci, baseline, verdicts)
 

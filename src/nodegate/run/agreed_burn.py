@@ -39,7 +39,5 @@ def as_agreed(settings: Settings, limits: Overlay, nodes: Sequence[Node]) -> tup
     if settings.burn:
         return settings, ()
     end = dt.datetime.now().astimezone() + dt.timedelta(hours=asked_h)
-    note = (
-        f"--burn {asked_h:g}h, as the policy asks: a burn that starts now ends at {end:%Y-%m-%d %H:%M %Z}"
-    )
+    note = f"--burn {asked_h:g}h, as the policy asks: a burn that starts now ends at {end:%Y-%m-%d %H:%M %Z}"
     return replace(settings, burn=f"{asked_h:g}h"), (note,)
