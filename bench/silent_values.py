@@ -49,7 +49,7 @@ SILENT: Mapping[str, object] = {
 }
 NODE = Node("gpu01")
 OUTCOMES = REJECTED, OPEN, WARNED, ACCEPTED = "rejected", "a claim is open", "warned", "as before"
-LATER = "no check of this profile reads it: it opens a claim at delivery"
+LATER = "no check of this profile reads it: it is told at delivery"
 PAGE = """# Silent values
 
 Written by `bench/silent_values.py`; do not edit. Each of {fields} values of healthy nodes of three
@@ -190,7 +190,7 @@ def reason_of(tried: Tried) -> str:
     if found := reason(tried.name):
         return found
     later = decided(tried.platform, Profile.DELIVERY, tried.where, tried.silence)
-    return LATER if tried.profile is not Profile.DELIVERY and later[0] in (REJECTED, OPEN) else ""
+    return LATER if tried.profile is not Profile.DELIVERY and later[0] != ACCEPTED else ""
 
 
 def page(outcomes: Sequence[Tried]) -> str:
