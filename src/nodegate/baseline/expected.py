@@ -90,10 +90,10 @@ def _deliberate(node: Node, key: str, value: object) -> tuple[object, str]:
     """The value of a limit, and the reason for one that is far from the platform's; empty for none."""
     if not isinstance(value, dict):
         return value, ""
-    reason = value.get("deliberate")
-    if value.keys() != {"value", "deliberate"} or not isinstance(reason, str) or not reason.strip():
+    meant = value.get("deliberate")
+    if value.keys() != {"value", "deliberate"} or not isinstance(meant, str) or not meant.strip():
         raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
-    return value["value"], reason
+    return value["value"], meant
 
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
