@@ -110,7 +110,7 @@ class Frames:
 
 
 class Call:
-    """One guard at work: `start`, then `output`, or `line` for a program that keeps running."""
+    """One guard at work: `start`, then `output`, or the methods of `Running` for a program that keeps running."""
 
     def __init__(
         self,
@@ -120,11 +120,13 @@ class Call:
         node: str,
         python: str,
         on_silence: Callable[[str], Unreachable],
+        finish: Callable[[Call], None],
         start_s: float,
     ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
         self._start_s = min(START_S, start_s)
-        self._on_silence = on_silence
+        self._on_silence, self._finish = on_silence, finish
+        self._stopped: Output | None = None
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
         self._end: bytes | None = None
@@ -158,7 +160,7 @@ class Call:
         )
 
     def line(self, within_s: float = float("inf")) -> str:
-        """The first line of a program's standard output; empty when it ended without one."""
+        """See `Running.line`; it must be there within `within_s`."""
         until_s = time.monotonic() + within_s
         while b"\n" not in self._kept[b"O"] and self._end is None and self._advance():
             if time.monotonic() > until_s:
@@ -168,7 +170,7 @@ class Call:
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
 
     def ended(self, within_s: float) -> bool:
-        """Whether the program ends within this many seconds."""
+        """See `Running.ended`."""
         until_s = time.monotonic() + within_s
         while self._end is None:
             left_s = until_s - time.monotonic()
@@ -177,6 +179,16 @@ class Call:
             if left_s <= 0:
                 break
         return self._end is not None
+
+    def stop(self) -> Output:
+        """See `Running.stop`."""
+        if self._stopped is None:
+            self.channel.end_input()
+            try:
+                self._stopped = self.output()
+            finally:
+                self._finish(self)
+        return self._stopped
 
     def _advance(self, most_s: float = POLL_S) -> bool:
         """Read the next data, waiting at most `most_s` for it; False at the end of the stream."""
