@@ -7,7 +7,7 @@ import pytest
 from nodegate.watch import formats, marks
 from nodegate.watch.lines import MOST_BYTES, LineSplitter, sender, stamp
 from nodegate.watch.metric_lines import metrics
-from nodegate.watch.reading import Reading
+from nodegate.watch.reading import Reading, elapsed_s
 
 TAIL = " | learning rate: 1.0E-04 | global batch size:    96 | lm loss: 2.1E+00 |"
 
@@ -77,13 +77,13 @@ def test_nemo_counts_by_its_global_step() -> None:
 
 def test_deepspeed_timer_is_the_last_step_alone() -> None:
     line = "global_step=1880, RunningAvgSamplesPerSec=6.6037, CurrSamplesPerSec=6.25, MemAllocated=7.79GB, MaxMem"
-    assert formats.deepspeed_timer(line) == Reading("deepspeed", 1880, seconds=0.16, per="sample", alone=True)
-    assert formats.deepspeed_timer(line[: line.index("6.25") + 2]) is None
+    assert formats.FORMATS["deepspeed"](line) == Reading("deepspeed", 1880, seconds=0.16, per="sample", alone=True)
+    assert formats.FORMATS["deepspeed"](line[: line.index("6.25") + 2]) is None
 
 
 def test_deepspeed_pipeline_with_more_losses() -> None:
     line = "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706"
-    assert formats.deepspeed_pipeline(line) == Reading("deepspeed-pipeline", 200, seconds=0.936)
+    assert formats.FORMATS["deepspeed-pipeline"](line) == Reading("deepspeed-pipeline", 200, seconds=0.936)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_deepspeed_pipeline_with_more_losses() -> None:
     ],
 )
 def test_elapsed(text: str, seconds: int) -> None:
-    assert formats.elapsed_s(text) == seconds
+    assert elapsed_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "12", "1:2", "a:bc", None, 12, "1 day", "1:00:00:00"])
 def test_what_is_no_elapsed_time(text: object) -> None:
-    assert formats.elapsed_s(text) is None
+    assert elapsed_s(text) is None
 
 
 @pytest.mark.parametrize(
