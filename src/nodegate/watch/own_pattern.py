@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -74,10 +73,7 @@ class _TooLongError(Exception):
 
 @contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Ends a match by a signal (the engine looks for signals while it tries); only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Ends a match by a signal (the engine looks for signals while it tries)."""
 
     def ring(_number: int, _frame: object) -> None:
         raise _TooLongError
