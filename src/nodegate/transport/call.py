@@ -148,16 +148,8 @@ class Call:
             pass
         if self._end is None:
             raise self._why_it_broke()
-        end = _End.parse(self._end)
-        return Output(
-            stdout=bytes(self._kept[b"O"]),
-            stderr=bytes(self._kept[b"E"]),
-            exit_code=end.exit_code,
-            duration_s=time.monotonic() - self._started_s,
-            timed_out=end.timed_out,
-            truncated=end.truncated,
-            stuck=end.stuck,
-        )
+        stdout, stderr = (bytes(self._kept[kind]) for kind in (b"O", b"E"))
+        return _ended(self._end, stdout, stderr, time.monotonic() - self._started_s)
 
     def line(self, within_s: float = float("inf")) -> str:
         """See `Running.line`; it must be there within `within_s`."""
@@ -266,28 +258,18 @@ class Call:
         return Unreachable(kind, reason, next_step=next_step, whose=self.node)
 
 
-@dataclass(frozen=True)
-class _End:
-    """The guard's final answer."""
-
-    exit_code: int | None
-    timed_out: bool
-    truncated: bool
-    stuck: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, data: bytes) -> _End:
-        try:
-            end = json.loads(data)
-            code = end["exit"]
-            stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
-            exit_code = None if code is None else int(code)
-            return cls(exit_code, end["timed_out"] is True, end["truncated"] is True, stuck)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            what = f"the answer is not in the guard's format: {type(error).__name__}"
-            raise Unreachable(
-                "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
-            ) from None
+def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> Output:
+    """The output of a program by the guard's final answer."""
+    try:
+        end = json.loads(data)
+        code = None if end["exit"] is None else int(end["exit"])
+        stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
+        return Output(stdout, stderr, code, duration_s, end["timed_out"] is True, end["truncated"] is True, stuck)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        what = f"the answer is not in the guard's format: {type(error).__name__}"
+        raise Unreachable(
+            "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
+        ) from None
 
 
 def printable(text: bytes, limit: int = 300) -> str:
