@@ -91,7 +91,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"nvml\.gpus\.link_(width|gen)_max", "the kernel's own files of the link are judged"),
     (
-        r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.nvlinks\.crc",
+        (
+            r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.nvlinks\.crc"
+            r"|nvml\.gpus\.nvlink5\.(malformed_packets|buffer_overruns|receive_errors|link_integrity|discards)"
+        ),
         "a total since boot proves nothing: its growth under load is judged, and an error if it cannot be read then",
     ),
     (

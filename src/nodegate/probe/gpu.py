@@ -89,6 +89,24 @@ class NvLink:
 
 
 @dataclass(frozen=True)
+class NvLink5:
+    """What NVLink 5 (Blackwell) counts since the driver was loaded, of all links of a GPU together.
+
+    The bit error rates are of what error correction left (`effective`), and of symbols; 0: none was counted.
+    """
+
+    malformed_packets: Known[int]
+    buffer_overruns: Known[int]
+    receive_errors: Known[int]
+    link_integrity: Known[int]
+    discards: Known[int]
+    recovered: Known[int]  # links that were lost and came back
+    failed_recoveries: Known[int]
+    effective_ber: Known[float]
+    symbol_ber: Known[float]
+
+
+@dataclass(frozen=True)
 class GpuProcess:
     """A process that uses this GPU. `pid` is the host's; `memory_bytes` is unknown if the driver hides it."""
 
@@ -150,6 +168,7 @@ class Gpu:
     gsp_enabled: Known[bool]
     fabric: Known[GpuFabric]
     nvlinks: Known[tuple[NvLink, ...]]
+    nvlink5: Known[NvLink5]
     recovery_action: Known[int]
     inforom_valid: Known[bool]
     virtualization: Known[str]  # of VIRTUALIZATION

@@ -10,13 +10,14 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.probe.gpu import EccCounters, Gpu, NvLink
+    from nodegate.probe.gpu import EccCounters, Gpu, NvLink, NvLink5
 
 T = TypeVar("T")
 Span = tuple[float, float]
 
 _ALL_ONES = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # what a register that cannot be read gives
 _COUNT: Span = (0, (1 << 32) - 2)
+_COUNT_64: Span = (0, (1 << 63) - 1)
 _ROWS: Span = (0, 1 << 20)
 _MHZ: Span = (0, 20_000)  # GDDR7 is at 14,001
 _WATT: Span = (0, 10_000)  # a GB300 has 1,400
@@ -86,6 +87,7 @@ def gpu(found: Gpu) -> Gpu:
     changed = _impossible(found, _SPANS)
     changed["ecc"] = _ecc(found.ecc)
     changed["remap"] = _each(found.remap, _ROWS)
+    changed["nvlink5"] = five if isinstance(five := found.nvlink5, Unknown) else _nvlink5(five)
     changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
 
@@ -108,6 +110,12 @@ def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
     if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
         return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
     return tuple(_link(link) for link in links)
+
+
+def _nvlink5(five: NvLink5) -> NvLink5:
+    """Counts and rates; a counter of 64 bits with all of them set is none."""
+    judged = {each.name: within(getattr(five, each.name), _COUNT_64) for each in fields(five)}
+    return replace(five, **judged)
 
 
 def _link(link: NvLink) -> NvLink:

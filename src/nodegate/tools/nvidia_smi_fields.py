@@ -111,6 +111,7 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         gsp_enabled=_gsp_enabled(gsp),
         fabric=_fabric(card),
         nvlinks=_NOT_IN_SMI,
+        nvlink5=_NOT_IN_SMI,
         recovery_action=card.word(_RECOVERY, "gpu_recovery_action", "gpu recovery action", *reset),
         inforom_valid=False if inforom_corrupted else _NOT_IN_SMI,
         virtualization=_NOT_IN_SMI,
