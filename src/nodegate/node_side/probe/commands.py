@@ -26,6 +26,8 @@ TOOL_FOLDERS = (
     "/usr/local/slurm/bin",
     "/opt/hpcx/ompi/bin",
     "/usr/mpi/gcc/openmpi/bin",
+    "/opt/nvidia/imex/bin",
+    "/usr/local/nvidia/imex/bin",
 )
 _DENIED = re.compile(
     r"permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions",
