@@ -14,6 +14,7 @@ from nodegate.records.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CUDNN = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9"
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
@@ -79,6 +80,50 @@ CASES = (
         FAIL,
         change=lambda machine: machine.sections["software"]["tools"].update(conda=""),
         expected={"require": ["conda"]},
+    ),
+    *(
+        Case(
+            f"{name} is there as a library",
+            "software.required",
+            PASS,
+            change=lambda machine, name=name: machine.sections["software"].update(libraries={name: CUDNN}),
+            expected={"require": [name]},
+        )
+        for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
+    ),
+    Case(
+        "a library that is not where libraries are",
+        "software.required",
+        ERROR,
+        change=lambda machine: (
+            machine.sections["software"]["tools"].update(cudnn=""),
+            machine.sections["software"].update(libraries={"cudnn": ""}),
+        ),
+        expected={"require": ["cudnn"]},
+    ),
+    Case(
+        "a library of which an older probe did not ask",
+        "software.required",
+        ERROR,
+        change=lambda machine: machine.sections["software"]["tools"].update(libcudnn9=""),
+        expected={"require": ["libcudnn9"]},
+    ),
+    Case(
+        "no NCCL where libraries are",
+        "software.required",
+        ERROR,
+        change=lambda machine: machine.set("software", "nccl", []),
+        expected={"require": ["nccl"]},
+    ),
+    Case(
+        "a library of the name of a program is no program",
+        "software.required",
+        FAIL,
+        change=lambda machine: (
+            machine.sections["software"]["tools"].update(curl=""),
+            machine.sections["software"].update(libraries={"curl": "/usr/lib/x86_64-linux-gnu/libcurl.so.4"}),
+        ),
+        expected={"require": ["curl"]},
     ),
     Case("a program that nobody looked for", "software.required", ERROR, expected={"require": ["ninja"]}),
     Case("loaded", "software.driver_loaded", PASS),
