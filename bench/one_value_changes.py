@@ -71,7 +71,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         (
             r"nvml\.library|software\.(nvcc|packages\..*)"
-            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_c"
+            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_limit_c"
             r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.remote_type)"
             r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),

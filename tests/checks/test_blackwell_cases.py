@@ -1,4 +1,4 @@
-"""What the checks say of what newer boards count in their own way: the errors of NVLink 5."""
+"""What the checks say of what boards report in ways of their own: the errors of NVLink 5, and the heat of HBM."""
 
 from __future__ import annotations
 
@@ -78,7 +78,27 @@ COUNTED = (
 )
 
 
-@pytest.mark.parametrize("case", [*NVLINK5, *COUNTED], ids=str)
+def hbm(*indices: int, **readings: object) -> Callable[[Machine], object]:
+    return lambda machine: [machine.set_gpu(at, name, said) for at in indices for name, said in readings.items()]
+
+
+rest = partial(Case, check="power.memory_temperature")
+HBM = (
+    rest("cool", verdict=PASS),
+    rest("110 degrees", verdict=FAIL, change=hbm(3, memory_temperature_c=110)),
+    rest("the board allows 105", verdict=PASS, change=hbm(3, memory_temperature_c=99, memory_temperature_limit_c=105)),
+    rest(
+        "a board that does not say its limit",
+        verdict=FAIL,
+        change=hbm(3, memory_temperature_c=96, memory_temperature_limit_c=UNSUPPORTED),
+    ),
+    rest("255 degrees", verdict=ERROR, change=hbm(3, memory_temperature_c=255)),
+    rest("one of eight does not report it", verdict=ERROR, change=hbm(3, memory_temperature_c=UNSUPPORTED)),
+    rest("healthy: boards without HBM", verdict=SKIP, change=hbm(*range(8), memory_temperature_c=UNSUPPORTED)),
+)
+
+
+@pytest.mark.parametrize("case", [*NVLINK5, *COUNTED, *HBM], ids=str)
 def test_case(case: Case | CounterCase) -> None:
     assert_case(case)
 

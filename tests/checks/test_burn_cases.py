@@ -351,6 +351,23 @@ HEAT = (
         "the same at night", "burn.temperature", WARN, load(3, temperature_c=[80, 83, 84]), profile=Profile.NIGHTLY
     ),
     BurnCase("a GPU without threshold", "burn.temperature", PASS, machine=no_slowdown),
+    BurnCase("healthy", "burn.memory_temperature", PASS),
+    BurnCase("96 °C", "burn.memory_temperature", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
+    BurnCase("92 °C", "burn.memory_temperature", WARN, load(3, memory_temperature_c=[80, 90, 92])),
+    BurnCase(
+        "96 °C at night",
+        "burn.memory_temperature",
+        WARN,
+        load(3, memory_temperature_c=[80, 90, 96]),
+        profile=Profile.NIGHTLY,
+    ),
+    BurnCase("NVML failed", "burn.memory_temperature", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
+    BurnCase(
+        "healthy: boards without HBM",
+        "burn.memory_temperature",
+        SKIP,
+        without_quantity(None, "memory_temperature_c", "not supported"),
+    ),
     BurnCase("no temperature", "burn.temperature", ERROR, without_quantity(3, "temperature_c", "failed")),
 )
 POWER_DRAWN = (

@@ -67,6 +67,7 @@ def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, drive
         "temperature_margin_c": board.margin_c - index % 4,
         "temperature_slowdown_c": dict(NOT_SUPPORTED),
         "memory_temperature_c": 41 + index % 3 if linked else dict(NOT_SUPPORTED),
+        "memory_temperature_limit_c": 95 if linked else dict(NOT_SUPPORTED),
         **_memory_health(board),
         "gsp_firmware": driver,
         "gsp_mode": [1, 1],

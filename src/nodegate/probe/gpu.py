@@ -155,6 +155,7 @@ class Gpu:
     temperature_margin_c: Known[int]  # degrees left to the slowdown (T.Limit)
     temperature_slowdown_c: Known[int]
     memory_temperature_c: Known[int]
+    memory_temperature_limit_c: Known[int]  # of the board itself
     ecc_enabled: Known[bool]
     ecc_pending: Known[bool]  # the mode after the next reset
     ecc: EccCounters

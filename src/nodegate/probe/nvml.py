@@ -126,6 +126,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         temperature_margin_c=read.integer(data, "temperature_margin_c"),
         temperature_slowdown_c=read.integer(data, "temperature_slowdown_c"),
         memory_temperature_c=read.integer(data, "memory_temperature_c"),
+        memory_temperature_limit_c=read.integer(data, "memory_temperature_limit_c"),
         ecc_enabled=read.mapped(ecc_now, read.switch),
         ecc_pending=read.mapped(ecc_next, read.switch),
         ecc=_ecc(read.mapping(data, "ecc")),

@@ -88,6 +88,9 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         temperature_margin_c=card.count("C", "temperature/gpu_temp_tlimit", "temperature/gpu t.limit temp"),
         temperature_slowdown_c=card.count("C", "temperature/gpu_temp_slow_threshold", "temperature/gpu slowdown temp"),
         memory_temperature_c=card.count("C", "temperature/memory_temp", "temperature/memory current temp"),
+        memory_temperature_limit_c=card.count(
+            "C", "temperature/gpu_temp_max_mem_threshold", "temperature/memory max operating temp"
+        ),
         ecc_enabled=card.yes("ecc_mode/current_ecc", "ecc mode/current"),
         ecc_pending=card.yes("ecc_mode/pending_ecc", "ecc mode/pending"),
         ecc=_ecc(card),

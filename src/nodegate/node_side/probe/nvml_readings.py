@@ -17,7 +17,7 @@ _CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
 _VOLATILE, _AGGREGATE = 0, 1  # nvmlEccCounterType_t
 _DRAM, _SRAM = 2, 7  # nvmlMemoryLocation_t
 _THERMAL, _BOARD_LIMIT, _RELIABILITY = 1, 3, 5  # nvmlPerfPolicyType_t
-_SLOWDOWN = 1  # nvmlTemperatureThresholds_t
+_SLOWDOWN, _MEMORY_MAX = 1, 2  # nvmlTemperatureThresholds_t
 # NVML_FI_DEV_*: identifiers from 251 on differ between releases and are not used.
 _FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
 # NVML_FI_DEV_PERF_POLICY_*: the same counters
@@ -290,6 +290,7 @@ READINGS: Dict[str, Reader] = {
     "temperature_margin_c": _simple("nvmlDeviceGetMarginTemperature"),
     "temperature_slowdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
     "memory_temperature_c": one_field(_FIELD_MEMORY_TEMPERATURE),
+    "memory_temperature_limit_c": _simple("nvmlDeviceGetTemperatureThreshold", _MEMORY_MAX),
     "ecc_mode": _simple("nvmlDeviceGetEccMode"),
     "ecc": _group(
         volatile_corrected=_ecc_total(_CORRECTED, _VOLATILE),
