@@ -127,7 +127,8 @@ class Results:
         try:
             _remember(self.report, judging)
         except UsageError as said:  # the verdicts are valid anyway
-            self.notes.append(str(said))
+            if not (judging.history and judging.history.lost):
+                self.notes.append(str(said))
 
     def _concluded(self, report: Report) -> Report:
         if self._conclude is None:
@@ -157,6 +158,8 @@ def _notes(judging: Judging) -> Iterator[str]:
     if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
     yield from _allows(judging)
+    if judging.history and judging.history.lost:
+        yield judging.history.lost
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
 
