@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import read_whole
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.light_marks import light_marks
 from nodegate.profile import TIERS, Profile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
 DEFAULT_TIER = "delivery"
+_MOST_CODE_BYTES = 4 << 20
 _FAILURE_MODE = re.compile(r"\bF\d\d\b")
 _LIMIT_KEY = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _REFUSED_MARKS = {
@@ -121,7 +123,7 @@ def limit_keys_in(file: Path) -> frozenset[str]:
 def _parsed(file: Path) -> ast.Module:
     """The code of a file; empty if it is not Python."""
     try:
-        return ast.parse(file.read_bytes())
+        return ast.parse(read_whole(file, _MOST_CODE_BYTES))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
 
@@ -201,7 +203,7 @@ def has(wanted: str) -> bool:
 @cache
 def _code(file: Path) -> bytes:
     """What a check file contains; nothing if it is not there."""
-    return file.read_bytes() if file.is_file() else b""
+    return read_whole(file, _MOST_CODE_BYTES) if file.is_file() else b""
 
 
 def check(wanted: str) -> Check:

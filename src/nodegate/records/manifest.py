@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
-from nodegate.files.bounded import read_bounded
+from nodegate.files.bounded import open_regular, read_bounded
 from nodegate.files.gz import ENDING
 from nodegate.text import visible
 
@@ -222,10 +222,7 @@ def _sha256(file: Path) -> str:
     """The fingerprint of a regular file; empty if it cannot be read."""
     digest = hashlib.sha256()
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(handle, "rb") as stream:  # noqa: PTH123 - what is open already has no path
-            if not file.is_file():
-                return ""
+        with open_regular(file) as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)
     except OSError:

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.files.bounded import read_bounded
+from nodegate.files.bounded import read_whole
 from nodegate.records import from_02
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
 from nodegate.records.run import CheckInfo, NodeReport
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.records.finding import Record
 
-MOST_BYTES = 1 << 30  # 1,250 nodes have ten megabytes
+MOST_BYTES = 1 << 28  # 1,250 nodes have ten megabytes
 
 
 def load(folder: Path) -> Report:
@@ -33,7 +33,7 @@ def load(folder: Path) -> Report:
     """
     file = folder / "report.json"
     try:
-        raw = read_bounded(file, MOST_BYTES)
+        raw = read_whole(file, MOST_BYTES)
     except OSError as error:
         hint = "name the folder of a finished run"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=hint) from error

@@ -14,9 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nodegate.files.bounded import read_whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+MOST_BYTES = 64 << 20  # a hundred thousand nodes have a third of it
 Kind = Literal["host", "cert-authority", "revoked"]
 _PARSED: dict[str, tuple[tuple[int, int], KnownHosts]] = {}  # by file, with its time and size
 MARKERS: dict[str, Kind] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
@@ -138,7 +141,7 @@ def _known(file: str, stamp: tuple[int, int]) -> KnownHosts:
     if kept and kept[0] == stamp:
         return kept[1]
     try:
-        text = Path(file).read_text(encoding="utf-8", errors="replace")
+        text = read_whole(file, MOST_BYTES).decode("utf-8", "replace")
         known = KnownHosts.of(parse(text, file), len(text.splitlines()))
     except OSError:
         known = KnownHosts({}, [], [])

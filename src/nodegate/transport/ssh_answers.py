@@ -16,12 +16,15 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.files.bounded import read_whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Values = dict[str, list[str]]
 
 SYSTEM_FILE = Path("/etc/ssh/ssh_config")
+MOST_CONFIG_BYTES = 16 << 20
 MOST_INCLUDES = 16  # of one in another, as ssh has it
 _OF_THE_HOST = ("host", "hostname")  # of an answer; ssh before 9.2 prints no "host"
 _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
@@ -105,7 +108,7 @@ def _are_for_all(patterns: Iterable[str], included_from: Path, depth: int) -> bo
 
 def _lines(file: Path) -> Iterator[tuple[str, list[str]]]:
     """The keywords of a file with their values; ValueError for a line that is not understood."""
-    for line in file.read_text("utf-8").splitlines():
+    for line in read_whole(file, MOST_CONFIG_BYTES).decode("utf-8").splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         found = _LINE.fullmatch(line)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import Unreachable
-from nodegate.transport.ssh_answers import answer
+from nodegate.files.bounded import read_whole
+from nodegate.transport.ssh_answers import MOST_CONFIG_BYTES, answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +143,8 @@ def _ask_paramiko(host: str, options: Sequence[tuple[str, str]]) -> dict[str, li
     file = Path(_last(options, "-F") or Path("~/.ssh/config").expanduser())
     if str(file) != "none" and file.exists():
         try:
-            found: Mapping[str, str | list[str]] = SSHConfig.from_path(str(file)).lookup(host)
+            text = read_whole(file, MOST_CONFIG_BYTES).decode()
+            found: Mapping[str, str | list[str]] = SSHConfig.from_text(text).lookup(host)
         except Exception as error:
             raise misconfigured(host, f"{file}: {error}", "correct it") from error
         for key, entry in found.items():

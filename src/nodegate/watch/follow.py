@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import UsageError
+from nodegate.files import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,15 +89,31 @@ class Growing:
 
 
 class Pipe:
-    """Standard input or a named pipe."""
+    """Standard input or a named pipe; `name` is that of a pipe to which perhaps no program writes."""
 
-    def __init__(self, file: int) -> None:
-        self._file = file
+    def __init__(self, file: int, name: str = "") -> None:
+        self._file, self._name = file, name
+        self._end = time.monotonic() + bounded.PIPE_LIMIT_S
 
     def read(self, wait_s: float) -> bytes | None:
-        """See `Source`."""
+        """See `Source`.
+
+        Raises:
+            UsageError: no program has opened the named pipe in time.
+        """
         ready, _, _ = select.select([self._file], [], [], wait_s)
-        return (os.read(self._file, CHUNK_BYTES) or None) if ready else b""
+        if ready:
+            self._name = ""
+            return os.read(self._file, CHUNK_BYTES) or None
+        if not self._name or time.monotonic() < self._end:
+            return b""
+        name, self._name = self._name, ""
+        try:
+            if data := os.read(self._file, CHUNK_BYTES):
+                return data
+        except BlockingIOError:  # a program that is silent
+            return b""
+        raise UsageError("it is a pipe, and no program writes to it", file=name)
 
     def idle_s(self) -> float:
         """See `Source`."""
@@ -128,16 +145,16 @@ def source(path: Path, *, once: bool) -> Iterator[Source]:
         return
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
-    file = _opened(path)
+    file = _opened(path, pipes=True)
     try:
-        yield Finished(file) if stat.S_ISREG(mode) else Pipe(file)
+        yield Finished(file) if stat.S_ISREG(mode) else Pipe(file, str(path))
     finally:
         os.close(file)
 
 
-def _opened(path: Path) -> int:
+def _opened(path: Path, *, pipes: bool = False) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return bounded.descriptor(path, pipes=pipes)
     except OSError as said:
         raise UsageError(
             f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log"
