@@ -49,7 +49,7 @@ STRUCTURE = {
 @pytest.mark.parametrize("text", STRUCTURE)
 def test_structure(text: str, read: Read) -> None:
     with pytest.raises(UsageError) as caught:
-        read(text)
+        _ = read(text).nodes
     assert str(caught.value).startswith(STRUCTURE[text])
 
 

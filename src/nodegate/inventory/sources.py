@@ -48,12 +48,16 @@ class Text:
 
 
 class SourceReader:
-    """Reads sources into a tree; `read_files` are all that were read, `folders` those that have variables too."""
+    """Reads sources into a tree; `read_files` are all that were read, `folders` those that have variables too.
+
+    `typed` are the lists of names on the command line.
+    """
 
     def __init__(self, tree: Tree, stdin: TextIO | None, environ: Mapping[str, str]) -> None:
         self.tree, self.stdin, self.environ = tree, stdin, environ
         self.read_files: list[Source] = []
         self.folders: dict[Path, None] = {}
+        self.typed: set[str] = set()
 
     def source(self, source: str) -> None:
         """Read one value of --inventory.
@@ -75,6 +79,7 @@ class SourceReader:
             for part in parts:
                 yield from self._texts(part)
         elif not os.path.lexists(path) and (set(source) & set(",[") or source in LOCAL_NAMES):
+            self.typed.add(source)
             yield Text(source, source, Path.cwd(), ARGUMENT)
         else:
             self.folders[path.parent] = None

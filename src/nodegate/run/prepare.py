@@ -208,7 +208,7 @@ def _nodes(
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
     notes = [*read.notes, *(earlier_folder.differences(earlier, nodes) if earlier else ())]
-    return nodes, tuple(read.sources), tuple(notes), _others((node.name for node in read.nodes), nodes)
+    return nodes, tuple(read.sources), tuple(notes), _others(read.names, nodes)
 
 
 def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
