@@ -52,6 +52,39 @@ def test_a_limit_of_the_inventory(watts: float, why: str) -> None:
     assert why in str(inventory_says(**{"gpu.power_limit_w": watts}))
 
 
+@pytest.mark.parametrize("value", ["700 W", ".nan", "nan", "inf", float("nan"), float("inf"), True, ""])
+@pytest.mark.parametrize("key", ["gpu.power_limit_w", "gpu.count", "host.locked_memory_min_gib", "site.own_gb_per_s"])
+def test_a_limit_that_is_no_number(key: str, value: object) -> None:
+    assert f"{key} must be a number, not {value!r}" in str(inventory_says(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wanted"),
+    [
+        ("kernel.version_min", 5.15, "text"),
+        ("software.nccl_version_min", 2.27, "text"),
+        ("fabric.required", "perhaps", "true or false"),
+        ("nccl.nvls", "yes please", "true or false"),
+        ("counters.pcie_replays_per_lane_per_min", 8, "a list"),
+    ],
+)
+def test_a_limit_of_another_kind(key: str, value: object, wanted: str) -> None:
+    assert f"{key} must be {wanted}, not {value!r}" in str(inventory_says(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"gpu.power_limit_w": "650"},
+        {"host.locked_memory_min_gib": "unlimited"},
+        {"kernel.version_min": "5.15"},
+        {"nccl.nvls": False},
+    ],
+)
+def test_a_limit_of_the_right_kind_is_taken(limits: dict[str, object]) -> None:
+    Baselines.read().check_expected([Node("gpu1", expected={"limits": limits}, origin="hosts.yaml:7")])
+
+
 def test_a_sign_of_a_rate(tmp_path: Path) -> None:
     limits = "  nccl.all_reduce_gb_per_s: {value: -480, unit: GB/s, direction: at least, source: ours}"
     assert refused(tmp_path, limits).hint == "write 480"

@@ -321,6 +321,31 @@ def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected,
     assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
 
 
+@pytest.mark.parametrize(
+    ("variable", "word"),
+    [
+        *(("srun_args", word) for word in ("-wgpu99", "-lwgpu99", "-N2", "-uN2", "-lQn4", "-w=gpu99", "-xgpu1", "-Z")),
+        *(("srun_args", word) for word in ("--nodel=gpu99", "--nodelist", "--ntasks-p=2", "--exc=gpu1", "--tim=9")),
+        *(("mpi_args", word) for word in ("-Hgpu99", "--hostf=x", "--hos", "-n4", "-c8", "--np=4", "--app")),
+    ],
+)
+def test_no_form_of_an_option_that_nodegate_sets_gets_through(variable, word):
+    with pytest.raises(UsageError, match=f"nodegate_{variable}: {word} is set by nodegate itself"):
+        settings(**{variable: [word]})
+
+
+@pytest.mark.parametrize(
+    ("variable", "word"),
+    [
+        *(("srun_args", word) for word in ("-Jnwork", "--network=ib", "--nice=5", "--time-min=1", "-c8", "-l", "-pn1")),
+        *(("srun_args", word) for word in ("--exclusive=user", "--overcommit", "--export=ALL", "--nodes-x=1")),
+        *(("mpi_args", word) for word in ("-nolocal", "-npernode", "-cpu-set", "--novm", "-x", "--hetero-nodes")),
+    ],
+)
+def test_other_options_do(variable, word):
+    assert settings(**{variable: [word]}).words
+
+
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_the_settings_of_a_cloud_may_all_be_set_and_have_a_source(cloud):
     assert settings(nccl_cloud=cloud).environment == clouds()[cloud]

@@ -269,4 +269,8 @@ class Baselines:
         Raises:
             UsageError: with the inventory's file and line, and the near match.
         """
-        expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys, ranges=self.ranges)
+        entries = {key: entry for each in self.platforms.values() for key, entry in each.limits.items()}
+        entries |= self.common
+        expected.check_expected(
+            nodes, platforms=self.platforms.keys(), entries=entries, keys=self.keys, ranges=self.ranges
+        )
