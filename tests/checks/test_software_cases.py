@@ -9,6 +9,7 @@ from fleet.machine import Machine
 from support.cases import assert_case
 from support.judging import Case
 
+from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
+RAILS = {"rdma.rails": 8}
+SEVEN = ",".join(f"mlx5_{number}" for number in range(7))
 NCCL = {"software.nccl_version_min": "2.21.5"}
 
 
@@ -201,12 +204,104 @@ CASES = (
         "software.nccl_settings",
         PASS,
         change=nccl_conf("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
+        limits={"rdma.rails": 2},
     ),
     Case(
         "healthy: all adapters but the bond",
         "software.nccl_settings",
         PASS,
         change=nccl_conf("NCCL_IB_HCA=^mlx5_bond_0"),
+    ),
+    Case(
+        "one adapter of the list is another board's",
+        "software.nccl_settings",
+        FAIL,
+        change=nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_12", "NCCL_SOCKET_IFNAME=eno1"),
+        limits=RAILS,
+    ),
+    Case(
+        "before a job: a rail is left out",
+        "software.nccl_settings",
+        WARN,
+        change=nccl_conf(f"NCCL_IB_HCA={SEVEN}"),
+        limits=RAILS,
+        profile=Profile.BOOTCHECK,
+    ),
+    Case("one of eight rails", "software.nccl_settings", FAIL, change=nccl_conf("NCCL_IB_HCA=mlx5_0"), limits=RAILS),
+    Case(
+        "a rail that is taken out",
+        "software.nccl_settings",
+        FAIL,
+        change=nccl_conf("NCCL_IB_HCA=^mlx5_3"),
+        limits=RAILS,
+    ),
+    Case(
+        "one port that is not there",
+        "software.nccl_settings",
+        FAIL,
+        change=nccl_conf(f"NCCL_IB_HCA=={SEVEN},mlx5_7:2"),
+        limits=RAILS,
+    ),
+    Case(
+        "all rails, and one more that is not there",
+        "software.nccl_settings",
+        WARN,
+        change=nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_7,mlx5_12"),
+        limits=RAILS,
+    ),
+    Case(
+        "a name that is not there, of a platform without a number of rails",
+        "software.nccl_settings",
+        WARN,
+        change=nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_12"),
+        machine=L40S,
+    ),
+    Case(
+        "healthy: all rails by name",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf(f"NCCL_IB_HCA=={SEVEN}:1,mlx5_7"),
+        limits=RAILS,
+    ),
+    Case(
+        "healthy: adapters by the beginning of their names",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf("NCCL_IB_HCA=mlx5,bnxt_re"),
+        limits=RAILS,
+    ),
+    Case(
+        "healthy: as many rails as the site counts",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
+        limits={"rdma.rails": 4},
+    ),
+    Case(
+        "one interface of the list is not there",
+        "software.nccl_settings",
+        WARN,
+        change=nccl_conf("NCCL_SOCKET_IFNAME=eno1,eth7"),
+    ),
+    Case(
+        "healthy: interfaces by the beginning of their names",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf("NCCL_SOCKET_IFNAME=en,eth,bond0"),
+    ),
+    Case(
+        "NVLink between trays is switched off",
+        "software.nccl_settings",
+        WARN,
+        change=nccl_conf("NCCL_MNNVL_ENABLE=0"),
+        limits={"gpu.per_board": 2},
+    ),
+    Case(
+        "healthy: NVLink between trays is switched off where there are none",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf("NCCL_MNNVL_ENABLE=0"),
+        limits={"gpu.per_board": 1},
     ),
     Case("a plugin path", "software.nccl_settings", WARN, change=nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so")),
     Case("healthy: no plugin", "software.nccl_settings", PASS, change=nccl_conf("NCCL_NET_PLUGIN=none")),
