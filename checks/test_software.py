@@ -184,8 +184,12 @@ def test_nccl_settings(  # noqa: PLR0917 - arguments are facts
             if settings.why is not Why.MISSING:
                 verdicts.unknown(part=part.setting(origin), quantity="NCCL settings", reason=settings)
             continue
+        for name, value in settings.items():
+            if isinstance(there := environment.files.get(value), Unknown):
+                verdicts.unknown(part=part.setting(origin), quantity=f"file of {name}", reason=there)
         for name, value, verdict, why in (
             *nccl_settings.harmful(settings, has),
+            *nccl_settings.missing_files(settings, environment.files),
             *nccl_settings.dangling(settings, interfaces=netdevs, ports=ports, own=rails, otherwise=otherwise),
         ):
             verdicts.found(

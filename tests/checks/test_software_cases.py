@@ -20,6 +20,7 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 RAILS = {"rdma.rails": 8}
 SEVEN = ",".join(f"mlx5_{number}" for number in range(7))
+TOPOLOGY = "/opt/site/topology.xml"
 NCCL = {"software.nccl_version_min": "2.21.5"}
 
 
@@ -29,6 +30,14 @@ def nccl_library(file: str) -> Callable[[Machine], None]:
 
 def nccl_conf(*lines: str) -> Callable[[Machine], None]:
     return lambda machine: machine.set("environment", "nccl_conf", "\n".join(lines))
+
+
+def topology_file(*, there: object) -> Callable[[Machine], None]:
+    def change(machine: Machine) -> None:
+        nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")(machine)
+        machine.sections["environment"]["files"] = {TOPOLOGY: there}
+
+    return change
 
 
 def without_peermem(machine: Machine) -> None:
@@ -302,6 +311,25 @@ CASES = (
         PASS,
         change=nccl_conf("NCCL_MNNVL_ENABLE=0"),
         limits={"gpu.per_board": 1},
+    ),
+    Case(
+        "a topology file that is gone",
+        "software.nccl_settings",
+        WARN,
+        change=topology_file(there=False),
+    ),
+    Case("healthy: a topology file", "software.nccl_settings", PASS, change=topology_file(there=True)),
+    Case(
+        "a topology file of which nothing is known",
+        "software.nccl_settings",
+        ERROR,
+        change=topology_file(there={"why": "denied", "detail": TOPOLOGY}),
+    ),
+    Case(
+        "healthy: evidence from before files were looked for",
+        "software.nccl_settings",
+        PASS,
+        change=nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}"),
     ),
     Case("a plugin path", "software.nccl_settings", WARN, change=nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so")),
     Case("healthy: no plugin", "software.nccl_settings", PASS, change=nccl_conf("NCCL_NET_PLUGIN=none")),

@@ -236,6 +236,16 @@ def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> N
     assert data["user_nccl_conf"]["why"] == "missing"
 
 
+def test_files_that_settings_of_nccl_name_are_looked_for(tree: NodeTree) -> None:
+    tree.file("/opt/there.xml", "")
+    tree.file("/opt/file", "")
+    tree.program("/bin/sh", "printf 'NCCL_TUNER_PLUGIN=/opt/gone.so\\0NCCL_DEBUG_FILE=/tmp/%%h.log\\0' 1\n")
+    lines = ("NCCL_TOPO_FILE=/opt/there.xml", "#NCCL_GRAPH_FILE=/opt/no", "NCCL_GRAPH_FILE=/opt/file/below")
+    tree.file("/etc/nccl.conf", "\n".join((*lines, "NCCL_NET_PLUGIN=none", "NCCL_TOPO_DUMP_FILE=/tmp/out", "")))
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert data["files"] == {"/opt/there.xml": True, "/opt/file/below": False, "/opt/gone.so": False}
+
+
 def test_the_callers_own_library_path_is_not_taken_for_the_logins(tree: NodeTree) -> None:
     tree.program("/bin/sh", 'printf "LD_LIBRARY_PATH=$LD_LIBRARY_PATH\\0"\n')
     ran = run_probe(sections=["environment"], root=tree.root, environment={"LD_LIBRARY_PATH": "/callers/own"})

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class Environment:
     """Variables that a job's login shell would have, and NCCL's own settings files (name -> value).
 
+    `files` are the files that settings name, and whether they are there; of evidence from before there are none.
     `origin` says where each setting comes from: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
     """
 
     variables: Mapping[str, str]
     nccl_conf: Known[Mapping[str, str]]
     user_nccl_conf: Known[Mapping[str, str]]
+    files: Mapping[str, Known[bool]]
 
 
 def parse(data: object) -> Environment:
@@ -37,10 +39,13 @@ def parse(data: object) -> Environment:
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
+    named = read.mapping(found, "files")
+    files: Mapping[str, object] = {} if isinstance(named, Unknown) else named
     return Environment(
         variables={name: value_or(read.text(variables, name), "") for name in variables},
         nccl_conf=read.mapped(read.body(found, "nccl_conf"), nccl_settings),
         user_nccl_conf=read.mapped(read.body(found, "user_nccl_conf"), nccl_settings),
+        files={path: read.flag(files, path) for path in files},
     )
 
 

@@ -66,6 +66,13 @@ def dangling(
         yield "NCCL_NET_PLUGIN", value[:MAX_SHOWN], Verdict.WARN, why
 
 
+def missing_files(settings: Mapping[str, str], files: Mapping[str, Known[bool]]) -> Iterator[Harm]:
+    """Settings that name a file which is not there."""
+    for name, value in settings.items():
+        if files.get(value) is False:
+            yield name, value[:MAX_SHOWN], Verdict.WARN, "there is no such file: NCCL goes on without it, or stops"
+
+
 def rails_of(rdma: Rdma, baseline: Baseline) -> Rails:
     """The rails of a node, and how many its platform has."""
     found = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))

@@ -67,6 +67,16 @@ def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
         return os_failure(error, path)
 
 
+def is_there(path: str) -> Union[bool, reading.Reading]:
+    """Whether there is such a file or folder."""
+    child.note(path)
+    try:
+        os.stat(rooted(path))
+    except OSError as error:
+        return False if error.errno in (errno.ENOENT, errno.ENOTDIR) else os_failure(error, path)
+    return True
+
+
 def plain(path: str, default: str = "") -> str:
     """The text of a file if it can be read, else `default`: for files that only control what is read next."""
     found = text(path)

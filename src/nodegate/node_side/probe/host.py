@@ -9,6 +9,9 @@ from typing import Dict, List, Set
 from nodegate.node_side.probe import commands, driver, files, processes, reading
 
 _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
+# Settings of NCCL that name a file which must be there.
+_FILE = re.compile(r"^NCCL_(?:TOPO_FILE|GRAPH_FILE|CONF_FILE|TUNER_CONFIG_FILE|\w+_PLUGIN)=(/.{1,299})$", re.MULTILINE)
+MOST_NAMED_FILES = 32
 VALUE_LIMIT = 300
 MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
@@ -38,10 +41,15 @@ def _or_unlimited(value: int) -> int:
 def read_environment() -> object:
     """The data of section `environment`."""
     home = os.environ.get("HOME", "/")
+    variables = _login_variables()
+    conf = [files.text("/etc/nccl.conf"), files.text(home.rstrip("/") + "/.nccl.conf")]
+    lines = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, dict) else []
+    named = {match.group(1) for text in [*conf, *lines] if isinstance(text, str) for match in _FILE.finditer(text)}
     return {
-        "variables": _login_variables(),
-        "nccl_conf": files.text("/etc/nccl.conf"),
-        "user_nccl_conf": files.text(home.rstrip("/") + "/.nccl.conf"),
+        "variables": variables,
+        "nccl_conf": conf[0],
+        "user_nccl_conf": conf[1],
+        "files": {path: files.is_there(path) for path in sorted(named)[:MOST_NAMED_FILES]},
     }
 
 
