@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
-from nodegate.unknown import Known, Unknown
+from nodegate.subjects.pcie import rdma_nics
+from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.probe.pci import Pci
     from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
     from nodegate.records.part import Part
+    from nodegate.verdicts import Verdicts
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
+_NO_ADDRESS = Unknown(Why.FAILED, "an adapter with a model has one, only software devices have none")
 
 
 def rails(rdma: Rdma, *, rate: AnyLimit | None, layer: AnyLimit | None) -> tuple[RdmaPort, ...]:
@@ -47,6 +52,20 @@ def majority(readings: Iterable[Known[T]]) -> Limit[T] | None:
     return Limit(value, "", f"{count} of {len(known)} rails of this node", kind=LimitKind.NODE)
 
 
+def end_without_rails(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> NoReturn:
+    """End the check of a node without a rail: by design where the platform has none, or where nobody says that it has.
+
+    Raises:
+        NotApplicable: always.
+    """
+    limit = baseline.find_number("rdma.rails")
+    if limit and limit.value == 0:
+        verdicts.by_design("no RDMA rail", witness=limit.source)
+    if limit is None and not rdma_nics(pci):
+        verdicts.by_design("no RDMA adapter", witness="PCIe lists no RDMA NIC")
+    verdicts.not_done("no rail is listed: see rdma.rails")
+
+
 def is_active(port: RdmaPort) -> bool:
     """Whether the port is known to be in service."""
     return port.state == ACTIVE
@@ -55,6 +74,16 @@ def is_active(port: RdmaPort) -> bool:
 def _ports(rdma: Rdma) -> list[tuple[RdmaDevice, RdmaPort]]:
     """Every port of a real adapter: software devices (rxe, siw) have no PCI address."""
     return [(device, port) for device in rdma.devices if device.address for port in device.ports]
+
+
+def unplaced(rdma: Rdma) -> Iterator[tuple[RdmaPort, str, Unknown]]:
+    """The ports of which it is not known whether they are rails: what could not be read of them, and why."""
+    for device in rdma.devices:
+        for port in device.ports:
+            if isinstance(port.link_layer, Unknown):
+                yield port, "link layer", port.link_layer
+            elif not device.address and not isinstance(device.hca_type, Unknown) and device.hca_type:
+                yield port, "PCI address", _NO_ADDRESS
 
 
 def _design(group: list[RdmaPort]) -> tuple[str, int | None]:
