@@ -180,7 +180,7 @@ class History:
                 return {}
 
     def _lose(self, broken: UsageError) -> None:
-        self.lost = f"{broken.file}: {broken.message}; no node was compared with its earlier runs from then on"
+        self.lost = f"{broken.file}: {broken.message}; after that no node was compared with its earlier runs"
 
     def earlier(
         self, node: str, before_epoch_s: float, serial: Callable[[str], str] = lambda _device: ""
