@@ -167,6 +167,12 @@ REASONS: tuple[tuple[str, str], ...] = (
         ),
         "within the limit, or as on other healthy nodes",
     ),
+    (
+        r"nvml\.gpus\.(processes|nvlinks)|system\.dstate",
+        "an empty list: no process, or a board without NVLink",
+    ),
+    (r"services\.fabric_manager_\w+", "of a platform that runs no fabric manager"),
+    (r"system\.cmdline", "a kernel without options is one without IOMMU translation by option; the groups are judged"),
     (r"nvml\.gpus\.\w+_app_\w+", "newer drivers have no application clocks; a default below the clock is none"),
 )
 ODD: tuple[object, ...] = (

@@ -29,7 +29,7 @@ from nodegate.measure.registry import is_active
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.claim import State
-from nodegate.records.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.run.decision import decide
 from nodegate.subjects.order import order_of
 
@@ -48,15 +48,16 @@ SILENT: Mapping[str, object] = {
     "not supported": {"why": "not supported", "detail": ""},
 }
 NODE = Node("gpu01")
-OUTCOMES = REJECTED, OPEN, ACCEPTED = "rejected", "a claim is open", "as before"
+OUTCOMES = REJECTED, OPEN, WARNED, ACCEPTED = "rejected", "a claim is open", "warned", "as before"
+LATER = "no check of this profile reads it: it is told at delivery"
 PAGE = """# Silent values
 
 Written by `bench/silent_values.py`; do not edit. Each of {fields} values of healthy nodes of three
 platforms is left out, unknown, empty or "not supported" in turn ({total:,} tries), and the node is
 decided on by its claims in three profiles, without load and without an order.
 
-| platform | profile | rejected | a claim is open | as before |
-|---|---|---|---|---|
+| platform | profile | rejected | a claim is open | warned | as before |
+|---|---|---|---|---|---|
 {head}
 ## What changes nothing
 
@@ -76,6 +77,7 @@ class Tried(NamedTuple):
     silence: str
     outcome: str
     said: str  # the claim that it opens or refutes
+    where: tuple[str | int, ...]
 
 
 @cache
@@ -150,7 +152,12 @@ def decided(platform: str, profile: Profile, where: Sequence[str | int], silence
     verdict = decide(NODE.name, tuple(records.values())).verdict
     if verdict is NodeVerdict.REJECTED:
         return REJECTED, worse[0] if worse else ""
-    return (OPEN, worse[0] if worse else "") if worse or verdict is NodeVerdict.INCOMPLETE else (ACCEPTED, "")
+    if worse or verdict is NodeVerdict.INCOMPLETE:
+        return OPEN, worse[0] if worse else ""
+    warned = any(
+        record.verdict is Verdict.WARN and own[name].verdict is not Verdict.WARN for name, record in records.items()
+    )
+    return (WARNED if warned else ACCEPTED), ""
 
 
 def cases() -> list[tuple[str, Profile, tuple[str | int, ...], str]]:
@@ -170,12 +177,20 @@ def tried(some: Iterable[tuple[str, Profile, tuple[str | int, ...], str]]) -> It
     for platform, profile, where, silence in some:
         outcome, said = decided(platform, profile, where, silence)
         name = field(where, shown_devices(healthy(platform)))
-        yield Tried(platform, profile, name, silence, outcome, said)
+        yield Tried(platform, profile, name, silence, outcome, said, where)
 
 
 def unexplained(outcomes: Iterable[Tried]) -> list[str]:
     """The values whose silence changes nothing, without a reason."""
-    return sorted({each.name for each in outcomes if each.outcome == ACCEPTED and not reason(each.name)})
+    return sorted({each.name for each in outcomes if each.outcome == ACCEPTED and not reason_of(each)})
+
+
+def reason_of(tried: Tried) -> str:
+    """Why this silence may change nothing; empty where there is no reason."""
+    if found := reason(tried.name):
+        return found
+    later = decided(tried.platform, Profile.DELIVERY, tried.where, tried.silence)
+    return LATER if tried.profile is not Profile.DELIVERY and later[0] != ACCEPTED else ""
 
 
 def page(outcomes: Sequence[Tried]) -> str:
@@ -189,8 +204,9 @@ def page(outcomes: Sequence[Tried]) -> str:
     tries, kept = Counter(each.name for each in outcomes), Counter[str]()
     kept.update(each.name for each in outcomes if each.outcome == ACCEPTED)
     rows: dict[str, list[str]] = defaultdict(list)
+    reasons = {each.name: reason_of(each) for each in outcomes if each.outcome == ACCEPTED}
     for name, count in sorted(kept.items()):
-        rows[reason(name)].append(f"`{name}`" if count == tries[name] else f"`{name}` ({count} of {tries[name]})")
+        rows[reasons[name]].append(f"`{name}`" if count == tries[name] else f"`{name}` ({count} of {tries[name]})")
     table = "".join(f"| {why} | {', '.join(names)} |\n" for why, names in sorted(rows.items()))
     return PAGE.format(fields=len(tries), total=len(outcomes), head=head, kept=table)
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from support.healthy_platforms import UNSUPPORTED, node_of
+from support.judging import judge_one
+
 from bench import silent_values
 from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
+from nodegate.unknown import Why
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "silent-values.md"
 SEED, SAMPLE = 27, 500
@@ -39,3 +44,13 @@ def test_the_healthy_node_is_as_before_in_each_profile() -> None:
     for platform in silent_values.PLATFORMS:
         records = silent_values.before(platform, Profile.NIGHTLY)
         assert {each.verdict.value for each in records.values()} <= {"pass", "skip", "not-judged"}, platform
+
+
+def test_nvlinks_whose_errors_no_gpu_reports_are_not_without_errors_by_design() -> None:
+    """The drivers of newer boards may count them in other fields."""
+    machine = node_of("hgx-b200-8")
+    for entry in machine.sections["nvml"]["gpus"]:
+        for link in entry["nvlinks"]:
+            link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
+    (finding,) = judge_one("nvlink.errors", machine).findings
+    assert (finding.verdict, finding.why) == (Verdict.SKIP, Why.NOT_DONE)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
+_LAYERS = ("InfiniBand", "Ethernet")
 _NO_ADDRESS = Unknown(Why.FAILED, "an adapter with a model has one, only software devices have none")
 
 
@@ -82,6 +83,8 @@ def unplaced(rdma: Rdma) -> Iterator[tuple[RdmaPort, str, Unknown]]:
         for port in device.ports:
             if isinstance(port.link_layer, Unknown):
                 yield port, "link layer", port.link_layer
+            elif port.link_layer not in _LAYERS:
+                yield port, "link layer", Unknown(Why.FAILED, "it is neither InfiniBand nor Ethernet")
             elif not device.address and not isinstance(device.hca_type, Unknown) and device.hca_type:
                 yield port, "PCI address", _NO_ADDRESS
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import Unreachable
 from nodegate.files.bounded import read_whole
-from nodegate.transport.ssh_answers import MOST_CONFIG_BYTES, answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SSH_FLAGS = "1246AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"  # getopt string of ssh(1)
+MOST_CONFIG_BYTES = 16 << 20
 RESOLVE_S = 15.0  # `Match exec` may run programs
 SAFE_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 SAFE_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\$?")
@@ -91,10 +91,7 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
     """
     options = _check(host, words)
     program = shutil.which("ssh")
-    if program:
-        values = answer(host, words, _last(options, "-F"), lambda: _ask_ssh(program, host, words))
-    else:
-        values = _ask_paramiko(host, options)
+    values = _ask_ssh(program, host, words) if program else _ask_paramiko(host, options)
     return _config(host, values, options)
 
 
