@@ -63,11 +63,10 @@ def memory_of(dtype: str) -> tuple[bytearray, list[Any]]:
         [operands.row(dtype, row, N, seed) for row in range(N)] for seed in (operands.SEED_LEFT, operands.SEED_RIGHT)
     ]
     matrices = [np.array(each) for each in rows]
-    kinds = {"fp16": np.float16, "fp64": np.float64}
     if dtype == "bf16":
         raw = [(each.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes() for each in matrices]
     else:
-        raw = [each.astype(kinds.get(dtype, np.float32)).tobytes() for each in matrices]
+        raw = [each.astype(np.float64 if dtype == "fp64" else np.float32).tobytes() for each in matrices]
     return bytearray(raw[0] + raw[1] + b"\xff" * len(raw[0])), matrices
 
 
@@ -75,7 +74,7 @@ def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *
     """Run one block; the result matrix."""
     size = len(memory) // 3
     rows, columns = products.tile(dtype)
-    shared = products.TENSOR_SHARED if dtype in products.TENSOR else 0
+    shared = products.TENSOR_SHARED if dtype == products.TENSOR else 0
     grid = (N // columns, N // rows)
     with np.errstate(over="ignore", invalid="ignore"):
         Machine(text, memory, late=late).launch(products.PRODUCT, block, grid, [0, size, 2 * size, N], shared=shared)
@@ -87,9 +86,6 @@ def multiply(dtype: str, text: str, memory: bytearray, block: tuple[int, int], *
     [
         ("bf16", (0, 1), True),
         ("bf16", (0, 0), False),
-        ("fp16", (0, 1), True),
-        ("tf32", (0, 1), True),
-        ("tf32", (0, 0), False),
         ("fp32", (1, 0), True),
         ("fp64", (2, 1), True),
     ],

@@ -36,8 +36,6 @@ class Type(NamedTuple):
 
 TYPES: Dict[str, Type] = {
     "bf16": Type(14, 68, ctypes.c_float),
-    "fp16": Type(2, 68, ctypes.c_float),
-    "tf32": Type(0, 77, ctypes.c_float),
     "fp32": Type(0, 68, ctypes.c_float),
     "fp64": Type(1, 70, ctypes.c_double),
 }

@@ -5,7 +5,7 @@ import time
 from types import ModuleType
 from typing import Callable, Dict, List, Tuple
 
-from nodegate.node_side.load import board as boards
+from nodegate.node_side.load import turns as steps
 from nodegate.node_side.probe import child, reading
 from nodegate.node_side.probe.nvml_calls import Handle, ask, reading_of
 from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS
@@ -42,7 +42,7 @@ def window_s(seconds: float, gpus: int) -> float:
     return max(1.0, seconds / min(MOST_WINDOWS - 1, MOST_IN_ALL // max(gpus, 1) - 1))
 
 
-def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str, object]:
+def run(index: int, slot: int, turns: steps.Turns, length_s: float) -> Dict[str, object]:
     """Sample until the load of this GPU has ended. Windows go out as parts ({"window": ...}) when they are full.
 
     Raises:
@@ -55,10 +55,10 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
     before, first = _violations(nvml, handle), time.monotonic()
     window, opened = _Window(first), first
     due = first
-    while board.state(slot) != boards.ENDED and not sampler.lost:
+    while turns.step(slot) != steps.ENDED and not sampler.lost:
         now = time.monotonic()
-        loading = board.state(slot) == boards.LOADING
-        start = board.started
+        loading = turns.step(slot) == steps.LOADING
+        start = turns.started
         # One window holds all that is before the load; those under load have their length.
         if start and (opened < start or now - opened >= length_s):
             window.send(start)
@@ -66,7 +66,7 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
         window.add(sampler.sample(), loading=loading)
         due = max(due + INTERVAL_S, now)
         time.sleep(max(0.0, due - time.monotonic()))
-    window.send(board.started or first)
+    window.send(turns.started or first)
     return {
         "count": sampler.count,
         "unread": sampler.unread,
