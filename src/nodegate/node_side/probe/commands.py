@@ -12,24 +12,12 @@ from nodegate.node_side.probe import child, children, files, reading
 
 OUTPUT_LIMIT = 64 << 10
 TOOL_FOLDERS = (
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-    "/usr/local/cuda/bin",
-    "/opt/mellanox/bin",
-    "/opt/nccl-tests/build",
-    "/usr/local/nccl-tests/build",
-    "/opt/slurm/bin",
-    "/usr/local/slurm/bin",
-    "/opt/hpcx/ompi/bin",
-    "/usr/mpi/gcc/openmpi/bin",
+    *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
+    *("/usr/local/cuda/bin", "/opt/mellanox/bin", "/opt/nccl-tests/build", "/usr/local/nccl-tests/build"),
+    *("/opt/slurm/bin", "/usr/local/slurm/bin", "/opt/hpcx/ompi/bin", "/usr/mpi/gcc/openmpi/bin"),
 )
 _DENIED = re.compile(
-    r"permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions",
-    re.IGNORECASE,
+    r"(?i)permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions"
 )
 
 

@@ -26,27 +26,18 @@ FIRMWARE, BY_ERR, BY_WARNING = LEVEL_KINDS = ("firmware", "err", "warning")  # k
 
 # Kind: words of which one is in the lower-case line (the quick look), and what the line then must match. A line is of
 # the first kind that it matches.
-KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
-    "xid": (("xid", "fallen off the bus"), r"\bs?xid\b|fallen off the bus"),
+KINDS: Dict[str, Tuple[str, str]] = {
+    "xid": ("xid|fallen off the bus", r"\bs?xid\b|fallen off the bus"),
     # PCI Express, its error reporting, and what translates its addresses
     "pcie": (
-        ("pcie", "aer", "bus error", "dpc:", "limited by", "iommu", "dmar", "io_page_fault"),
+        "pcie|aer|bus error|dpc:|limited by|iommu|dmar|io_page_fault",
         r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault|io_page_fault",
     ),
     # memory controllers, heat, power
     "machine": (
         (
-            "mce",
-            "machine check",
-            "hardware error",
-            "edac",
-            "ghes",
-            "above threshold",
-            "thermal shutdown",
-            "throttl",
-            "power supply",
-            "memory failure: 0x",
-            "hardware memory",
+            "mce|machine check|hardware error|edac|ghes|above threshold|thermal shutdown|throttl|power supply|"
+            "memory failure: 0x|hardware memory"
         ),
         (
             r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
@@ -55,36 +46,21 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     ),
     # a kernel that is stuck or broken
     "stuck": (
-        (
-            *("hung task", "blocked for more", "lockup", "rcu", "kernel bug", "oops", "call trace", "kernel panic"),
-            *("general protection", "bug: "),
-        ),
+        "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: ",
         (
             r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace"
             r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
     "memory": (
-        ("out of memory", "oom", "killed process", "page allocation failure"),
+        "out of memory|oom|killed process|page allocation failure",
         r"out of memory|oom-kill|oom_reaper|killed process|page allocation failure",
     ),
-    "host": (("file-max limit",), r"file-max limit"),
+    "host": ("file-max limit", r"file-max limit"),
     "storage": (
         (
-            "i/o error",
-            "i/o failure",
-            "nvme",
-            "md",
-            "remounting",
-            "medium error",
-            "-fs",
-            "xfs",
-            "btrfs",
-            "nfs: server",
-            "lustre",
-            "lnet",
-            "ceph",
-            *("megaraid", "mpt2sas", "mpt3sas", "smartpqi", "hpsa", "aacraid"),
+            "i/o error|i/o failure|nvme|md|remounting|medium error|-fs|xfs|btrfs|nfs: server|lustre|lnet|ceph|"
+            "megaraid|mpt2sas|mpt3sas|smartpqi|hpsa|aacraid"
         ),
         (
             r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
@@ -93,14 +69,14 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
     ),
     # programs of jobs that crashed
-    "program": (("segfault at",), r"segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)"),
+    "program": ("segfault at", r"segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)"),
     # the driver, NVSwitch and NVLink; GPUDirect
-    "nvidia": (("nvrm", "nvidia", "nvswitch", "nvlink", "gdrdrv"), r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
+    "nvidia": ("nvrm|nvidia|nvswitch|nvlink|gdrdrv", r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
     # RDMA adapters, links that come and go
     "network": (
         (
-            *("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
-            *("bnxt", "ice ", ": probe ", "i40e", "ixgbe", "ionic", "hfi1", "ena ", "gve ", "mana "),
+            "mlx|infiniband|rdma|efa|ib|netdev watchdog|port module event|link|bnxt|ice |: probe |i40e|ixgbe|ionic|"
+            "hfi1|ena |gve |mana "
         ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
@@ -112,9 +88,8 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     # whatever else sounds like an error: of any driver (judged by kernel_log/unknown_errors.py)
     "other": (
         (
-            *("error", "fail", "fault", "fatal", "time", "corrupt", "panic", "bug", "oops", "abort", "invalid"),
-            *("cannot", "can't", "unable", "respond", "critical", "alert", "lost", "uncorrect", "unexpected"),
-            *("broken", "dead", "degraded"),
+            "error|fail|fault|fatal|time|corrupt|panic|bug|oops|abort|invalid|cannot|can't|unable|respond|critical|"
+            "alert|lost|uncorrect|unexpected|broken|dead|degraded"
         ),
         (
             r"^(?!.*(?:command line:|\baudit[:( ]|\bacpi(?: bios)?(?: error| warning| exception)|\[firmware bug\]))"
@@ -124,7 +99,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
     ),
 }
-_PATTERNS = [(kind, words, re.compile(pattern)) for kind, (words, pattern) in KINDS.items()]
+_PATTERNS = [(kind, words.split("|"), re.compile(pattern)) for kind, (words, pattern) in KINDS.items()]
 # What kernels print in masses and work around: slips in the tables of the firmware, and programs that write to the log.
 _NOISE = re.compile(r"^(?:acpi\b|\[firmware (?:bug|warn|info)\]|audit[:( ]|systemd(?:[\[:-]|$))|\[firmware bug\]")
 _PREFIX = re.compile(  # time, host and "kernel:" of any source

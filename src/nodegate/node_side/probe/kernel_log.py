@@ -184,7 +184,7 @@ def _dmesg_lines(argv: List[str]) -> Kept:
 
 def _file_reader(path: str) -> Callable[[], Kept]:
     def reader() -> Kept:
-        tail = files.tail(path, FILE_TAIL_BYTES)
+        tail = files.text(path, FILE_TAIL_BYTES, from_end=True)
         if not isinstance(tail, str):
             raise reading.CannotRead(tail)
         kept = Kept(newest_first=False)
