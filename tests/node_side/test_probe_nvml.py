@@ -17,8 +17,9 @@ from support.payload import Ran, run_probe
 from lab.nvml import scenario as nvml
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import MARK, marked, wait_until
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.probe.nvml_readings import READINGS
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
 
 Probe = Callable[..., Ran]
 

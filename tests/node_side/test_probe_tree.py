@@ -14,8 +14,9 @@ from support.payload import run_probe
 
 from lab.nodes.tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
 from lab.nvml import scenario as nvml
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe.collect import decode
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from support.stalls import undisturbed
 
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe.collect import decode
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
