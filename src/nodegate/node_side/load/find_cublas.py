@@ -9,11 +9,10 @@ import functools
 import glob
 import os
 import re
-import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from nodegate.node_side.load import cublas
-from nodegate.node_side.probe import child, children
+from nodegate.node_side.probe import child, children, commands, reading
 
 NAME = re.compile(r"libcublas\.so\.(\d{1,3})(?:\.(\d{1,5})){0,4}$")
 HERE = "this node"
@@ -146,14 +145,11 @@ def _files(place: str) -> List[str]:
 
 def _from_cache() -> List[str]:
     """The libraries in the loader's cache for this machine's word size."""
-    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        try:
-            done = subprocess.run([program, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)  # noqa: PLW1510 - an exit code says nothing here
-        except (OSError, subprocess.SubprocessError):
-            continue
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        return [line.rpartition(" => ")[2].strip() for line in lines if "libcublas.so" in line and "64" in line]
-    return []
+    try:
+        lines = commands.run(["ldconfig", "-p"], limit_s=10.0, limit_bytes=4 << 20).stdout.splitlines()
+    except reading.CannotRead:
+        return []
+    return [line.rpartition(" => ")[2].strip() for line in lines if "libcublas.so" in line and "64" in line]
 
 
 def _major(path: str) -> int:
