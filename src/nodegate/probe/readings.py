@@ -65,11 +65,11 @@ def taken(data: Mapping[str, object], key: str) -> object:
     return value if (reason := why_not(value)) is None else reason
 
 
-def label(value: object, limit: int = MAX_LABEL) -> Known[str]:
+def label(value: object) -> Known[str]:
     """One line of printable text, bounded."""
     if isinstance(value, Unknown):
         return value
-    return shown(value.strip(), limit) if isinstance(value, str) else wrong("text", value)
+    return shown(value.strip(), MAX_LABEL) if isinstance(value, str) else wrong("text", value)
 
 
 def text(data: Mapping[str, object], key: str) -> Known[str]:

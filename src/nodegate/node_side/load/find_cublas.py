@@ -18,41 +18,23 @@ NAME = re.compile(r"libcublas\.so\.(\d{1,3})(?:\.(\d{1,5})){0,4}$")
 HERE = "this node"
 _PACKAGE_NAMES = ("cublas", "cu13")  # nvidia-cublas-cu11, -cu12; nvidia-cublas of CUDA 13
 _PLACES = (
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/lib64",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/*/lib64",
-    "/opt/*conda*/lib",
-    "/opt/*conda*/envs/*/lib",
-    "/cm/shared/apps/cuda*/toolkit/*/lib64",
+    *("/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu"),
+    *("/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/lib64"),
+    *("/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/*/lib64", "/opt/*conda*/lib", "/opt/*conda*/envs/*/lib"),
+    *("/cm/shared/apps/cuda*/toolkit/*/lib64",),
 )
 _PACKAGES = (
-    "/usr/lib/python3*/*-packages/nvidia/{}/lib",
-    "/usr/local/lib/python3*/*-packages/nvidia/{}/lib",
-    "/opt/*/lib/python3*/site-packages/nvidia/{}/lib",
-    "/opt/*/*/lib/python3*/site-packages/nvidia/{}/lib",
-    "/opt/*/.venv/lib/python3*/site-packages/nvidia/{}/lib",
+    *("/usr/lib/python3*/*-packages/nvidia/{}/lib", "/usr/local/lib/python3*/*-packages/nvidia/{}/lib"),
+    *("/opt/*/lib/python3*/site-packages/nvidia/{}/lib", "/opt/*/*/lib/python3*/site-packages/nvidia/{}/lib"),
+    *("/opt/*/.venv/lib/python3*/site-packages/nvidia/{}/lib",),
 )
 # Below a folder that was named: itself, a toolkit, what pip puts there (--target, a virtual environment), the HPC SDK,
 # the root of an unpacked image.
 _BELOW = (
-    "",
-    "/lib",
-    "/lib64",
-    "/targets/*/lib",
-    "/math_libs/lib64",
-    "/math_libs/*/lib64",
-    "/nvidia/{}/lib",
-    "/lib/python3*/site-packages/nvidia/{}/lib",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/local/lib/python3*/*-packages/nvidia/{}/lib",
+    *("", "/lib", "/lib64", "/targets/*/lib", "/math_libs/lib64", "/math_libs/*/lib64", "/nvidia/{}/lib"),
+    *("/lib/python3*/site-packages/nvidia/{}/lib", "/usr/local/cuda*/lib64"),
+    *("/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"),
+    *("/usr/lib64", "/usr/local/lib/python3*/*-packages/nvidia/{}/lib"),
 )
 _MOST = 24  # libraries that are asked
 _LOOK_S, _ASK_S = 20.0, 40.0

@@ -68,10 +68,10 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, un
         running.end()
 
 
-def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Union[str, reading.Reading]:
+def text(argv: Sequence[str], limit_s: float) -> Union[str, reading.Reading]:
     """What a program writes to stdout, as a reading: for a program that fails and writes nothing, its error message."""
     try:
-        output = run(argv, limit_s, limit_bytes)
+        output = run(argv, limit_s)
     except reading.CannotRead as error:
         return error.reading
     if output.exit_code == 0 or output.stdout.strip():
