@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,26 +13,26 @@ from unittest import mock
 
 import pytest
 from support import cuda
+from support.payload import nothing_is_left
 
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
-from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.node_side.load import burn, place, residents, sampler, told
+from nodegate.node_side.load import burn, phases, place, residents, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 BLAS = str(cuda.library().with_name("libcublas.so.12"))
-SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
+THREE = {"bf16": 0.4, "fp32": 0.3, "fp64": 0.3}
 
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=SECOND_PHASE)
+    return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=[*THREE.items()])
 
 
 def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[str, Any]) -> None:
     assert healthy["refused"] == ""
     assert [gpu["error"] for gpu in healthy["gpus"]] == ["", ""]
-    for number, dtype in enumerate(("bf16", "fp32")):
+    for number, dtype in enumerate(THREE):
         phases = [gpu["phases"][number] for gpu in healthy["gpus"]]
         assert {phase["dtype"] for phase in phases} == {dtype}
         assert [phase["mismatches"] for phase in phases] == [0, 0]
@@ -182,9 +181,9 @@ def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path
 
 
 def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) -> None:
-    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=BLAS, phases=SECOND_PHASE)
+    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=BLAS, phases=[*THREE.items()])
     assert (document["path"], document["library"], document["library_version"]) == ("cublas", BLAS, 120401)
-    for number in (0, 1):
+    for number in range(len(THREE)):
         checksums = {each["gpus"][0]["phases"][number]["checksum"] for each in (document, healthy)}
         assert len(checksums) == 1
 
@@ -205,32 +204,31 @@ def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
     assert sum(phase["mismatches"] for phase in gpus[1]["phases"]) == 1
 
 
-ALL = [["bf16", 0.4], ["fp8", 0.2], ["fp4", 0.2], ["fp64", 0.2]]
+ALL = {"bf16": 0.4, "fp8": 0.2, "fp4": 0.2, "fp64": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("name", "capability", "path", "left_out"),
+    ("name", "capability", "own_kernels", "left_out"),
     [
-        ("NVIDIA H100 80GB HBM3", "9.0", "cublas", ["fp4"]),
-        ("NVIDIA H20", "9.0", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA H800", "9.0", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA L40S", "8.9", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA A100-SXM4-80GB", "8.0", "cublas", ["fp4", "fp8"]),
-        ("NVIDIA B200", "10.0", "cublas", []),
-        ("NVIDIA B300 SXM6 AC", "10.3", "cublas", ["fp64"]),
-        ("NVIDIA H200", "9.0", "ptx", ["fp4", "fp8"]),
-        ("NVIDIA B200", "10.0", "ptx", ["fp4", "fp8"]),
+        ("NVIDIA H100 80GB HBM3", (9, 0), False, ["fp4"]),
+        ("NVIDIA H20", (9, 0), False, ["fp4", "fp64"]),
+        ("NVIDIA H800", (9, 0), False, ["fp4", "fp64"]),
+        ("NVIDIA L40S", (8, 9), False, ["fp4", "fp64"]),
+        ("NVIDIA A100-SXM4-80GB", (8, 0), False, ["fp4", "fp8"]),
+        ("NVIDIA B200", (10, 0), False, []),
+        ("NVIDIA B300 SXM6 AC", (10, 3), False, ["fp64"]),
+        ("NVIDIA H200", (9, 0), True, ["fp4", "fp8"]),
+        ("NVIDIA B200", (10, 0), True, ["fp4", "fp8"]),
     ],
 )
 def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
-    name: str, capability: str, path: str, left_out: list[str], tmp_path: Path
+    name: str, capability: tuple[int, int], own_kernels: bool, left_out: list[str]
 ) -> None:
-    scenario = healthy_h100(1).set(0, "name", name).set(0, "compute_capability", capability)
-    gpu = cuda.burn(scenario, tmp_path, path=path, library=BLAS, phases=ALL, seconds=2.0)["gpus"][0]
-    assert gpu["error"] == ""
-    assert sorted(gpu["left_out"]) == left_out
-    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
-    assert gpu["phases"][0]["seconds"] >= 0.8 + 0.4 * len(left_out)
+    plan = [phases.Phase(dtype, share, 256) for dtype, share in ALL.items()]
+    found, why = phases.chosen(plan, capability, name, own_kernels)
+    assert sorted(why) == left_out
+    assert [each.dtype for each in found] == [dtype for dtype in ALL if dtype not in left_out]
+    assert found[0].seconds == pytest.approx(0.4 + 0.2 * len(left_out))
 
 
 @pytest.mark.parametrize(
@@ -239,29 +237,23 @@ def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf1
 )
 def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out: list[str], tmp_path: Path) -> None:
     scenario = healthy_h100(1).set(0, "compute_capability", "10.0").set(0, planted, 15)
-    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=ALL)["gpus"][0]
+    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*ALL.items()])["gpus"][0]
     why = "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"
     assert gpu["left_out"] == dict.fromkeys(left_out, why)
-    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
+    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype in ALL if dtype not in left_out]
 
 
 def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
     scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
-    document = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=SECOND_PHASE)
+    document = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*THREE.items()])
     first = {gpu["phases"][0]["checksum"] for gpu in document["gpus"]}
     assert len(first) == 2
     assert document["path"] == "cublas"
     assert [each["error"] for each in document["again"]] == ["", "", ""]
-    for number, dtype in enumerate(("bf16", "fp32")):
+    for number, dtype in enumerate(THREE):
         phases = [each["phases"][number] for each in document["again"]]
         assert {(each["dtype"], each["mismatches"], each["reference_errors"]) for each in phases} == {(dtype, 0, 0)}
         assert len({each["checksum"] for each in phases}) == 1
-
-
-def test_fp64_works_on_both_paths(tmp_path: Path) -> None:
-    for path in ("ptx", "cublas"):
-        gpu = cuda.burn(healthy_h100(1), tmp_path, path=path, library=BLAS, phases=[["fp64", 1]])["gpus"][0]
-        assert (gpu["error"], gpu["phases"][0]["reference_errors"]) == ("", 0)
 
 
 def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> None:
@@ -291,16 +283,8 @@ def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None
 
 def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
-    variables = dict(os.environ, **cuda.environment(scenario))
-    running = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
-    assert running.stdin
-    running.stdin.write(cuda.program(seconds=60.0, path="ptx"))
-    running.stdin.close()
-    assert wait_until(lambda: len(children_of(running.pid)) == 4, limit_s=60)  # a load and samples for each GPU
-    children = children_of(running.pid)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+    variables = cuda.environment(scenario)
+    assert nothing_is_left(cuda.program(seconds=60.0, path="ptx"), variables, children=4)  # load and samples of each
 
 
 def windowed(start: float, reasons: int) -> dict[str, Any]:

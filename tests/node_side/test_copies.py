@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import copies_node
+from support.payload import nothing_is_left
 
 from lab.nvml.scenario import healthy_h100
-from lab.processes import children_of, name_of, wait_until
 from nodegate.measure.copies.document import decode
-from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load import copies, peers, place
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
@@ -300,16 +297,8 @@ def test_lists_of_cpus(listed: str, cpus: set[int]) -> None:
 
 def test_nothing_is_left_behind_when_the_program_is_ended(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
-    variables = dict(os.environ, **copies_node.environment(scenario.write(tmp_path / "scenario.conf")))
-    ours = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
-    assert ours.stdin
-    ours.stdin.write(copies_node.program(**copies_node.SMALL))
-    ours.stdin.close()
-    assert wait_until(lambda: len(children_of(ours.pid)) == 4, limit_s=60)
-    children = children_of(ours.pid)
-    ours.kill()
-    ours.wait()
-    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+    variables = copies_node.environment(scenario.write(tmp_path / "scenario.conf"))
+    assert nothing_is_left(copies_node.program(**copies_node.SMALL), variables, children=4)
 
 
 # Turns

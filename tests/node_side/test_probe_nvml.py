@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -12,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.payload import Ran, run_probe
+from support.payload import Ran, nothing_is_left, run_probe
 
 from lab.nvml import scenario as nvml
 from lab.nvml.scenario import Scenario, healthy_h100
-from lab.processes import MARK, marked, wait_until
-from nodegate.node_program import PYTHON_OPTIONS
+from lab.processes import MARK, marked
 from nodegate.node_side.probe.nvml_readings import READINGS
 from nodegate.probe.program import program
 
@@ -251,14 +247,6 @@ def test_after_a_hang_no_process_is_left(probe: Probe) -> None:
 
 
 def test_when_the_probe_is_killed_its_children_die_with_it(tmp_path: Path) -> None:
-    mark = uuid.uuid4().hex
     scenario = healthy_h100().hang(0, "nvmlDeviceGetName", 600).write(tmp_path / "scenario.conf")
-    variables = {**nvml.environment(scenario), MARK: mark, "PATH": "/usr/bin:/bin"}
-    argv = [sys.executable, *PYTHON_OPTIONS, "-"]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=variables) as running:
-        assert running.stdin is not None
-        running.stdin.write(program(limits_s={"nvml": 300.0}))
-        running.stdin.close()
-        assert wait_until(lambda: len(marked(mark)) >= 2, limit_s=60), "the probe started no child"
-        running.send_signal(signal.SIGKILL)
-    assert wait_until(lambda: not marked(mark))
+    sent = program(sections=["nvml"], limits_s={"nvml": 300.0})
+    assert nothing_is_left(sent, nvml.environment(scenario), children=1)
