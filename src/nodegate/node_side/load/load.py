@@ -83,17 +83,14 @@ class _Gpu:
         self.memory = self.cuda.allocate(self.size)
         self.counts = self.cuda.allocate(8 * _MOST_RESULTS)  # differing words of each result, then the first of them
         self.events = self.cuda.event(), self.cuda.event()
-        child.emit(
-            {
-                "gpu": {
-                    "compute_capability": "{}.{}".format(*self.capability),
-                    "multiprocessors": processors,
-                    "memory_used_by_burn_bytes": self.size,
-                    "library_version": self.cublas.version if self.cublas else 0,
-                    "left_out": left_out,
-                }
-            }
-        )
+        about = {
+            "compute_capability": "{}.{}".format(*self.capability),
+            "multiprocessors": processors,
+            "memory_used_by_burn_bytes": self.size,
+            "library_version": self.cublas.version if self.cublas else 0,
+            "left_out": left_out,
+        }
+        child.emit({"gpu": about})
 
     def _phases(self) -> "Tuple[List[Phase], Dict[str, str]]":
         """What this GPU is burned in, and what is left out; chooses the algorithms of fp8 and fp4."""
@@ -116,10 +113,6 @@ class _Gpu:
             return str(error)
         return ""
 
-    def kernel(self, dtype: str) -> Optional[own.Product]:
-        """The kernel of our own for a dtype; None if cuBLAS is used."""
-        return None if self.cublas else own.Product(self.cuda, self.stream, dtype, self.capability)
-
 
 class _Ring:
     """One phase: two operands and as many results as the memory holds; all results must equal the first."""
@@ -128,7 +121,7 @@ class _Ring:
         """Fill the operands, compute the first result, check it on the host."""
         self.gpu, self.number, self.phase = gpu, number, gpu.phases[number]
         dtype = self.dtype = self.phase.dtype
-        self.kernel = gpu.kernel(dtype)
+        self.kernel = None if gpu.cublas else own.Product(gpu.cuda, gpu.stream, dtype, gpu.capability)
         self.result = operands.result_of(dtype)
         self.narrow = gpu.narrow.get(dtype)
         matrix = self.narrow.n if self.narrow else self.phase.matrix
@@ -142,18 +135,15 @@ class _Ring:
         gpu.cuda.wait(gpu.stream)
         self.product_s = self._timed(1)
         wrong, worst = self._check()
-        child.emit(
-            {
-                "phase": {
-                    "dtype": dtype,
-                    "matrix": self.n,
-                    "kernel": self.kernel.name if self.kernel else "",
-                    "checksum": self._checksum(),
-                    "reference_errors": wrong,
-                    "reference_worst": round(worst, 6),
-                }
-            }
-        )
+        about = {
+            "dtype": dtype,
+            "matrix": self.n,
+            "kernel": self.kernel.name if self.kernel else "",
+            "checksum": self._checksum(),
+            "reference_errors": wrong,
+            "reference_worst": round(worst, 6),
+        }
+        child.emit({"phase": about})
 
     def load(self, start: float) -> None:
         """Products, then comparisons, repeatedly until the time is over."""
@@ -221,18 +211,9 @@ class _Ring:
             slot = self._slot(wrong[0])
             first = array.array("I", self.gpu.cuda.read(self.gpu.counts + 4 * (_MOST_RESULTS + slot), 4))[0]
             row, column = divmod(first * 4 // operands.BYTES[self.result], self.n)
-            child.emit(
-                {
-                    "mismatch": {
-                        "phase": self.number,
-                        "iteration": self.done + wrong[0],
-                        "at_s": round(time.monotonic() - start, 3),
-                        "row": row,
-                        "column": column,
-                        "words": words[slot],
-                    }
-                }
-            )
+            place_of_it = {"row": row, "column": column, "words": words[slot]}
+            at_s, iteration = round(time.monotonic() - start, 3), self.done + wrong[0]
+            child.emit({"mismatch": dict(place_of_it, phase=self.number, iteration=iteration, at_s=at_s)})
         return sum(words[self._slot(product)] for product in wrong)
 
     def _checksum(self) -> str:

@@ -3,7 +3,7 @@
 import importlib
 import time
 from types import ModuleType
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.probe import child, reading
@@ -129,11 +129,12 @@ class _Window:
         if not self._count:
             return
         head: Window = {"start_s": round(self._opened - start, 2), "count": self._count, "load": self._load}
-        head.update({name: _spread(values) for name, values in self._values.items()})
+        head.update({name: spread(values) for name, values in self._values.items()})
         child.emit({"window": dict(head, event_reasons=self._reasons, reason_samples=self._bits)})
 
 
-def _spread(values: "List[float]") -> "List[float]":
+def spread(values: "Sequence[float]") -> "List[float]":
+    """Minimum, median and maximum."""
     ordered = sorted(values)
     return [round(ordered[at], 1) for at in (0, len(ordered) // 2, -1)]
 

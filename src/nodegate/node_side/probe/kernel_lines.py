@@ -151,8 +151,7 @@ class Kept:
         self.newest_first = newest_first
         self.levels = levels  # whether the source names the level of its lines
         self.seen = 0  # kernel lines of any kind
-        self.first: Optional[str] = None
-        self.last: Optional[str] = None
+        self.oldest = ""  # the oldest line that was seen, of interest or not
         self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
         self.missed = 0  # messages of this boot that were overwritten before they were read
         self._boot_ends = -1
@@ -162,9 +161,9 @@ class Kept:
     def offer(self, line: str, level: Optional[int] = None) -> None:
         """Count a kernel line, and keep it if it is of interest: with its level before it, if that is known and bad."""
         self.seen += 1
-        if not line.startswith(" "):  # journalctl prints the other lines of a message below it, without a time stamp
-            self.first = line if self.first is None else self.first
-            self.last = line
+        # journalctl prints the other lines of a message below it, without a time stamp
+        if not line.startswith(" ") and (self.newest_first or not self.oldest):
+            self.oldest = line
         kind = kind_of(line, level)
         told = f"<{level}>{line}" if level is not None and level <= WARNING else line
         if kind == "xid":
@@ -198,11 +197,6 @@ class Kept:
     def is_of_this_boot(self) -> bool:
         """Whether what is offered now can be of this boot."""
         return self._boot_ends < 0
-
-    @property
-    def oldest(self) -> str:
-        """The oldest line that was seen, of interest or not."""
-        return (self.last if self.newest_first else self.first) or ""
 
     def lines(self) -> List[str]:
         """Oldest first."""
