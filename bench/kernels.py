@@ -25,7 +25,7 @@ from tests.support.cuda import ptxas
 SCHEDULERS, WARPS = 4, ptx.THREADS // 32
 SHARED_BYTES = 128  # a cycle and multiprocessor
 # k of one round of the loop: 64 bytes of a row, or 8 columns.
-DEPTH = {dtype: 64 // size if dtype in products.TENSOR else 8 for dtype, size in products.BYTES.items()}
+DEPTH = {dtype: 64 // size if dtype == products.TENSOR else 8 for dtype, size in products.BYTES.items()}
 # Bytes of shared memory of an instruction of a warp.
 _BYTES = (("LDSM.16.M88.4", 512), ("LDS.128", 512), ("LDGSTS.E.BYPASS.128", 512), ("STS.64", 256), ("STS", 128))
 _INSTRUCTION = re.compile(r"\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)")
