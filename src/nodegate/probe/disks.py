@@ -38,7 +38,7 @@ def parse(found: Mapping[str, object]) -> Disks:
     """The data of section `disks`.
 
     Raises:
-        CannotMeasure: a disk is no object.
+        CannotMeasure: a disk is not an object.
     """
     return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
 

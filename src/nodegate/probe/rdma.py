@@ -97,7 +97,7 @@ def parse_netdevs(found: Mapping[str, object]) -> Mapping[str, NetDevice]:
     """The data of section `netdev`: physical network devices by name.
 
     Raises:
-        CannotMeasure: a device is no object.
+        CannotMeasure: a device is not an object.
     """
     return {name: _netdev(name, found[name]) for name in sorted(found, key=_natural)}
 
