@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import nvidia_smi_lists
+from support import nvidia_smi_lists, nvidia_smi_text
 from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import judge_smi
@@ -115,7 +115,7 @@ RECORDINGS = [
 
 def gpus_of(file: str) -> Gpus:
     text = corpus(f"smi/{file}")
-    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi.parse_q_text(text)
+    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi_text.parse_text(text)
 
 
 def judged(recording: Recording, profile: Profile) -> Mapping[str, Record]:

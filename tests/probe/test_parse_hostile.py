@@ -23,7 +23,6 @@ SECTIONS = sorted({section for source in FACTS.values() for section in source.se
 PARSERS = {
     "nvidia_smi": (
         nvidia_smi.parse_xml,
-        nvidia_smi.parse_q_text,
         nvidia_smi_lists.parse_list,
         nvidia_smi_lists.parse_nvlink_status,
     ),
