@@ -23,7 +23,6 @@ COLUMNS = (
     *(verdict.value for verdict in _COUNTED),
     *("waived", "failed_checks", "error_checks", "claims_not_proven", "serials"),
 )
-CHASSIS = "chassis"
 
 
 def write(report: Report, file: IO[str]) -> None:
