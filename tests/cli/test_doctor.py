@@ -226,7 +226,7 @@ def test_one_reason_for_many_tools_is_told_once() -> None:
             said = "its tools were not found within 40 s"
             raise CannotMeasure(said, next_step="look for a file system", whose="a1")
 
-    complaints = list(doctor.complaints_about_tools("a1", Hanging()))  # type: ignore[arg-type]
+    complaints, _ = doctor.complaints_about_tools("a1", Hanging())  # type: ignore[arg-type]
     assert [complaint.what for complaint in complaints] == ["its tools were not found within 40 s"]
 
 
