@@ -178,7 +178,7 @@ def _remember(report: Report, judging: Judging) -> None:
     good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
         measured = ((name, judging.view.metrics(name)) for name in good)
-        judging.history.keep_nodes(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
+        judging.history.keep(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
