@@ -180,23 +180,26 @@ def _entry(node: Node, orders: list[object]) -> NodeEntry:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier run from its run.json; everything but `file` and `nodes` is what was requested then."""
+    """An earlier run from its run.json (`file`), with its nodes ready to be judged from its evidence."""
 
     file: str
-    profile: Profile
-    inventory: tuple[str, ...]
-    pattern: str
+    run: RunFile
     nodes: tuple[Node, ...]
-    passive: bool = False
-    burn: str = ""
-    hang_after: str = ""
-    pairs: str = ""
-    tools: Path | None = None
-    policy: str = ""
-    started_epoch_s: float = 0.0
-    has_manifest: bool = False  # whether it wrote one
-    others: tuple[str, ...] = ()  # names of its inventory that it did not measure
-    evidence: str = ""  # where its evidence is from, if it is not its own
+
+    @property
+    def asked(self) -> Asked:
+        """What was requested then."""
+        return self.run.asked
+
+    @property
+    def profile(self) -> Profile:
+        """Its profile."""
+        return Profile(self.run.profile)
+
+    @property
+    def tools(self) -> Path | None:
+        """The folder of its tools."""
+        return Path(self.asked.tools) if self.asked.tools else None
 
     def select(self, pattern: str) -> tuple[Node, ...]:
         """The nodes of a --nodes pattern; all for an empty one.
@@ -246,24 +249,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
     nodes = {entry.name: _node(entry, run.orders, file, folder.path / "evidence") for entry in run.nodes}
     if len(nodes) < len(run.nodes):
         raise UsageError("names a node twice", file=file)
-    asked = run.asked
-    return Earlier(
-        file,
-        Profile(run.profile),
-        asked.inventory,
-        asked.nodes,
-        tuple(nodes.values()),
-        passive=asked.passive,
-        burn=asked.burn,
-        hang_after=asked.hang_after,
-        pairs=asked.pairs,
-        tools=Path(asked.tools) if asked.tools else None,
-        policy=asked.policy,
-        started_epoch_s=run.started_epoch_s,
-        has_manifest=bool(run.manifest),
-        others=run.other_names,
-        evidence=run.evidence,
-    )
+    return Earlier(file, run, tuple(nodes.values()))
 
 
 def _node(entry: NodeEntry, orders: tuple[Any, ...], file: str, recordings: Path) -> Node:
