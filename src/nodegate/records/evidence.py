@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, Unreachable
 from nodegate.files.strict_json import loads
-from nodegate.records.taken_key import TakenKey, from_json, to_json
+from nodegate.records.taken_key import TakenKey, from_json
 from nodegate.text import shown
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def to_fields(evidence: Evidence) -> dict[str, object]:
     value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
     value["round_trip_s"] = round(evidence.round_trip_s, 6)
     if evidence.taken_keys:
-        value["taken_host_keys"] = to_json(evidence.taken_keys)
+        value["taken_host_keys"] = [asdict(key) for key in evidence.taken_keys]
     return {**value, "document": evidence.document}
 
 
