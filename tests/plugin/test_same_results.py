@@ -20,6 +20,7 @@ WAYS: dict[str, list[str]] = {
     "names of items": ["-v"],
     "everything in full": ["-vv", "-rA", "--tb=long"],
     "no capture": ["-s"],
+    "no words": ["-q", "-q"],
     "junit of pytest": ["--junitxml=theirs.xml"],
     "two workers": ["-n", "2"],
     "no cache": ["-p", "no:cacheprovider"],
