@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,46 +75,24 @@ def is_one_message(outcome: PytestOutcome, words: str) -> None:
 # What stands in place of evidence
 
 
-def a_folder(file: Path) -> None:
-    file.mkdir()
-
-
-def a_pipe(file: Path) -> None:
-    os.mkfifo(file)
-
-
-def a_link_to_itself(file: Path) -> None:
-    file.symlink_to(file)
-
-
-def an_endless_device(file: Path) -> None:
-    file.symlink_to("/dev/zero")
-
-
-def five_megabytes(file: Path) -> None:
-    file.write_text('{"schema": "' + "x" * (5 << 20) + '"}')
-
-
-def deep_json(file: Path) -> None:
-    file.write_text("[" * 200_000)
-
-
-def not_utf8(file: Path) -> None:
-    file.write_bytes(b'{"schema": "\xff\xfe"}')
-
-
-def an_error_of_megabytes(file: Path) -> None:
-    error = {"kind": "x" * (1 << 20), "reason": "\x1b[2J" * (1 << 18), "next_step": []}
-    file.write_text(json.dumps({"schema": "nodegate.evidence/1", "error": error}))
+AN_ERROR_OF_MEGABYTES = {"kind": "x" * (1 << 20), "reason": "\x1b[2J" * (1 << 18), "next_step": []}
+PUTS: list[Callable[[Path], object]] = [
+    Path.mkdir,
+    os.mkfifo,
+    lambda file: file.symlink_to(file),
+    lambda file: file.symlink_to("/dev/zero"),
+    lambda file: file.write_text('{"schema": "' + "x" * (5 << 20) + '"}'),
+    lambda file: file.write_text("[" * 200_000),
+    lambda file: file.write_bytes(b'{"schema": "\xff\xfe"}'),
+    lambda file: file.write_text(json.dumps({"schema": "nodegate.evidence/1", "error": AN_ERROR_OF_MEGABYTES})),
+]
 
 
 def test_wrong_evidence_is_an_error_of_its_node_alone(tmp_path: Path) -> None:
-    wrong = (a_folder, a_pipe, a_link_to_itself, an_endless_device, five_megabytes, deep_json, not_utf8)
-    puts = [*wrong, an_error_of_megabytes]
-    names = [f"gpu{number:04}" for number in range(1, len(puts) + 2)]
+    names = [f"gpu{number:04}" for number in range(1, len(PUTS) + 2)]
     write_fleet(tmp_path, [Machine.hgx_h100(name, number) for number, name in enumerate(names)])
     run_pytest(tmp_path, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH])
-    for put, name in zip(puts, names, strict=False):
+    for put, name in zip(PUTS, names, strict=False):
         evidence(tmp_path / "first", name).unlink()
         put(evidence(tmp_path / "first", name))
     outcome = replay(tmp_path / "first")
