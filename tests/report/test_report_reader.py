@@ -32,15 +32,6 @@ def test_a_report_comes_back_as_it_went(tmp_path: Path) -> None:
     assert load(tmp_path) == dataclasses.replace(report, nodes=tuple(worst_first(report.nodes)))
 
 
-def test_rendering_it_again_gives_the_same_files(tmp_path: Path) -> None:
-    render(fleet(16), tmp_path / "first")
-    first = load(tmp_path / "first")
-    render(first, tmp_path / "second")
-    render(load(tmp_path / "second"), tmp_path / "third")
-    for path in (tmp_path / "second").iterdir():
-        assert path.read_bytes() == (tmp_path / "third" / path.name).read_bytes(), path.name
-
-
 @pytest.mark.parametrize(
     ("keys", "value", "where"),
     [
