@@ -26,8 +26,8 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.report import render
 from nodegate.report.reader import load
 from nodegate.run import pack_evidence as packing
-from nodegate.run.kept import drop_what_failed
 from nodegate.run.node_facts import recorded
+from nodegate.run.run_evidence import drop_what_failed
 
 LARGE = "from nodegate.run import pack_evidence\npack_evidence.FEWEST_NODES = 3\n"
 CHECKS = ["-q", "--tb=no", "--passive", "-k", "link_width or kernel_log"]
@@ -238,7 +238,7 @@ def test_both_forms_after_a_crash_are_right(run: Path) -> None:
     folder = RunFolder.existing(run)
     packed = packed_path(facts(run, HEALTHY)).read_bytes()
     facts(run, HEALTHY).write_bytes(gzip.decompress(packed))
-    folder.manifest.add_packed({f"evidence/{HEALTHY}/facts.json": facts(run, HEALTHY).read_bytes()})
+    folder.manifest.add({f"evidence/{HEALTHY}/facts.json": facts(run, HEALTHY).read_bytes()})
     again = RunFolder.existing(run)
     assert again.manifest.odd_files() == ()
     both = again.recorded_evidence(HEALTHY)
@@ -263,7 +263,7 @@ def test_a_full_disk_leaves_the_plain_files(ended: Path, tmp_path: Path, monkeyp
     text = gzip.decompress(packed_path(facts(run, HEALTHY)).read_bytes())
     folder.drop_evidence(HEALTHY)
     facts(run, HEALTHY).write_bytes(text)
-    folder.manifest.add_packed({f"evidence/{HEALTHY}/facts.json": text})
+    folder.manifest.add({f"evidence/{HEALTHY}/facts.json": text})
 
     def full(path: Path, raw: bytes) -> None:
         raise OSError(28, "No space left on device", str(path), len(raw))

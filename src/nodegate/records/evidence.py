@@ -51,9 +51,14 @@ def most_bytes(measurement: str) -> int:
     return MAX_FACTS_BYTES if measurement.startswith(FACTS) else MAX_MEASURED_BYTES
 
 
-def to_fields(evidence: Evidence) -> dict[str, object]:
-    """What a file of evidence says."""
-    value: dict[str, object] = {
+def to_bytes(evidence: Evidence) -> bytes:
+    """A file of evidence.
+
+    Raises:
+        ValueError: it cannot be written as JSON, or is larger than what is read again.
+        RecursionError: it nests too deep.
+    """
+    fields: dict[str, object] = {
         "schema": SCHEMA,
         "node": evidence.node,
         "measurement": evidence.measurement,
@@ -61,23 +66,15 @@ def to_fields(evidence: Evidence) -> dict[str, object]:
         "duration_s": round(evidence.duration_s, 3),
     }
     if evidence.error:
-        return {**value, "error": _said(evidence.error)}
-    value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
-    value["round_trip_s"] = round(evidence.round_trip_s, 6)
-    if evidence.taken_keys:
-        value["taken_host_keys"] = [asdict(key) for key in evidence.taken_keys]
-    return {**value, "document": evidence.document}
-
-
-def to_bytes(fields: Mapping[str, object]) -> bytes:
-    """A file of evidence with these fields.
-
-    Raises:
-        ValueError: it cannot be written as JSON, or is larger than what is read again.
-        RecursionError: it nests too deep.
-    """
+        fields["error"] = _said(evidence.error)
+    else:
+        fields["received_epoch_s"] = round(evidence.received_epoch_s, 6)
+        fields["round_trip_s"] = round(evidence.round_trip_s, 6)
+        if evidence.taken_keys:
+            fields["taken_host_keys"] = [asdict(key) for key in evidence.taken_keys]
+        fields["document"] = evidence.document
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(str(fields["measurement"]))
+    raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(evidence.measurement)
     if len(raw) > most:
         raise ValueError(f"it is larger than {most >> 20} MiB")
     return raw
@@ -97,11 +94,6 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
         )
-    return from_fields(value, node, measurement)
-
-
-def from_fields(value: Mapping[str, object], node: str, measurement: str) -> Evidence:
-    """What a file of evidence says of its own node and measurement."""
     started, lasted = _number(value.get("started_epoch_s")), _number(value.get("duration_s"))
     document, said = value.get("document"), value.get("error")
     if isinstance(document, dict):
