@@ -24,8 +24,8 @@ from nodegate.records.evidence import MAX_MEASURED_BYTES, Evidence, parse_eviden
 from nodegate.records.manifest import MANIFEST
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
 from nodegate.records.run_folder import RunFolder
-from nodegate.run.kept import drop_what_failed
 from nodegate.run.prepare import prepare
+from nodegate.run.run_evidence import drop_what_failed
 from nodegate.run.settings import Settings
 from nodegate.wire import Wire
 

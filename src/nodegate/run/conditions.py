@@ -7,7 +7,7 @@ import getpass
 import os
 import platform
 import shlex
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
-from nodegate.records.run import Run
+from nodegate.records.run import Run, shared
 from nodegate.records.store import converted, from_bytes, in_lines, in_one_line, to_bytes
 from nodegate.run.gaps import GAPS
 from nodegate.subjects.order import ORDER
@@ -121,7 +121,7 @@ def run_file(run: Run, nodes: Iterable[Node], settings: Settings, others: Iterab
         _from_anywhere(settings.policy) if settings.policy else "",
     )
     return RunFile(
-        **_of_run(run),
+        **shared(run, Run),
         schema=SCHEMA,
         manifest=MANIFEST,
         asked=asked,
@@ -146,11 +146,7 @@ def end(folder: RunFolder, run: Run) -> None:
     Raises:
         UsageError: it was changed, or cannot be written.
     """
-    write(folder, replace(read(folder), **_of_run(run)))
-
-
-def _of_run(run: Run) -> dict[str, Any]:
-    return {each.name: getattr(run, each.name) for each in fields(Run)}
+    write(folder, replace(read(folder), **shared(run, Run)))
 
 
 def _from_anywhere(source: str) -> str:
