@@ -115,10 +115,7 @@ def _read(raw: bytes, most: int) -> dict[str, object] | str:
 
 
 def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str:
-    """In words, which other node or measurement this is of; empty if it is what its name says.
-
-    A bare recording says neither, or only what was measured.
-    """
+    """In words, which other node or measurement this is of. A bare recording says at most what was measured."""
     is_bare = value.get("schema") != SCHEMA
     whose, of = (node if is_bare else value.get("node")), value.get("measurement", measurement if is_bare else None)
     if whose != node:

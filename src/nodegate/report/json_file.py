@@ -191,7 +191,7 @@ def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measur
         _fleet_row(report),
         tuple(map(_node, worst_first(report.nodes))),
         tuple(_causes(report)),
-        tuple(map(_measurement, fleet)),
+        tuple(MeasurementRow(**shared(entry, MeasurementRow), count=len(entry.values)) for entry in fleet),
         report.drift,
         tuple(_checks(report)),
     )
@@ -273,10 +273,6 @@ def _causes(report: Report) -> Iterator[CauseRow]:
 def _part(part: Part, node: str) -> PartRow:
     whole, name = part.of or part, part.name or part.short
     return PartRow(part.kind.value, name, part.index, whole.pci, whole.serial, part.label, node)
-
-
-def _measurement(entry: Measurement) -> MeasurementRow:
-    return MeasurementRow(**shared(entry, MeasurementRow), count=len(entry.values))
 
 
 def _checks(report: Report) -> Iterator[CheckRow]:

@@ -183,11 +183,7 @@ class Campaign:
         self._arrived.put(node.name)
 
     def _facts(self, node: Node) -> bool:
-        """Whether the facts of a node could not be read.
-
-        Raises:
-            UsageError: the evidence cannot be stored.
-        """
+        """Whether the facts of a node could not be read; a UsageError where they cannot be stored."""
         kept = self._folder.read_evidence(node.name) if self._plan.keep else None
         if kept is not None and all(self._folder.read_evidence(node.name, name) for name in self._plan.names):
             return False

@@ -68,7 +68,10 @@ class Load:
         self._say(measurement, going, "")
         runs = measurement.measure(going, self._pool)
         metrics |= self._keep(measurement, attempts, runs, started)
-        shorter = [_for_another_look(target) for target in going]
+        shorter = [
+            replace(each, durations=replace(each.durations, burn_s=min(each.durations.burn_s, AGAIN_BURN_S)))
+            for each in going
+        ]
         bounds = _bounds(measurement, going)
         for look in range(TIMES_MORE + 1):
             if look < TIMES_MORE:
@@ -96,10 +99,7 @@ class Load:
     def _keep(
         self, measurement: Measurement, attempts: dict[str, list[Attempt]], runs: Runs, started: float
     ) -> dict[str, tuple[Metric, ...]]:
-        """Write the results while the run is not ended: what Ctrl-C interrupted is measured again by --resume.
-
-        Returns the numbers in them, including those of earlier attempts: reading them takes a while.
-        """
+        """Write the results, unless the run is ended, and return the numbers in them, of earlier attempts too."""
         found: dict[str, tuple[Metric, ...]] = {}
         if self._pool.cancelled:
             return found
@@ -159,7 +159,3 @@ def _those(
 ) -> frozenset[str]:
     """The nodes of whose attempts a measurement says so; none where it says nothing of the kind."""
     return frozenset(name for name, each in attempts.items() if says is not None and says(each))
-
-
-def _for_another_look(target: Target) -> Target:
-    return replace(target, durations=replace(target.durations, burn_s=min(target.durations.burn_s, AGAIN_BURN_S)))

@@ -210,7 +210,10 @@ def _nodes(
     read = inventory.read(settings.inventory, stdin=stdin)
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
     if settings.replay:
-        nodes = [_replayed(node, settings.replay) for node in nodes]
+        where = str(settings.replay / "evidence")
+        nodes = [
+            replace(node, connection=replace(node.connection, transport="replay", recordings=where)) for node in nodes
+        ]
     notes = [*read.notes, *(earlier_folder.differences(earlier, nodes) if earlier else ())]
     return nodes, tuple(read.sources), tuple(notes), _others((node.name for node in read.nodes), nodes)
 
@@ -233,7 +236,3 @@ def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
         launch_settings(node)
         traffic_of(node)
     return carried
-
-
-def _replayed(node: Node, run: Path) -> Node:
-    return replace(node, connection=replace(node.connection, transport="replay", recordings=str(run / "evidence")))
