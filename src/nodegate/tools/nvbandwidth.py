@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,17 +30,11 @@ _NEXT = "run nvbandwidth -j on the node by hand and check its output"
 
 _JSON = re.compile(r'\{\s*"nvbandwidth"')
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_DEVICE = re.compile(r"(?:Device )?(\d{1,3}): (.{1,200}?) \(([0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\)")
+_DEVICE = re.compile(r"(?:Device )?(\d{1,3}): .{1,200}? \(([0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\)")
 _UNIT = re.compile(r"\((GB/s|ns)\)\s*$")
 _CELL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?|N/A")
-_SUM = re.compile(r"SUM (\w{1,100}) (\S{1,30})")
 _STATUS = re.compile(r"(Waived|Error|ERROR|Not Found):\s*(.{0,300})")
-_NAMED = re.compile(
-    r"(nvbandwidth Version|CUDA Runtime Version|CUDA Driver Version|Driver Version): (\S{1,60}(?: \(\d{1,9}\))?)"
-)
-_CUDA = re.compile(r"(\d{1,3})\.(\d{1,3})(?: \((\d{1,9})\))?")  # "13.3 (13030)"; before it was "13030" alone
-
-_NO_SUM = Unknown(Why.MISSING, "no sum")
+_NAMED = re.compile(r"(nvbandwidth Version|Driver Version): (\S{1,60})")
 
 Matrix = tuple[tuple[float | None, ...], ...]
 
@@ -50,7 +44,6 @@ class Device:
     """A GPU in CUDA's order, and its PCI address as sysfs writes it."""
 
     index: int
-    name: str
     address: Known[str]
 
 
@@ -66,7 +59,6 @@ class Case:
     status: str
     unit: str = ""
     matrix: Matrix = ()
-    sum: Known[float] = _NO_SUM
     detail: str = ""
 
 
@@ -76,7 +68,6 @@ class NvBandwidth:
 
     version: Known[str]
     driver: Known[str]
-    cuda: Known[int]
     devices: tuple[Device, ...]
     cases: tuple[Case, ...]
     told: tuple[str, ...]
@@ -121,25 +112,15 @@ def _of_json(text: str) -> NvBandwidth:
     listed = value_or(read.items(data, "GPU Device list"), ())
     cases = value_or(read.records(data, "testcases"), ())
     error = data.get("error")
-    told = [shown(error.strip(), 200)] if isinstance(error, str) else []
+    told = shown(error.strip(), 200) if isinstance(error, str) else ""
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
-        cuda=_cuda(data),
         devices=tuple(_devices(str(each) for each in listed[:MAX_DEVICES] if isinstance(each, str))),
         cases=_last_of_each([_case(each) for each in cases[:MAX_CASES]]),
-        told=tuple(each for each in told if each),
+        told=(told,) if told else (),
         wrong_data=0,
     )
-
-
-def _cuda(data: Mapping[str, object]) -> Known[int]:
-    """CUDA's version as CUDA counts it: 13030 for 13.3."""
-    value = data.get("CUDA Runtime Version")
-    match = _CUDA.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        return read.counted(data, "CUDA Runtime Version")
-    return int(match[3]) if match[3] else 1000 * int(match[1]) + 10 * int(match[2])
 
 
 def _case(data: Mapping[str, object]) -> Case:
@@ -153,7 +134,6 @@ def _case(data: Mapping[str, object]) -> Case:
         status=FAILED if status.lower() in {"error", "not found", ""} else status,
         unit=unit[1] if unit else "",
         matrix=_last_square(matrix),
-        sum=read.number(data, "sum"),
         detail=value_or(read.text(data, "error"), ""),
     )
 
@@ -183,10 +163,7 @@ def _last_square(matrix: Matrix) -> Matrix:
 
 def _last_of_each(cases: Sequence[Case]) -> tuple[Case, ...]:
     """A case that fails is there twice: the last entry applies."""
-    found: dict[str, Case] = {}
-    for each in cases:
-        found[each.name] = each
-    return tuple(found.values())
+    return tuple({each.name: each for each in cases}.values())
 
 
 # Text
@@ -199,7 +176,6 @@ def _of_text(text: str) -> NvBandwidth:
     return NvBandwidth(
         version=read.text(named, "nvbandwidth Version"),
         driver=read.text(named, "Driver Version"),
-        cuda=_cuda(named),
         devices=tuple(_devices(line for line in lines if line.startswith("Device "))),
         cases=cases,
         told=told,
@@ -225,8 +201,6 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
             whole = matrix and not (square and len(matrix) != len(matrix[0]))
             status = PASSED if whole else RUNNING
             cases[-1] = replace(cases[-1], status=status, unit=unit[1], matrix=matrix)
-        elif (total := _SUM.match(line)) and cases and total[1] == cases[-1].name:
-            cases[-1] = replace(cases[-1], sum=read.real_in(total[2]))
         elif (said := _STATUS.match(line)) and said[1] != WAIVED:
             if cases and cases[-1].status == RUNNING:
                 cases[-1] = replace(cases[-1], status=FAILED, detail=shown(said[2], 200))
@@ -252,6 +226,5 @@ def _matrix(lines: Sequence[str], at: int) -> tuple[Matrix, int]:
 
 
 def _devices(lines: Iterable[str]) -> list[Device]:
-    matches = (_DEVICE.match(line) for line in lines)
-    found = [Device(int(each[1]), each[2], read.address_in(each[3] + ".0")) for each in matches if each]
-    return found[:MAX_DEVICES]
+    found = (_DEVICE.match(line) for line in lines)
+    return [Device(int(each[1]), read.address_in(each[2] + ".0")) for each in found if each][:MAX_DEVICES]
