@@ -6,7 +6,7 @@ import csv
 import re
 
 import pytest
-from support import ibstatus, lspci, nvidia_smi_lists
+from support import lspci, nvidia_smi_lists
 from support.corpus import corpus, corpus_folder
 from support.lspci import Link
 
@@ -107,12 +107,6 @@ def test_nvlinks(file, speeds, inactive):
     assert {link.speed_mbps for gpu in links.values() for link in gpu if link.up is True} == speeds
     down = {index: [link.link for link in gpu if link.up is False] for index, gpu in links.items()}
     assert {index: numbers for index, numbers in down.items() if numbers} == inactive
-
-
-def test_a_broken_list_is_rejected():
-    for block in corpus("smi/insights_smi_L_unparsable.txt").split("\n\n"):
-        with pytest.raises(CannotMeasure):
-            nvidia_smi_lists.parse_list(block)
 
 
 # nvidia-smi -q -x
@@ -267,12 +261,6 @@ def test_a_fixture_with_a_copied_state():
     assert rdma.rate_in(values["rate"]) == (25.0, 1)
     assert (rdma.state_in(values["state"]), rdma.state_in(values["phys_state"])) == ("ACTIVE", "ACTIVE")
     assert values["counters/link_downed"] == "0"
-
-
-def test_ibstatus():
-    management, rail = ibstatus.parse_ibstatus(corpus("rdma/azhpc_ibstatus.txt")).ports
-    assert (rail.device, rail.state, rail.rate_gbps, rail.link_layer) == ("mlx5_ib0", "ACTIVE", 200.0, "InfiniBand")
-    assert (management.device, management.rate_gbps, management.link_layer) == ("mlx5_an0", 40.0, "Ethernet")
 
 
 # Kernel messages

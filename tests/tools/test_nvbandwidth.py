@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from support.corpus import corpus
 from support.recordings import recording
@@ -11,7 +9,6 @@ from support.recordings import recording
 from nodegate.errors import CannotMeasure
 from nodegate.tools import nvbandwidth
 from nodegate.tools.nvbandwidth import FAILED, PASSED, RUNNING, WAIVED
-from nodegate.unknown import Unknown
 
 IN, OUT = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"
 BETWEEN = "device_to_device_memcpy_write_ce"
@@ -25,8 +22,7 @@ def test_the_cells_of_json_are_text_and_become_numbers():
     found = parsed("healthy.json")
     assert found.case(IN).matrix == ((55.6,) * 4,)
     assert (found.case(IN).unit, found.case(IN).status) == ("GB/s", PASSED)
-    assert found.case(IN).sum == pytest.approx(4 * 55.6)
-    assert (found.version, found.driver, found.cuda) == ("v0.8", "570.133.20", 12080)
+    assert (found.version, found.driver) == ("v0.8", "570.133.20")
     assert (found.told, found.wrong_data) == ((), 0)
 
 
@@ -38,16 +34,14 @@ def test_pairs_that_do_not_exist_are_none_and_never_zero():
 def test_text_says_the_same_as_json():
     found = parsed("healthy.txt")
     assert found.case(IN).matrix == ((55.6, 55.6),)
-    assert found.case(OUT).sum == pytest.approx(110.4)
     assert found.case(BETWEEN).matrix == ((None, 396.1), (396.1, None))
-    assert (found.version, found.driver, found.cuda) == ("v0.8", "570.133.20", 12080)
+    assert (found.version, found.driver) == ("v0.8", "570.133.20")
 
 
 @pytest.mark.parametrize("name", ["healthy.json", "healthy.txt"])
 def test_devices_have_their_pci_address(name):
     first, second, *_ = parsed(name).devices
-    assert (first.index, first.name, first.address) == (0, "NVIDIA H100 80GB HBM3", "0000:19:00.0")
-    assert (second.index, second.address) == (1, "0000:1b:00.0")
+    assert [(each.index, each.address) for each in (first, second)] == [(0, "0000:19:00.0"), (1, "0000:1b:00.0")]
 
 
 def test_a_case_that_fails_is_there_twice_and_its_last_word_holds():
@@ -142,16 +136,13 @@ def test_the_sample_of_its_own_readme():
 
 def test_a_real_gh200_with_what_its_author_left_out():
     found = nvbandwidth.parse(corpus("nvbandwidth/stas_gh200.txt"))
-    assert (found.case(IN).sum, found.case(OUT).sum) == (359.05, 377.15)
     last = found.cases[-1]
     assert (last.name, last.matrix) == ("device_to_host_bidirectional_memcpy_ce", ((171.76,),))
-    assert isinstance(last.sum, Unknown)
 
 
 def test_a_real_run_of_version_0_6():
     found = nvbandwidth.parse(corpus("nvbandwidth/superbench_v06_gh200.txt"))
     assert (found.version, found.driver) == ("v0.6", "550.54.15")
-    assert (found.case(IN).sum, found.case(OUT).sum) == (1985.60, 607.26)
     assert len(found.cases) == 15
     assert all(each.status == PASSED and each.matrix for each in found.cases)
     assert found.case("host_device_latency_sm").matrix == ((772.58,),)
@@ -160,20 +151,7 @@ def test_a_real_run_of_version_0_6():
 
 def test_a_real_json_of_version_0_5():
     found = nvbandwidth.parse(corpus("nvbandwidth/dcgm_verbose_full.json"))
-    assert found.case(IN).sum == pytest.approx(12.396361)
     assert found.case(IN).matrix == ((12.3964,),)
-    assert (found.version, found.driver, found.cuda) == ("v0.5", "565.02", 12070)
+    assert (found.version, found.driver) == ("v0.5", "565.02")
     assert found.case("device_to_device_latency_sm").status == WAIVED
     assert len(found.cases) == 32
-
-
-@pytest.mark.parametrize(
-    ("said", "cuda"), [("12080", 12080), ("13.3 (13030)", 13030), ("13.3", 13030), ("12.10", 12100)]
-)
-def test_the_version_of_cuda_in_its_old_and_its_new_form(said, cuda):
-    table = "Running x.\nmemcpy (GB/s)\n 0\n 0 26.1\n"
-    text = nvbandwidth.parse(f"CUDA Runtime Version: {said}\nDriver Version: 590.44\n{table}")
-    assert (text.cuda, text.driver) == (cuda, "590.44")
-    case = {"name": "x", "status": "Passed", "bandwidth_description": "memcpy (GB/s)", "bandwidth_matrix": [["26.1"]]}
-    written = json.dumps({"nvbandwidth": {"CUDA Runtime Version": said, "testcases": [case]}})
-    assert nvbandwidth.parse(written).cuda == cuda

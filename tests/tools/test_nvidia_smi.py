@@ -92,39 +92,23 @@ def test_the_letters_of_a_lost_gpu_s_line_do_not_matter(word):
     assert lost_handles(written) == (("0000:5d:00.0", "Unknown Error"),)
 
 
-@pytest.mark.parametrize("word", ["GPU1", "gpu1", "GPU 1"])
-def test_the_letters_do_not_matter_where_there_is_an_index_alone(word):
-    (gpu,) = parse_q_text(f"Unable to determine the device handle for {word}: Unknown Error\n").devices
-    assert (gpu.index, gpu.lost) == (1, Unknown(Why.LOST, "Unknown Error"))
-
-
-def test_a_lost_gpu_that_is_named_by_its_index_alone():
+@pytest.mark.parametrize("word", ["GPU3", "gpu3", "GPU 3"])
+@pytest.mark.parametrize("parse", [parse_xml, parse_q_text])
+def test_a_lost_gpu_that_is_named_by_its_index_alone(parse, word):
     # nvidia-smi 535 and 550 where NVML does not tell the address either: tests/node_side/test_probe_nvidia_smi.py
-    written = "Unable to determine the device handle for GPU3: GPU is lost.  Reboot the system to recover this GPU\n"
-    for parse in (parse_xml, parse_q_text):
-        (gpu,) = parse(written).devices
-        assert gpu.index == 3
-        assert isinstance(gpu.address, Unknown)
-        assert gpu.lost == Unknown(Why.LOST, "GPU is lost.  Reboot the system to recover this GPU")
+    said = "GPU is lost.  Reboot the system to recover this GPU"
+    (gpu,) = parse(f"Unable to determine the device handle for {word}: {said}\n").devices
+    assert (gpu.index, gpu.lost) == (3, Unknown(Why.LOST, said))
+    assert isinstance(gpu.address, Unknown)
 
 
 def test_the_text_form_shows_the_same_as_the_xml():
     text, xml = parse_q_text(recording("nvidia_smi", "q-580.txt")), parse_xml(recording("nvidia_smi", "q-580.xml"))
     assert (text.driver_version, text.cuda_driver_version, text.count) == ("580.105.08", "13.0", 2)
     here, there = text.devices[0], xml.devices[0]
-    same = (
-        "name",
-        "uuid",
-        "serial",
-        "vbios",
-        "pci_id",
-        "address",
-        "gsp_firmware",
-        "ecc",
-        "spent_banks",
-    )
-    same += ("memory_total_bytes", "fabric", "module_id", "temperature_c", "power_w", "link_width", "compute_mode")
-    assert {name: getattr(here, name) for name in same} == {name: getattr(there, name) for name in same}
+    same = "name uuid serial vbios pci_id address gsp_firmware ecc spent_banks memory_total_bytes fabric module_id"
+    same += " temperature_c power_w link_width compute_mode"
+    assert all(getattr(here, name) == getattr(there, name) for name in same.split())
     assert here.event_reasons == frozenset({"sw_power_cap", "hw_slowdown", "hw_power_brake_slowdown"})
     assert (here.power_limit_w, here.power_limit_enforced_w) == (650.0, 700.0)
     assert here.remap == RowRemap(1, 2, pending=True, failed=False)
@@ -153,31 +137,22 @@ def test_a_corrupted_inforom_is_found_in_any_output():
     assert why(healthy.inforom_valid) is Why.MISSING
 
 
-@pytest.mark.parametrize("parse", [parse_xml, parse_q_text])
-@pytest.mark.parametrize("written", ["", "\n\n"])
-def test_empty_output_says_nothing(parse, written):
-    with pytest.raises(CannotMeasure, match="nvidia-smi's output is empty"):
+@pytest.mark.parametrize(
+    ("parse", "written", "said"),
+    [
+        (parse_xml, "", "nvidia-smi's output is empty"),
+        (parse_q_text, "\n\n", "nvidia-smi's output is empty"),
+        (parse_xml, recording("nvidia_smi", "q-truncated.xml"), "is truncated"),
+        (parse_xml, "<nvidia_smi_log>\n<gpu></nvidia_smi_log>", "is not XML"),
+        (parse_xml, '<!DOCTYPE nvidia_smi_log [<!ENTITY a "aa">]><nvidia_smi_log></nvidia_smi_log>', "declaration"),
+        (parse_q_text, "NVIDIA-SMI has failed because it couldn't\n", "names no GPU: NVIDIA-SMI has failed"),
+    ],
+)
+def test_other_output_is_refused_and_quoted(parse, written, said):
+    with pytest.raises(CannotMeasure, match=said):
         parse(written)
 
 
-def test_xml_that_is_cut_off_is_quoted():
-    with pytest.raises(CannotMeasure, match="is truncated"):
-        parse_xml(recording("nvidia_smi", "q-truncated.xml"))
-
-
-def test_other_output_is_quoted():
-    with pytest.raises(CannotMeasure, match=r"names no GPU: NVIDIA-SMI has failed"):
-        parse_q_text("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")
-
-
-def test_xml_that_declares_entities_is_not_read():
-    bomb = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "aaaa">]><nvidia_smi_log><gpu id="&a;"></gpu></nvidia_smi_log>'
-    with pytest.raises(CannotMeasure, match="declaration"):
-        parse_xml(bomb)
-
-
-def test_deep_and_broken_xml_ends_in_one_message():
+def test_deep_xml_is_read_to_its_depth():
     deep = "<nvidia_smi_log>" + "<a>" * 50_000 + "</a>" * 50_000 + "</nvidia_smi_log>"
     assert parse_xml(deep).devices == ()
-    with pytest.raises(CannotMeasure, match="is not XML"):
-        parse_xml("<nvidia_smi_log>\n<gpu></nvidia_smi_log>")
