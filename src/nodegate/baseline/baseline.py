@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
-from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
+from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
 from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
+from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import alike, merged, overlaid
 from nodegate.baseline.platform import OF_THE_WHOLE, Platform, detect, look

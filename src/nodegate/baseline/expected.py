@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
+from nodegate.baseline.entry import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node_settings.table import KNOWN, PREFIX
@@ -14,7 +14,7 @@ from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.baseline.limit_keys import LimitKeys
     from nodegate.baseline.plausible import Ranges
     from nodegate.node import Node
