@@ -171,7 +171,7 @@ class TestAPlatformThatIsLikeAnother:
         ("", "1: a baseline file must be a mapping"),
         (
             "platform: p\nlimits:\n\ta.b: {}\n",
-            "3: this is not YAML: found character that cannot start any token - indent with spaces",
+            "indent with spaces",
         ),
         ("platform: p\nlimits:\n  a.b: {value: 8\n", "this is not YAML"),
         ("platform: p\nlimits:\n  a.b: *default\n", "default"),
