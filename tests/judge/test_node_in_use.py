@@ -50,7 +50,7 @@ NOT_ROOT = {"why": "denied", "detail": "the open files of 31 processes need root
 NO_LIST = {"why": "denied", "detail": "NVML 4: Insufficient Permissions"}
 
 
-NO_ROOT_SEES = ", nor who has a GPU open (denied: the open files of 31 processes need root)"
+UNSEEN = ", nor who has a GPU open (denied: the open files of 31 processes need root)"
 NO_SMI = "nvidia_smi could not be read: missing: the node sent no nvidia_smi"
 DENIED = "could not be listed (denied: NVML 4: Insufficient Permissions)"
 
@@ -68,11 +68,11 @@ DENIED = "could not be listed (denied: NVML 4: Insufficient Permissions)"
                 machine.set_gpu(2, "processes", NO_LIST),
                 machine.set_gpu(5, "processes", NO_LIST),
             ),
-            f"the processes on GPU 2 and 1 more {DENIED}{NO_ROOT_SEES}",
+            f"the processes on GPU 2 and 1 more {DENIED}{UNSEEN}",
         ),
         (
             lambda machine: (machine.set("jobs", "gpu_users", NOT_ROOT), machine.section_fails("nvml", "hung", "1 s")),
-            f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){NO_ROOT_SEES}",
+            f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}",
         ),
         (
             lambda machine: (users(machine, "exporter"), machine.set_gpu(2, "processes", NO_LIST)),
