@@ -24,7 +24,7 @@ from nodegate.node_program import node_source
 from nodegate.toolbox import carried as module
 from nodegate.toolbox.carried import Carried
 from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nodegate.transport import Session
 
-    MakeToolbox = Callable[..., NodeToolbox]
+    MakeToolbox = Callable[..., Toolbox]
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def session(node: Node) -> Iterator[Session]:
 @pytest.fixture
 def toolbox(session: Session, node: Node, folder: Path) -> Iterator[MakeToolbox]:
     """Makes toolboxes of the node, as its inventory says, that bring the folder; they are closed at the end."""
-    made: list[NodeToolbox] = []
+    made: list[Toolbox] = []
 
-    def make(**expected: object) -> NodeToolbox:
-        made.append(NodeToolbox(session, replace(node, expected=expected), carried=Carried(folder)))
+    def make(**expected: object) -> Toolbox:
+        made.append(Toolbox(session, replace(node, expected=expected), carried=Carried(folder)))
         return made[-1]
 
     yield make
@@ -69,7 +69,7 @@ def toolbox(session: Session, node: Node, folder: Path) -> Iterator[MakeToolbox]
 
 
 @pytest.fixture
-def box(toolbox: MakeToolbox) -> NodeToolbox:
+def box(toolbox: MakeToolbox) -> Toolbox:
     return toolbox()
 
 
@@ -98,7 +98,7 @@ def place(argv: tuple[str, ...]) -> Path:
     return next(parent for parent in Path(argv[-1]).parents if parent.name.startswith("nodegate-tools-"))
 
 
-def test_a_brought_tool_runs_on_the_node_with_what_lies_beside_it(session: Session, box: NodeToolbox) -> None:
+def test_a_brought_tool_runs_on_the_node_with_what_lies_beside_it(session: Session, box: Toolbox) -> None:
     tool = box.find("gpu_burn")
     assert tool.origin == "--tools"
     output = session.run([*tool.argv, "60"], timeout_s=20)
@@ -142,7 +142,7 @@ def test_nothing_is_sent_before_something_of_the_folder_is_asked_for(
     [("/sw/cuda", CublasPlaces((("nodegate_cublas", "/sw/cuda"),))), ("none", CublasPlaces(own_kernels=True))],
 )
 def test_a_cublas_of_the_inventory(session: Session, node: Node, given: str, found: CublasPlaces) -> None:
-    assert NodeToolbox(session, replace(node, expected={"cublas": given})).cublas() == found
+    assert Toolbox(session, replace(node, expected={"cublas": given})).cublas() == found
 
 
 def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(folder: Path, toolbox: MakeToolbox) -> None:
@@ -160,7 +160,7 @@ def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(folder: Path, toolb
 
 def test_a_folder_with_cublas_alone_will_do(session: Session, node: Node, tmp_path: Path) -> None:
     (tmp_path / "libcublas.so.12").write_bytes(b"library")
-    assert NodeToolbox(session, node, carried=Carried(tmp_path)).has(["gpu_burn"]) == frozenset()
+    assert Toolbox(session, node, carried=Carried(tmp_path)).has(["gpu_burn"]) == frozenset()
 
 
 def test_a_cublas_that_cannot_be_brought_is_no_end_of_the_burn(
@@ -186,7 +186,7 @@ def test_a_large_folder_comes_in_pieces_and_whole(
 # The end of it
 
 
-def test_closing_the_session_removes_the_folder(session: Session, box: NodeToolbox) -> None:
+def test_closing_the_session_removes_the_folder(session: Session, box: Toolbox) -> None:
     there = place(box.find("gpu_burn").argv)
     session.close()
     assert wait_until(lambda: not there.exists())
@@ -196,11 +196,11 @@ CONTROLLER = """
 import json, sys, time
 from pathlib import Path
 from nodegate.toolbox.carried import Carried
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 node = Node("gpu1", Connection(**json.loads(sys.argv[1])))
-box = NodeToolbox(connect(node, Options()), node, carried=Carried(Path(sys.argv[2])))
+box = Toolbox(connect(node, Options()), node, carried=Carried(Path(sys.argv[2])))
 print(box.find("gpu_burn").argv[-1], flush=True)
 time.sleep(600)
 """
@@ -232,7 +232,7 @@ def test_a_killed_holder_leaves_no_folder(number: int) -> None:
 
 
 def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
-    box: NodeToolbox, monkeypatch: pytest.MonkeyPatch
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Path] = []
 
@@ -249,9 +249,7 @@ def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
 # Where it cannot be had
 
 
-def test_a_node_without_a_place_says_why_of_each(
-    box: NodeToolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_without_a_place_says_why_of_each(box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = tmp_path / "nowhere"
     text = hold_in(nowhere, "/proc")
     monkeypatch.setattr(module, "node_source", lambda name: text if name == "tools.tool_folder" else node_source(name))
@@ -340,7 +338,7 @@ def test_what_cannot_be_brought_is_told_too(folder: Path, spoil: Callable[[Path]
     refused(folder, message)
 
 
-def test_a_file_that_goes_away_before_it_is_packed_is_told(box: NodeToolbox, folder: Path) -> None:
+def test_a_file_that_goes_away_before_it_is_packed_is_told(box: Toolbox, folder: Path) -> None:
     shutil.rmtree(folder)
     with pytest.raises(CannotMeasure, match=r"--tools .* could not be packed: .*No such file"):
         box.find("gpu_burn")

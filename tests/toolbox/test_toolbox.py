@@ -24,7 +24,7 @@ from nodegate.toolbox.container import argv_in
 from nodegate.toolbox.found import parse_found
 from nodegate.toolbox.settings import Image, tool_settings
 from nodegate.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
-from nodegate.toolbox.toolbox import NodeToolbox, Tool
+from nodegate.toolbox.toolbox import Tool, Toolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def session(monkeypatch: pytest.MonkeyPatch, programs: Path) -> Iterator[Session
     session.close()
 
 
-def toolbox(session: Session, **expected: object) -> NodeToolbox:
-    return NodeToolbox(session, here(**expected))
+def toolbox(session: Session, **expected: object) -> Toolbox:
+    return Toolbox(session, here(**expected))
 
 
 class Counted:
@@ -105,7 +105,7 @@ def test_the_usual_folders_may_be_patterns(session: Session, tmp_path: Path, mon
 def test_all_known_tools_take_one_round_trip(session: Session, tmp_path: Path) -> None:
     program(tmp_path / "gpu_burn")
     counted = Counted(session)
-    box = NodeToolbox(counted, here(tool_paths=[str(tmp_path)]))  # type: ignore[arg-type]
+    box = Toolbox(counted, here(tool_paths=[str(tmp_path)]))  # type: ignore[arg-type]
     assert box.has([*NAMES]) >= {"gpu_burn"}
     box.find("gpu_burn")
     assert counted.count == 1
@@ -123,7 +123,7 @@ def test_with_become_root_is_asked_for_what_the_login_cannot_run(session: Sessio
 
     node = here(tool_paths=[str(tmp_path)])
     node = replace(node, connection=replace(node.connection, become=True))
-    box = NodeToolbox(Noted(session), node)  # type: ignore[arg-type]
+    box = Toolbox(Noted(session), node)  # type: ignore[arg-type]
     assert box.has(["gpu_burn", "nvbandwidth"]) == {"gpu_burn"}
     assert [as_root for as_root, _ in asked] == [False, True]
     assert "gpu_burn" in asked[0][1]
@@ -229,7 +229,7 @@ def test_a_refused_search_is_not_made_again(session: Session) -> None:
             return replace(super().run(["true"], timeout_s=20), timed_out=True)
 
     silent = Silent(session)
-    box = NodeToolbox(silent, here())  # type: ignore[arg-type]
+    box = Toolbox(silent, here())  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(CannotMeasure, match="gpu01: its tools were not found within 40 s"):
             box.find("gpu_burn")
