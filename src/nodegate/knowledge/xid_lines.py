@@ -48,14 +48,14 @@ class GpuEvent:
     """
 
     address: str  # "0000:9b:00.0"; "" when a loss is printed without it
-    instance: str  # MIG: "GPU-I:05"; "" otherwise
     code: int
-    severity: str
     text: str
-    process: str
-    cause: int | None
-    recovery: str
     epoch_s: Known[float]
+    instance: str = ""  # MIG: "GPU-I:05"; "" otherwise
+    severity: str = ""
+    process: str = ""
+    cause: int | None = None
+    recovery: str = ""
 
     def at(self, epoch_s: Known[float]) -> GpuEvent:
         """The same event at a time."""
@@ -170,14 +170,4 @@ def _xid_said(text: str) -> GpuEvent | None:
 
 
 def _lost(address: str, line: KernelLine) -> GpuEvent:
-    return GpuEvent(
-        address=address,
-        instance="",
-        code=FELL_OFF_THE_BUS,
-        severity="",
-        text="GPU has fallen off the bus",
-        process="",
-        cause=None,
-        recovery="",
-        epoch_s=line.epoch_s,
-    )
+    return GpuEvent(address, FELL_OFF_THE_BUS, "GPU has fallen off the bus", line.epoch_s)
