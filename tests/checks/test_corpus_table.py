@@ -42,6 +42,11 @@ NVLINK5 = "; ".join(
 # What each log must lead to, and nothing else: check, verdict, part. "" where nothing is wrong.
 KERNEL = {
     "azhpc_journald_audit_noise.txt": "",
+    "case_clock_source_lost.txt": "host_faults fail clock",
+    "case_ext4_superblock.txt": "file_systems warn file system nvme3n1p1; file_systems warn file system nvme3n1p1",
+    "case_gpu_no_power_state.txt": "gpu_driver fail GPU 2 (0000:3b:00.0, S/N 1650001000002)",
+    "case_gsp_heartbeat_new_words.txt": "gpu_driver fail GPU 3 (0000:3d:00.0, S/N 1650001000003)",
+    "case_roce_firmware_stall.txt": "nic_errors fail mlx5_4 (0000:9a:00.0, ibs4)",
     "gpud_cpu_lockup_lines.txt": "lockups fail CPU 0; lockups fail CPU 18; hung_tasks warn process jfsmount:136986; "
     "hung_tasks warn process kcompactd1:1177",
     "gpud_dmesg_iso_xid13_43_oom.txt": "xid warn GPU 0000:38:00.0; memory warn memory",

@@ -126,6 +126,26 @@ def test_programs_beside_each_other_are_no_result():
         read("unrelated-copies.txt")
 
 
+def one_run(of: str, busbw: str = "0.24", wrong: int = 0) -> str:
+    ranks = "".join(
+        f"#  Rank {rank} Group 0 Pid 70{rank} on {of} device {rank} [0000:0{rank}:00] L40S\n" for rank in (0, 1)
+    )
+    row = f"1048576 262144 float none -1 2189.16 0.48 {busbw} {wrong} 2189.16 0.48 {busbw} {wrong}\n"
+    ended = f"# Out of bounds values : {2 * wrong} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {busbw}\n"
+    return f"# Collective test starting: all_gather_perf_mpi\n{ranks}{row}{ended}"
+
+
+def test_of_runs_one_after_another_the_last_counts_or_the_first_that_went_wrong():
+    last = nccl_tests.parse(one_run("n01", "0.21") + one_run("n01", "0.24"))
+    assert (last.ranks, last.collective, last.average_gb_per_s) == (2, "all_gather", 0.24)
+    assert nccl_tests.parse(one_run("n01", wrong=3) + one_run("n01")).corrupt
+
+
+def test_runs_of_other_gpus_one_after_another_are_separate_programs():
+    with pytest.raises(CannotMeasure, match="4 separate programs ran"):
+        nccl_tests.parse(one_run("n01") + one_run("n02"))
+
+
 # What is missing or wrong
 
 

@@ -22,7 +22,7 @@ XID = "xid"
 # Of which kinds (node_side/probe/kernel_lines.py) the lines of a subject (knowledge/kernel_lines.csv) are.
 KINDS = {
     XID: (XID,),
-    "gpu_driver": ("nvidia",),
+    "gpu_driver": ("nvidia", "pcie"),
     "off_bus": (XID, "nvidia"),
     "pcie": ("pcie",),
     "nic": ("network", "pcie", "machine"),

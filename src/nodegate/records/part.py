@@ -177,7 +177,8 @@ def from_kernel(kind: str, device: str) -> Part:
     if kind.startswith("NIC"):
         return nic("" if address else first, address=address, netdev=more)
     if kind.startswith("GPU"):
-        return gpu(address=address) if address else software("driver")
+        named_gpu = gpu(int(first)) if first.isdecimal() else software("driver")
+        return gpu(address=address) if address else named_gpu
     if "disk" in kind and device:
         return Part(Kind.DISK, f"disk {_whole_disk(device)}")
     if kind == "memory" and not device:

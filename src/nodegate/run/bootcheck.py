@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.causes.conditions import conditions
-from nodegate.causes.explain import causes_of
 from nodegate.causes.lines import line, shortened
 from nodegate.claims.prove import claims_of_node
-from nodegate.claims.verdict import node_verdict, unsigned
+from nodegate.claims.verdict import unsigned
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.judge.context import Context
@@ -27,6 +25,7 @@ from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.run.decision import decide
 from nodegate.text import visible
 
 if TYPE_CHECKING:
@@ -113,8 +112,8 @@ def outcome_of(records: tuple[Record, ...]) -> Outcome:
     """The answer for these records."""
     claims = claims_of_node(Profile.BOOTCHECK, records, signed=lambda _claim: "")
     claims = tuple(each for each in claims if not each.left_out)  # the site left these checks out
-    verdict = node_verdict(records, claims)
-    causes = causes_of(records, conditions())
+    decided = decide(records[0].node if records else "", records, claims)
+    verdict, records, causes = decided.verdict, decided.records, decided.causes
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
     if decisive is None and verdict is NodeVerdict.ACCEPTED:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
@@ -123,6 +122,8 @@ def outcome_of(records: tuple[Record, ...]) -> Outcome:
         return Outcome(Exit.FIT, text, records, causes)
     if decisive is None:
         return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records, causes)
+    if decided.disagrees:
+        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {records[-1].message}"), records, causes)
     open_ones = unsigned(claims)
     if decisive is Verdict.ERROR and open_ones and not any(record.verdict is Verdict.ERROR for record in records):
         said = f"could not tell: {open_ones[0].claim} not proven: {open_ones[0].why}"

@@ -169,10 +169,15 @@ def parse(written: str, stderr: str = "", *, collective: str = "") -> NcclTest:
 
     Raises:
         CannotMeasure: it is not such an output, its rows have no numbers, or several programs ran side by side.
+
+    Of several runs of the same GPUs one after another: the first that reports wrong data or an error, else the last.
     """
     both = f"{written[:MAX_TEXT]}\n{stderr[:MAX_TEXT]}"
     text, noise = clean(both)
     devices = tuple(_devices(text))
+    if runs := _one_after_another(written, devices):
+        each = [parse(run, stderr, collective=collective) for run in runs]
+        return next((run for run in each if run.corrupt or run.faults), each[-1])
     faults = tuple(_faults(both, devices))
     table = read_rows(text)
     stopped = _DID_NOT_RUN.search(both)
@@ -221,6 +226,17 @@ def _of(  # noqa: PLR0917 - the parts of one text, from one caller
             said for row in rows for said in row.contradictions(collective, _group_size(devices, ranks))
         ),
     )
+
+
+def _one_after_another(written: str, devices: tuple[Device, ...]) -> list[str]:
+    """The texts of the runs, if there are several and each lists the same GPUs once; else none."""
+    ends = [match.end() for match in _AVERAGE.finditer(written[:MAX_TEXT])][:-1]
+    if not ends or len({device.rank for device in devices}) == len(devices):
+        return []
+    runs = [written[start:end] for start, end in zip((0, *ends), (*ends, MAX_TEXT), strict=True)]
+    listed = [sorted((each.rank, each.host, each.bus) for each in _devices(clean(run)[0])) for run in runs]
+    once = len({rank for rank, _, _ in listed[0]}) == len(listed[0])
+    return runs if once and all(each == listed[0] for each in listed) else []
 
 
 def _devices(text: str) -> Iterator[Device]:

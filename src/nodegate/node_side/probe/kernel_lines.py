@@ -30,8 +30,11 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "xid": (("xid", "fallen off the bus"), r"\bs?xid\b|fallen off the bus"),
     # PCI Express, its error reporting, and what translates its addresses
     "pcie": (
-        ("pcie", "aer", "bus error", "dpc:", "limited by", "iommu", "dmar", "io_page_fault"),
-        r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault|io_page_fault",
+        ("pcie", "aer", "bus error", "dpc:", "limited by", "iommu", "dmar", "io_page_fault", "power state"),
+        (
+            r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
+            r"|io_page_fault|change power state"
+        ),
     ),
     # memory controllers, heat, power
     "machine": (
@@ -68,7 +71,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ("out of memory", "oom", "killed process", "page allocation failure"),
         r"out of memory|oom-kill|oom_reaper|killed process|page allocation failure",
     ),
-    "host": (("file-max limit",), r"file-max limit"),
+    "host": (("file-max limit", "unstable"), r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable"),
     "storage": (
         (
             "i/o error",
@@ -80,7 +83,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             "-fs",
             "xfs",
             "btrfs",
-            "nfs: server",
+            *("journal", "jbd2", "nfs: server"),
             "lustre",
             "lnet",
             "ceph",
@@ -89,6 +92,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         (
             r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
             r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\blnet|\bceph|libceph"
+            r"|aborting journal|jbd2: "
             r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
