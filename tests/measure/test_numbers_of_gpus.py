@@ -14,7 +14,7 @@ from support import copies as fake_copies
 from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
-from support.shipped import shipped
+from support.shipped import SHIPPED
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.entry import Entry
@@ -66,7 +66,7 @@ def test_slow_memory(platform: str) -> None:
     assert slow.limit.kind.is_absolute
 
 
-@pytest.mark.parametrize("platform", sorted(shipped().platforms))
+@pytest.mark.parametrize("platform", sorted(SHIPPED.platforms))
 @pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
 def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
     name = f"memory.{kernel}_gb_per_s"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.learn.learn import Learned, LearnedFrom
     from nodegate.numbers.margins import Margins
     from nodegate.records.run import Run

@@ -17,7 +17,7 @@ from nodegate.launchers import LAUNCHERS
 from nodegate.policy.asked import by_contract
 from nodegate.text import visible
 from nodegate.toolbox.tool_list import how_to_get
-from nodegate.toolbox.toolbox import Lacking, NodeToolbox
+from nodegate.toolbox.toolbox import Lacking, Toolbox
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.run.judging import Judging
     from nodegate.toolbox.carried import Carried
-    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
@@ -136,7 +135,7 @@ def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFac
     session = connect(node, options)
     try:
         facts = NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
-        tools = NodeToolbox(session, node, carried=carried)
+        tools = Toolbox(session, node, carried=carried)
         try:
             return facts, *complaints_about_tools(node.name, tools)
         finally:

@@ -102,9 +102,9 @@ class Prepared:
         return Connections(self.connect, self._toolbox)
 
     def _toolbox(self, session: Session) -> Toolbox:
-        from nodegate.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
+        from nodegate.toolbox.toolbox import Toolbox  # noqa: PLC0415
 
-        return NodeToolbox(session, session.node, carried=self.carried)
+        return Toolbox(session, session.node, carried=self.carried)
 
 
 def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:

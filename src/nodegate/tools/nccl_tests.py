@@ -26,7 +26,7 @@ _DEVICE = re.compile(
     r"Rank +(\d{1,6}) +(?:Group +(\d{1,6}) +)?Pid +(\d{1,9}) on +(\S{1,255}) device +(\d{1,4})"
     r" \[([0-9a-fA-Fx:]{2,16})\] (.{1,120})"
 )
-_PARAMETERS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,18}) maxBytes (\d{1,18})")
+_PARAMETERS = re.compile(r"nThread (\d{1,6}) nGpus (\d{1,6}) minBytes")
 _STARTING = re.compile(r"Collective test starting: (?:\S{0,200}/)?([a-z_]{1,40}?)_perf")
 # Since 2.20 with the commit: "2.20.0 (b4d5bee)".
 _VERSION = re.compile(
@@ -52,7 +52,6 @@ _FAULTS: tuple[tuple[Literal["cuda", "nccl", "gpus", "timeout"], re.Pattern[str]
 _SIGNS = shortest(word for _, pattern in _FAULTS for word in required(pattern))  # each fault has one of them
 _FOLLOWER = re.compile(r"\.\. (\S{1,255}) pid (\d{1,9}): Test failure ")
 _RANK_LABEL = re.compile(r"^(?:\[\d{1,6},(\d{1,6})\]<std(?:out|err)>|(\d{1,6})): ?")
-_WARNING = re.compile(r"NCCL WARN (.{1,300})")
 # Errors that stop a program before it measures anything: never the node's hardware.
 _DID_NOT_RUN = re.compile(
     r"There are not enough slots available|error while loading shared libraries: .{1,200}|invalid option '.'"
@@ -105,7 +104,6 @@ class NcclTest:
     cuda: Known[str]
     devices: tuple[Device, ...]
     ranks: Known[int]
-    max_bytes: Known[int]
     reduced_to_bytes: int | None
     rows: tuple[Row, ...]
     out_of_bounds: Known[int]
@@ -113,7 +111,6 @@ class NcclTest:
     average_gb_per_s: Known[float]
     average_ok: Known[bool]
     faults: tuple[Fault, ...]
-    warnings: tuple[str, ...]
     inconsistent: tuple[str, ...]
 
     def row(self, size_bytes: int) -> Row | None:
@@ -127,10 +124,7 @@ class NcclTest:
     @property
     def checked(self) -> bool:
         """Whether the results of every size were compared, at least those out of place."""
-        halves = [row.out_of_place for row in self.rows]
-        return bool(halves) and all(
-            not (isinstance(half.wrong, Unknown) and isinstance(half.deviation, Unknown)) for half in halves
-        )
+        return bool(self.rows) and all(row.out_of_place.checked for row in self.rows)
 
     @property
     def wrong(self) -> int:
@@ -221,7 +215,6 @@ def _of(  # noqa: PLR0917 - the parts of one text, from one caller
         cuda=nccl[2] if nccl and nccl[2] else Unknown(Why.MISSING, "not written"),
         devices=devices,
         ranks=ranks,
-        max_bytes=int(parameters[4]) if parameters else Unknown(Why.MISSING, "no line nThread ... maxBytes"),
         reduced_to_bytes=int(reduced[1]) if reduced else None,
         rows=rows,
         out_of_bounds=int(bounds[1]) if bounds else no_footer,
@@ -229,7 +222,6 @@ def _of(  # noqa: PLR0917 - the parts of one text, from one caller
         average_gb_per_s=float(average[1]) if average else no_footer,
         average_ok=gate == "OK" if gate else Unknown(Why.MISSING, "no lowest average was asked for"),
         faults=faults,
-        warnings=tuple(dict.fromkeys(shown(each, 200) for each in _WARNING.findall(noise)))[:8],
         inconsistent=tuple(
             said for row in rows for said in row.contradictions(collective, _group_size(devices, ranks))
         ),

@@ -275,7 +275,7 @@ def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
     for gpu in other.found.gpus:
         rate = gpu.rate_gflops
         if not isinstance(rate, Unknown):
-            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores is True else "burn.gpu_burn_fp32_tflops"
+            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores else "burn.gpu_burn_fp32_tflops"
             conditions = {"tool": OTHER, "gpu": str(gpu.name), "mode": other.mode}
             length = {"seconds": other.seconds}
             yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions, over_runs=length)
