@@ -343,7 +343,7 @@ def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
     nodes = members(Site(**{**vars(SITES["open-mpi-4"]), "expected": {"nccl_env": {name: "x"}}}))
     plan = plan_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
     assert plan.launch.settings == f"{name}=x"
-    assert read(ProgramRun("all_reduce", plan=plan)).settings == f"{name}=x"
+    assert read(ProgramRun("all_reduce", plan=plan)).plan.settings == f"{name}=x"
     output = table("all_reduce", 16, 380.0)
     assert read(ProgramRun("all_reduce", stdout=output, plan=plan)).conditions["settings"] == f"{name}=x"
 

@@ -36,7 +36,7 @@ ALL_RANKS = 5  # processes that name the ranks' program: mpirun, and of each of 
 
 
 def kinds(found, name):
-    return {(run.kind, run.group) for run in found[name].runs}
+    return {(run.plan.kind, run.plan.group) for run in found[name].runs}
 
 
 # Pairs, racks, the fleet
@@ -150,7 +150,7 @@ class Simulated:
 
 
 def named(found):
-    return {name for each in found.values() for run in each.runs for name in run.blamed}
+    return {name for each in found.values() for run in each.runs for name in run.notes.blamed}
 
 
 @pytest.mark.parametrize("fault", ["hang", "cuda", "wrong"])
@@ -158,7 +158,7 @@ def test_a_node_that_spoils_its_pair_is_found_with_one_that_is_well(tmp_path, mo
     found = Simulated(tmp_path, monkeypatch, 4, gpu2=fault).measure()
     assert named(found) == {"gpu2"}
     assert any(run.partners_well and not run.is_well for run in found["gpu2"].runs)
-    bad = next(run for run in found["gpu1"].runs if run.group == "pair gpu1+gpu2")
+    bad = next(run for run in found["gpu1"].runs if run.plan.group == "pair gpu1+gpu2")
     assert found["gpu1"].excuses(bad) == ("gpu2",)
     assert {metric.name for metric in found["gpu1"].metrics} == {metric.name for metric in found["gpu3"].metrics}
 
@@ -167,7 +167,7 @@ def test_two_nodes_without_a_third_cannot_be_told_apart(tmp_path, monkeypatch):
     found = Simulated(tmp_path, monkeypatch, 2, gpu2="hang").measure()
     assert named(found) == set()
     assert all(run.ending == "hung" for each in found.values() for run in each.runs)
-    assert found["gpu1"].runs[0].searched.startswith("it is one of gpu1, gpu2")
+    assert found["gpu1"].runs[0].notes.searched.startswith("it is one of gpu1, gpu2")
 
 
 def test_a_collective_that_hangs_is_searched_by_itself(tmp_path, monkeypatch):
@@ -187,27 +187,27 @@ def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_pa
     simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, racks=racks, gpu4="hang")
     found = simulated.measure()
     assert named(found) == {"gpu4"}
-    rack = next(run for run in found["gpu1"].runs if run.kind == "rack")
+    rack = next(run for run in found["gpu1"].runs if run.plan.kind == "rack")
     assert rack.nodes == ("gpu1", "gpu2", "gpu3")
-    fleet = next(run for run in found["gpu6"].runs if run.kind == "fleet")
-    assert (fleet.count, fleet.ending) == (5, "whole")
-    assert not any(run.kind in {"rack", "fleet"} for run in found["gpu4"].runs)
+    fleet = next(run for run in found["gpu6"].runs if run.plan.kind == "fleet")
+    assert (fleet.plan.count, fleet.ending) == (5, "whole")
+    assert not any(run.plan.kind in {"rack", "fleet"} for run in found["gpu4"].runs)
 
 
 def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_by_themselves(tmp_path, monkeypatch):
     simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu4="hang")
     found = simulated.measure()
-    apart = {name: [run for run in each.runs if run.kind == "apart"] for name, each in found.items()}
+    apart = {name: [run for run in each.runs if run.plan.kind == "apart"] for name, each in found.items()}
     assert apart.pop("gpu4") == []
-    assert {run.count for runs in apart.values() for run in runs} == {5}
+    assert {run.plan.count for runs in apart.values() for run in runs} == {5}
     assert all(run.is_well for runs in apart.values() for run in runs)
 
 
 def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
     found = Simulated(tmp_path, monkeypatch, 4, durations=DELIVERY, hang_from=4).measure()
     assert named(found) == set()
-    run = next(run for run in found["gpu1"].runs if run.kind == "fleet")
-    assert run.searched == "gpu1, gpu2, gpu3, gpu4 fail only together, and succeed in halves"
+    run = next(run for run in found["gpu1"].runs if run.plan.kind == "fleet")
+    assert run.notes.searched == "gpu1, gpu2, gpu3, gpu4 fail only together, and succeed in halves"
 
 
 def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatch):
@@ -306,7 +306,7 @@ def test_a_node_without_the_programs_says_so_and_the_others_are_measured(tmp_pat
 def test_another_node_of_the_group_launches_where_the_first_cannot(tmp_path):
     fleet = NcclFleet(tmp_path, 2)
     fleet.without["gpu1"] = ("mpirun", "srun")
-    assert {run.head for run in fleet.measure()["gpu1"].runs} == {"gpu2"}
+    assert {run.plan.head for run in fleet.measure()["gpu1"].runs} == {"gpu2"}
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,8 @@ class NcclTest:
 
         Collectives that distribute a message round its size down to a multiple of the ranks.
         """
-        least = size_bytes - min(64 * len(self.devices), size_bytes // 100)
+        ranks = len(self.devices) if isinstance(self.ranks, Unknown) else self.ranks
+        least = size_bytes - min(64 * ranks, size_bytes // 100)
         return next((row for row in reversed(self.rows) if least <= row.size_bytes <= size_bytes), None)
 
     @property

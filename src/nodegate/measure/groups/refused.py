@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.launchers import LAUNCHERS
+from nodegate.measure.nccl.launched import limit_of
 from nodegate.text import some
 from nodegate.transport.call import printable
 
@@ -43,11 +44,6 @@ def refusal(text: str) -> tuple[str, str] | None:
         if match:
             return f"the launch failed: {printable(match[0].encode(), 200)}", step
     return None
-
-
-def limit_of(ran: ProgramRun) -> str:
-    """The time limit of a launch, in words."""
-    return "its time limit" if ran.plan.limit_s is None else f"{ran.plan.limit_s:g} s"
 
 
 def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) -> tuple[str, str]:

@@ -19,13 +19,13 @@ Whose = Literal["here", "either", "other", "path", "open"]
 
 def whose(groups: NcclGroups, run: GroupRun) -> Whose:
     """Whose fault a bad launch is: this node's, one of two, another one's that is named, a path's, or not known."""
-    if groups.node in run.blamed or (run.partners_well and (run.kind != PART or groups.is_blamed)):
+    if groups.node in run.notes.blamed or (run.partners_well and (run.plan.kind != PART or groups.is_blamed)):
         return "here"
-    if run.concerned:
+    if run.notes.concerned:
         return "path"
     if groups.excuses(run):
         return "other"
-    return "either" if run.count == 2 and not run.searched and not run.blamed else "open"
+    return "either" if run.plan.count == 2 and not run.notes.searched and not run.notes.blamed else "open"
 
 
 def is_sick(run: GroupRun) -> bool:
@@ -42,9 +42,9 @@ def is_settled(attempts: Sequence[Attempt]) -> bool:
         groups = parse(attempts)
     except CannotMeasure:  # nothing was launched
         return False
-    good_in = {run.what for run in groups.runs if run.is_well and run.kind in {PAIR, PART}}
+    good_in = {run.what for run in groups.runs if run.is_well and run.plan.kind in {PAIR, PART}}
     return any(
-        whose(groups, run) == "here" or (run.kind == PAIR and run.what not in good_in)
+        whose(groups, run) == "here" or (run.plan.kind == PAIR and run.what not in good_in)
         for run in groups.runs
         if is_sick(run)
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.measure.rdma.asked import AT_ONCE, seconds_asked, size_asked
+from nodegate.measure.program_run import count_asked
+from nodegate.measure.rdma.asked import AT_ONCE, SECONDS, SIZE
 from nodegate.records.program_run import Path, Role
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
 
 def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
     """What a bandwidth test says that it moved, by its iterations or by its rate and time; 0 for others."""
-    asked, ways = size_asked(ran), 2 if AT_ONCE in ran.argv else 1  # the rows count what this end sends
+    asked, ways = count_asked(ran, SIZE), 2 if AT_ONCE in ran.argv else 1  # the rows count what this end sends
     rows = [row for row in report.bandwidth if asked in (0, row.size_bytes)]
-    by_time = seconds_asked(ran) * _TIMED_SHARE * 1e9 / 8
+    by_time = count_asked(ran, SECONDS) * _TIMED_SHARE * 1e9 / 8
     return max((max(row.iterations * row.size_bytes, row.average_gbps / ways * by_time) for row in rows), default=0.0)
 
 

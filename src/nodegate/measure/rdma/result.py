@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import reason
-from nodegate.measure.rdma.asked import AT_ONCE, fabric_asked, size_asked, unlike_asked
+from nodegate.measure.program_run import count_asked, reason
+from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near, unbound
 from nodegate.metric import Metric
@@ -312,7 +312,7 @@ def _value(ran: ProgramRun, report: Report) -> float | None:
     if report.stalled:
         return None
     if report.bandwidth:
-        asked = size_asked(ran) or max(row.size_bytes for row in report.bandwidth)
+        asked = count_asked(ran, SIZE) or max(row.size_bytes for row in report.bandwidth)
         found = next((row.average_gbps for row in report.bandwidth if row.size_bytes == asked), 0.0)
     elif report.latency:
         row = report.latency[0]
@@ -327,7 +327,7 @@ def _conditions(ran: ProgramRun, link: LinkPlan, report: Report) -> tuple[tuple[
     found = {
         "tool": ran.what,
         "tool_version": ran.plan.version,
-        "size_bytes": str(size_asked(ran) or max(sizes)),
+        "size_bytes": str(count_asked(ran, SIZE) or max(sizes)),
         "qps": report.settings.get("Number of qps", ""),
         "memory": link.memory.value,
         "path": link.path.value,
