@@ -20,6 +20,7 @@ from nodegate.measure.copies.result import (
     TO_HOST,
     TO_HOST_AT_ONCE,
 )
+from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.tools import nvbandwidth
@@ -44,7 +45,7 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     for several in gpu_copies.gpus.values():
         for attempt in several:
             findings.took_part(attempt, verdicts)
-    seen = {id(gpu) for gpu in findings.by_index(gpus, gpu_copies).values()}
+    seen = {id(gpu) for gpu in facts_by_index(gpus, gpu_copies.gpus).values()}
     for gpu in gpus.devices:
         if id(gpu) not in seen:
             verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the copies", action=findings.AGAIN)

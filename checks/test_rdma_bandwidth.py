@@ -260,7 +260,7 @@ def test_inside(
         verdict = Verdict.WARN if run.device in between else Verdict.ERROR
         if verdict is Verdict.ERROR and run.trouble.kind == "link":
             verdict = Verdict.FAIL
-        text = f"{findings.test_of(run)} with {run.peer_device}: {run.trouble.said}"
+        text = f"{findings.test_of(run)} with {run.link.peer_device}: {run.trouble.said}"
         verdicts.found(verdict, part=part.named(run.device), text=text, action=run.trouble.next_step)
     own, rates = [], findings.physics(rdma)
     for metric in metrics:

@@ -188,7 +188,7 @@ def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_pa
     found = simulated.measure()
     assert named(found) == {"gpu4"}
     rack = next(run for run in found["gpu1"].runs if run.plan.kind == "rack")
-    assert rack.nodes == ("gpu1", "gpu2", "gpu3")
+    assert rack.plan.nodes == ("gpu1", "gpu2", "gpu3")
     fleet = next(run for run in found["gpu6"].runs if run.plan.kind == "fleet")
     assert (fleet.plan.count, fleet.ending) == (5, "whole")
     assert not any(run.plan.kind in {"rack", "fleet"} for run in found["gpu4"].runs)

@@ -28,6 +28,7 @@ from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
+from nodegate.measure.rdma.seats import unbound
 from nodegate.node import Node
 from nodegate.records.finding import Limit
 from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
@@ -89,7 +90,7 @@ def test_every_rail_has_its_numbers_on_both_ends(tmp_path):
         assert (value(node, WRITE, "mlx5_1"), value(node, READ, "mlx5_1")) == (120.25, 120.25)
         assert value(node, "rdma.write_latency_us") == 1.9
         assert value(node, "rdma.read_latency_us", "mlx5_1") == 2.75
-        assert {(run.peer, run.trouble) for run in node.runs} == {(partner, None)}
+        assert {(run.link.peer, run.trouble) for run in node.runs} == {(partner, None)}
         assert node.partners == 1
 
 
@@ -117,7 +118,7 @@ def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
     places = {metric.device: dict(metric.over_runs) for metric in node.named(WRITE)}
     assert places == {"mlx5_0": {}, "mlx5_1": {"place": "near the NICs"}}
     (run,) = node.of(WRITE, "mlx5_0")
-    assert run.unbound == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
+    assert unbound(run.link, run.notes) == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
     for target in targets:
         target.session.close()
 
@@ -132,8 +133,8 @@ def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(tmp_path):
     names = ("gpu01", "gpu02", "gpu03", "gpu04")
     found = measured(RdmaFleet(tmp_path, names=names, rails=1).device("gpu03", "mlx5_0", gbps=100.0))
     assert {name: value(found[name], WRITE) for name in names} == dict.fromkeys(names, 195.5) | {"gpu03": 100.0}
-    assert {run.peer_best for run in found["gpu03"].of(WRITE)} == {195.5}
-    assert {run.peer: run.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
+    assert {run.notes.peer_best for run in found["gpu03"].of(WRITE)} == {195.5}
+    assert {run.link.peer: run.notes.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
 
 
 def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
@@ -175,7 +176,7 @@ def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(tmp
     fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
     del fleet.machines["gpu02"].sections["infiniband"]["mlx5_1"]  # down, say: its counterpart meets mlx5_0
     for node, found in measured(fleet).items():
-        kinds = {(run.device, run.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
+        kinds = {(run.device, run.link.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
         other = ("mlx5_1", "mlx5_0") if node == "gpu01" else ("mlx5_0", "mlx5_1")
         assert kinds == {("mlx5_0", "mlx5_0"): None, other: "setup"}
 
@@ -228,7 +229,7 @@ def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_onc
     assert [(each["mlx5_0"].best, each["mlx5_1"].best) for each in both.values()] == [(391.0, 161.0)] * 2
     assert both["gpu01"]["mlx5_0"].conditions["size_bytes"] == str(rdma_pair.BOTH_BYTES)
     assert [len(node.of(WRITE)) for node in found.values()] == [2, 2]
-    assert {run.peer_best_way for node in found.values() for run in node.runs} == {None}
+    assert {run.notes.peer_best_way for node in found.values() for run in node.runs} == {None}
 
 
 def of_one_rail(ran: ProgramRun) -> Attempt:
@@ -272,7 +273,7 @@ def test_suspects_meet_only_nodes_that_passed(tmp_path):
     assert pairs == {"a - c", "b - d", "a - d", "b - c"}
     found = {name: parse([each]) for name, each in runs.items()}
     assert (value(found["a"], WRITE), value(found["b"], WRITE)) == (100.0, 195.5)
-    assert all(run.peer_passed for run in found["a"].runs)
+    assert all(run.notes.peer_passed for run in found["a"].runs)
     for target in targets:
         target.session.close()
 
@@ -282,7 +283,7 @@ def test_where_nobody_passed_suspects_are_measured_as_at_first(tmp_path):
     targets = fleet.targets()
     runs = rdma.again(targets, Crew(), dict.fromkeys(fleet.names, ()))
     assert value(parse([runs["gpu01"]]), WRITE) == 195.5
-    assert not any(run.peer_passed for run in parse([runs["gpu01"]]).runs)
+    assert not any(run.notes.peer_passed for run in parse([runs["gpu01"]]).runs)
     for target in targets:
         target.session.close()
 
@@ -293,7 +294,7 @@ def test_where_nobody_passed_a_partner_that_was_slow_with_others_is_told_as_one(
         fleet.device(name, "mlx5_0", gbps=100.0)
     targets = fleet.targets()
     found = parse([rdma.again(targets, Crew(), dict.fromkeys(fleet.names, ()))["d"]])
-    assert {run.peer_best for run in found.of(WRITE)} == {100.0}
+    assert {run.notes.peer_best for run in found.of(WRITE)} == {100.0}
     assert blamed(found, WRITE, "mlx5_0", Limit(180.0, "Gb/s", "test")).fault is Fault.UNPROVEN
     for target in targets:
         target.session.close()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate.measure.burn.by_phase import by_phase, described
 from nodegate.measure.burn.document import median_of
-from nodegate.measure.burn.findings import AGAIN, facts_by_index, not_measured, stopped
+from nodegate.measure.burn.findings import AGAIN, not_measured, stopped
+from nodegate.measure.own_program import facts_by_index
 from nodegate.records.finding import Limit, LimitKind
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
@@ -56,7 +57,7 @@ def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline,
 
     Where no GPU of the node reports its power, nothing is wrong with one, and nothing is proven of it.
     """
-    part, gpu = loads[0].part, facts_by_index(gpus, burn).get(loads[0].index)
+    part, gpu = loads[0].part, facts_by_index(gpus, burn.loads).get(loads[0].index)
     found = [drawn(load) for load in loads]
     known = [each for each in found if not isinstance(each, Unknown)]
     allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else _limit_w(gpu)

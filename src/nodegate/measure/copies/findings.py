@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
 from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
+from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
@@ -16,13 +17,13 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.copies.document import Data, GpuCopies, Pair
     from nodegate.measure.copies.result import Copies
     from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.gpu import Gpus
     from nodegate.verdicts import Verdicts
 
 AGAIN = "measure this node again; see the evidence file for what the GPU reported"
@@ -37,19 +38,6 @@ _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 _INSIDE = {INSIDE, *BY_KERNELS}
 _CORRUPT = "silent data corruption"
 COMPLETE = "copies.complete"
-
-
-def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
-    """The facts of each GPU that copied, by its number in the copies: by PCI address, else by number."""
-    by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
-    by_number = {gpu.index: gpu for gpu in gpus.devices}
-    found: dict[int, Gpu] = {}
-    for index, several in copies.gpus.items():
-        address = several[0].address
-        gpu = by_number.get(index) if isinstance(address, Unknown) else by_address.get(address)
-        if gpu is not None:
-            found[index] = gpu
-    return found
 
 
 def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
@@ -92,7 +80,7 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
 
 def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     """The link of each GPU during its host copies, ALONE or AT_ONCE, against the device's own word."""
-    known = by_index(gpus, copies)
+    known = facts_by_index(gpus, copies.gpus)
     suffix = "" if when == ALONE else " of all GPUs at once"
     for index, several in copies.gpus.items():
         gpu, facts = several[-1], known.get(index)

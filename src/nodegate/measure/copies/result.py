@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
+from nodegate.measure.own_program import by_index
 from nodegate.measure.program_run import check_end, reason
 from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
@@ -62,11 +63,7 @@ class Copies:
     @cached_property
     def gpus(self) -> Mapping[int, tuple[GpuCopies, ...]]:
         """What each GPU did in each attempt, by its NVML index."""
-        found: dict[int, tuple[GpuCopies, ...]] = {}
-        for each in self.runs:
-            for gpu in each.gpus:
-                found[gpu.index] = (*found.get(gpu.index, ()), gpu)
-        return dict(sorted(found.items()))
+        return by_index(gpu for each in self.runs for gpu in each.gpus)
 
     @cached_property
     def pairs(self) -> Mapping[tuple[int, int], tuple[Pair, ...]]:

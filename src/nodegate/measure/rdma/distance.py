@@ -55,9 +55,8 @@ def _is_alike(measured: RdmaBandwidth, metric: Metric, baseline: Baseline) -> bo
     by_partner: defaultdict[str, list[float]] = defaultdict(list)
     for run in measured.of(metric.name):
         if run.value is not None and run.device != metric.device:
-            by_partner[run.peer].append(run.value)
+            by_partner[run.link.peer].append(run.value)
     own = [run for run in measured.of(metric.name, metric.device) if run.value == metric.best]
     floor = 1 + Margins.of(baseline).latency_floor
-    return any(
-        len(by_partner[run.peer]) >= _SIBLINGS and metric.best <= floor * median(by_partner[run.peer]) for run in own
-    )
+    with_others = [by_partner[run.link.peer] for run in own]
+    return any(len(each) >= _SIBLINGS and metric.best <= floor * median(each) for each in with_others)

@@ -8,7 +8,7 @@ from nodegate.node_side.seats import cpus_in
 from nodegate.records.program_run import LinkEnd, Role
 
 if TYPE_CHECKING:
-    from nodegate.records.program_run import ProgramRun
+    from nodegate.records.program_run import LinkNotes, LinkPlan
 
 NEAR = {"place": "near the NICs"}  # a condition of numbers from programs at both ends that were
 _LONGEST = 200
@@ -26,15 +26,14 @@ def seat_of(said: object) -> LinkEnd:
     return LinkEnd(cpus=found, near="" if why else near, unbound=why)
 
 
-def are_near(ran: ProgramRun) -> bool:
+def are_near(notes: LinkNotes) -> bool:
     """Whether both programs of a link ran near their NICs."""
-    return bool(ran.link.client.near and ran.link.server.near)
+    return bool(notes.client.near and notes.server.near)
 
 
-def unbound(ran: ProgramRun) -> str:
+def unbound(link: LinkPlan, notes: LinkNotes) -> str:
     """Why a program of a link did not run near its NIC, this node's first; empty if both did, or none asked for it."""
-    link = ran.plan.link
-    ours, theirs = ran.link.client.unbound, ran.link.server.unbound
-    if link and link.role is Role.SERVER:
+    ours, theirs = notes.client.unbound, notes.server.unbound
+    if link.role is Role.SERVER:
         ours, theirs = theirs, ours
-    return ours or (f"on {link.peer if link else ''}: {theirs}" if theirs else "")
+    return ours or (f"on {link.peer}: {theirs}" if theirs else "")
