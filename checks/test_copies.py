@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import CannotMeasure, Verdict, part
-from nodegate.measure.copies import findings, host_findings, memory_findings
+from nodegate.measure.copies import findings, host_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import (
     BOTH_WAYS,
@@ -162,7 +162,7 @@ def test_memory_pattern(gpu_copies: Copies, baseline: Baseline, verdicts: Verdic
     """
     if not gpu_copies.tested_memory:
         verdicts.not_done("the whole memory is tested only at delivery")
-    memory_findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
+    findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
 
 
 @pytest.mark.tier("nightly")

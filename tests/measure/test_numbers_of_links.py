@@ -14,7 +14,7 @@ from support.attempts import having
 from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
-from nodegate.measure.rdma.counted import unlike_counted
+from nodegate.measure.rdma.asked import unlike_counted
 from nodegate.records.program_run import Path
 from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse

@@ -25,7 +25,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _BREAK = re.compile(r"[\r\n]+")
 _LISTED = re.compile(r"GPU ([0-9]{1,3}): (.{1,120}?) \(UUID: (GPU-[0-9a-fA-F-]{8,60})\)")
 _BEGUN = re.compile(
-    r"Initialized device ([0-9]{1,3}) with .{1,120}, using (FLOATS|DOUBLES)(?:,? ?(?:using )?(Tensor Cores))?"
+    r"Initialized device ([0-9]{1,3}) with .{1,120}, using (?:FLOATS|DOUBLES)(?:,? ?(?:using )?(Tensor Cores))?"
 )
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%\s{1,8}proc'd:")
 _WORK = re.compile(r"(-?[0-9]{1,12}) \((-?(?:[0-9]{1,12}|nan|inf)) Gflop/s\)")
@@ -66,14 +66,13 @@ class BurntGpu:
 
 @dataclass(frozen=True)
 class GpuBurnRun:
-    """One run. `precision` is gpu_burn's name for it; `percent` how far it got; `told` its error messages.
+    """One run. `percent` is how far it got; `told` its error messages.
 
     `listed` is the number of GPUs that nvidia-smi listed for it: with fewer in `gpus` some did not take part.
     """
 
     gpus: tuple[BurntGpu, ...]
     listed: int
-    precision: Known[str]  # FLOATS | DOUBLES
     tensor_cores: Known[bool]
     percent: float
     told: tuple[str, ...]
@@ -127,8 +126,7 @@ def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
             _gpu(column, _index(column, columns, tuple(begun)), tallies, listed, ended) for column in range(columns)
         ),
         listed=len(listed),
-        precision=first[2] if first else unsaid,
-        tensor_cores=first[3] is not None if first else unsaid,
+        tensor_cores=first[2] is not None if first else unsaid,
         percent=percent,
         told=told,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
-from nodegate.measure.burn.by_phase import in_first
+from nodegate.measure.burn.power import in_first
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import by_index, run_own
 from nodegate.measure.program_run import check_end, kept, not_run, reason, unended

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.copies.tested import Tested, tested
 from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import virtualization_of
@@ -18,6 +17,8 @@ from nodegate.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_MOST_WORDS = 64
+_FIELDS = 4
 SCHEMA = "nodegate.copies/1"
 MAX_DOCUMENT_BYTES = 4 << 20
 OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
@@ -33,6 +34,70 @@ _STEP = "run the copies on this node again, or read what it sent in the evidence
 _NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
+
+
+@dataclass(frozen=True)
+class WrongWord:
+    """A word of four bytes that was not what had been written.
+
+    `address` is in bytes, from the start of what was tested; `when` is the pattern.
+    """
+
+    when: str
+    address: int
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        return f"byte {self.address:#x} held {self.found:#010x} for {self.expected:#010x}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The test of one GPU's memory: so many bytes of `total`, with so many patterns of those planned.
+
+    `bits` are all bits that were ever wrong in a word; `wrong` the first wrong words.
+    """
+
+    bytes: Known[int]
+    total: Known[int]
+    passes: Known[int]
+    planned: Known[int]
+    wrong_words: Known[int]
+    bits: Known[int]
+    wrong: tuple[WrongWord, ...]
+
+
+def tested(data: Mapping[str, object]) -> Tested | None:
+    """Of one GPU; None if its memory was not tested."""
+    found = value_or(read.mapping(data, "memory"), {})
+    if not found:
+        return None
+    return Tested(
+        bytes=_count(found, "bytes"),
+        total=_count(found, "total_bytes"),
+        passes=_count(found, "passes"),
+        planned=_count(found, "planned"),
+        wrong_words=_count(found, "wrong_words"),
+        bits=_count(found, "bits"),
+        wrong=tuple(_wrong(value_or(read.items(found, "wrong"), ()))),
+    )
+
+
+def _count(data: Mapping[str, object], key: str) -> Known[int]:
+    found = read.integer(data, key)
+    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
+
+
+def _wrong(listed: object) -> list[WrongWord]:
+    found: list[WrongWord] = []
+    for each in listed if isinstance(listed, (list, tuple)) else ():
+        if isinstance(each, (list, tuple)) and len(each) == _FIELDS and len(found) < _MOST_WORDS:
+            numbers = [read.whole(value) for value in each[1:]]
+            known = [value for value in numbers if not isinstance(value, Unknown) and value >= 0]
+            if len(known) == len(numbers):
+                found.append(WrongWord(value_or(read.label(each[0]), "?"), *known))
+    return found
 
 
 @dataclass(frozen=True)
@@ -214,14 +279,9 @@ def _data(data: Mapping[str, object]) -> Data:
         what=value_or(read.text(data, "what"), "?"),
         when=value_or(read.text(data, "when"), "?"),
         bytes=read.integer(data, "bytes"),
-        wrong_words=_count(data),
+        wrong_words=_count(data, "wrong_words"),
         first_word=_first(data),
     )
-
-
-def _count(data: Mapping[str, object]) -> Known[int]:
-    found = read.integer(data, "wrong_words")
-    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
 
 
 def _first(data: Mapping[str, object]) -> int | None:
@@ -255,6 +315,6 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
         direct=value_or(read.flag(data, "direct"), False),
         gb_per_s=_rate(data),
         bytes=size,
-        wrong_words=_count(data),
+        wrong_words=_count(data, "wrong_words"),
         first_word=_first(data),
     )

@@ -1,12 +1,16 @@
-"""Whether what perftest printed is the result of what was asked: its end, its device, its size and its time."""
+"""Whether what perftest printed is the result of what was asked, and what the ports themselves counted meanwhile."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.measure.program_run import count_asked, option
+from nodegate.records.program_run import Path, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nodegate.records.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
@@ -15,6 +19,15 @@ AT_ONCE = "-b"  # perftest's option for both directions at once: its rates are t
 _TIMED_FROM_S = 3  # a shorter run is mostly start and end
 _LEAST_OF_TIME = 0.5
 _SIGNALS_FROM = 128  # what a shell adds to the number of a signal
+_WORD_BYTES = 4  # port_xmit_data and port_rcv_data, in every driver that has them
+_FULL = 1 << 32  # drivers without the wide counters stop here, or begin again
+_LEAST_SHARE = 0.75  # headers come on top and perftest leaves out its begin and end: a good port counts more than 1
+_TIMED_SHARE = 0.5  # of the seconds that were asked for, perftest takes at least half as its own time
+
+
+def sends(role: Role, test: str) -> bool:
+    """Whether this end of a link sends the data: a client writes to its server, and reads from it."""
+    return (role is Role.CLIENT) != ("read" in test)
 
 
 def unlike_asked(ran: ProgramRun, report: Report) -> str:
@@ -40,15 +53,10 @@ def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     """The traffic class, the service level and the way to GPU memory that were asked for."""
     words = ran.argv
     tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
-    level = option(ran, "-S")
     way = "dma-buf" if "--use_cuda_dmabuf" in words else "nvidia_peermem"
     way = "data direct" if "--use_data_direct" in words else way
     gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
-    found = {
-        "traffic_class": tclass,
-        "service_level": level if level.isdigit() else "",
-        "gpu_memory": way if gpu else "",
-    }
+    found = {"traffic_class": tclass, "service_level": option(ran, "-S"), "gpu_memory": way if gpu else ""}
     return {name: value for name, value in found.items() if value}
 
 
@@ -56,3 +64,68 @@ def _ended(code: int) -> str:
     if code < 0 or code > _SIGNALS_FROM:
         return f"was ended by signal {-code if code < 0 else code - _SIGNALS_FROM}"
     return f"exit code {code}"
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """One end's counter of what was claimed: before and after, in words of four bytes."""
+
+    whose: str
+    name: str
+    before: int
+    after: int
+    widest: int
+
+    def can_tell(self, claimed_bytes: float) -> bool:
+        """Whether it counts at all, went on, and has room for what was claimed. Two ports in a bond share the load."""
+        if self.after == 0 or self.after < self.before or "bond" in self.whose:
+            return False
+        return self.widest >= _FULL or self.before + claimed_bytes / _WORD_BYTES < _FULL
+
+    @property
+    def moved_bytes(self) -> int:
+        return (self.after - self.before) * _WORD_BYTES
+
+
+def unlike_counted(ran: ProgramRun, report: Report) -> str:
+    """How much less a port moved than the result says; empty where it agrees, or cannot tell."""
+    claimed = _claimed_bytes(ran, report)
+    for counter in _counters(ran):
+        if counter.can_tell(claimed) and counter.moved_bytes < _LEAST_SHARE * claimed:
+            moved = f"{counter.name} of {counter.whose} counted {_gigabytes(counter.moved_bytes)}"
+            reported = f"perftest reports that it transferred {_gigabytes(claimed)}"
+            return f"{reported}, and {moved}: another port was used, or nothing was transferred"
+    return ""
+
+
+def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
+    """Whether counters were looked for, and none of them can tell whether the result is true."""
+    between = ran.plan.link is not None and ran.plan.link.path is Path.BETWEEN
+    asked = between and any(end.counted is not None for end in (ran.link.client, ran.link.server))
+    claimed = _claimed_bytes(ran, report)
+    return asked and claimed > 0 and not any(counter.can_tell(claimed) for counter in _counters(ran))
+
+
+def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
+    """What a bandwidth test says that it moved, by its iterations or by its rate and time; 0 for others."""
+    asked, ways = count_asked(ran, SIZE), 2 if AT_ONCE in ran.argv else 1  # the rows count what this end sends
+    rows = [row for row in report.bandwidth if asked in (0, row.size_bytes)]
+    by_time = count_asked(ran, SECONDS) * _TIMED_SHARE * 1e9 / 8
+    return max((max(row.iterations * row.size_bytes, row.average_gbps / ways * by_time) for row in rows), default=0.0)
+
+
+def _counters(ran: ProgramRun) -> Iterator[_Counter]:
+    """The counters of what was claimed, of both ends; inside a node data may not leave the adapter."""
+    link = ran.plan.link
+    if link is None or link.path is not Path.BETWEEN:
+        return
+    for role, end in ((Role.CLIENT, ran.link.client), (Role.SERVER, ran.link.server)):
+        if end.counted and len(end.counted) == 4 and min(end.counted) >= 0:
+            out = sends(role, ran.what)
+            before, after = end.counted[0::2] if out else end.counted[1::2]
+            whose = link.device if role is link.role else f"{link.peer} {link.peer_device}"
+            yield _Counter(whose, "port_xmit_data" if out else "port_rcv_data", before, after, max(end.counted))
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.3g} GB"

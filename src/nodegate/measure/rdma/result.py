@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import count_asked, reason
-from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, unlike_asked
-from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
+from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near
 from nodegate.metric import Metric
 from nodegate.records.program_run import Memory, Path, Role
@@ -80,8 +79,8 @@ class LinkRun:
 
     @property
     def sends(self) -> bool:
-        """Whether this device sent the data: a client writes to its server, and reads from it."""
-        return _sends(self.link.role, self.name)
+        """Whether this device sent the data."""
+        return sends(self.link.role, self.name)
 
 
 @dataclass(frozen=True)
@@ -145,15 +144,6 @@ def better(run: LinkRun, other: LinkRun) -> bool:
     if run.value is None or other.value is None:
         return other.value is None and run.value is not None
     return run.value < other.value if is_latency(run.name) else run.value > other.value
-
-
-def sends(ran: ProgramRun) -> bool:
-    """Whether the end of a link that keeps this run sent the data."""
-    return ran.plan.link is not None and _sends(ran.plan.link.role, ran.what)
-
-
-def _sends(role: Role, test: str) -> bool:
-    return (role is Role.CLIENT) != ("read" in test)
 
 
 def is_latency(name: str) -> bool:
