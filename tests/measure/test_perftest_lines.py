@@ -20,8 +20,8 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
+from nodegate.measure.rdma.rails import ipv6_gid_index, parse_classes, traffic_of
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.traffic import ipv6_gid_index, parse_classes, traffic_of
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
 from nodegate.records.program_run import ProgramRun

@@ -28,7 +28,6 @@ from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
-from nodegate.measure.rdma.seats import unbound
 from nodegate.node import Node
 from nodegate.records.finding import Limit
 from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
@@ -118,7 +117,7 @@ def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
     places = {metric.device: dict(metric.over_runs) for metric in node.named(WRITE)}
     assert places == {"mlx5_0": {}, "mlx5_1": {"place": "near the NICs"}}
     (run,) = node.of(WRITE, "mlx5_0")
-    assert unbound(run.link, run.notes) == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
+    assert run.unbound == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
     for target in targets:
         target.session.close()
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
-from nodegate.measure.nccl.launched import gaps, limit_of, timed_out
+from nodegate.measure.nccl.launches import gaps, limit_of, timed_out
 from nodegate.records.program_run import LaunchPlan
 from nodegate.text import some
 from nodegate.tools import nccl_tests
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
-    from nodegate.measure.nccl.launched import Ending
+    from nodegate.measure.nccl.launches import Ending
     from nodegate.records.program_run import ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 

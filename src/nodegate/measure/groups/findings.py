@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import APART_NAME, NAMES
-from nodegate.measure.groups.standing import lost, whose
+from nodegate.measure.groups.result import APART_NAME, NAMES, lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.derived import Physics, of_platform, share_of
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.groups.result import GroupRun, NcclGroups
-    from nodegate.measure.groups.standing import Whose
+    from nodegate.measure.groups.result import GroupRun, NcclGroups, Whose
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma, RdmaPort

@@ -6,12 +6,12 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.ended import read_test
-from nodegate.measure.groups.plan import whole_of
-from nodegate.measure.nccl.launched import Launched
+from nodegate.measure.groups.plan import PAIR, PART, whole_of
+from nodegate.measure.nccl.launches import Launched
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric
 from nodegate.records.program_run import Attempt, LaunchPlan
@@ -31,6 +31,7 @@ _JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LONG = 200
 _NO_ATTEMPT, _NO_LAUNCH = Attempt(), LaunchPlan("")
+Whose = Literal["here", "either", "other", "path", "open"]
 
 
 @dataclass(frozen=True)
@@ -220,3 +221,42 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
     if test is None or time_us <= 0 or gpus < 2:
         return None
     return round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
+
+
+def whose(groups: NcclGroups, run: GroupRun) -> Whose:
+    """Whose fault a bad launch is: this node's, one of two, another one's that is named, a path's, or not known."""
+    if groups.node in run.notes.blamed or (run.partners_well and (run.plan.kind != PART or groups.is_blamed)):
+        return "here"
+    if run.notes.concerned:
+        return "path"
+    if groups.excuses(run):
+        return "other"
+    return "either" if run.plan.count == 2 and not run.notes.searched and not run.notes.blamed else "open"
+
+
+def is_sick(run: GroupRun) -> bool:
+    """Whether a launch hung, failed or brought wrong data: what a machine does, not a launcher."""
+    return run.ending in {"hung", "faulty"} or (run.ending == "whole" and not run.is_well)
+
+
+def is_settled(attempts: Sequence[Attempt]) -> bool:
+    """Whether a node is at fault, or may be, in a collective that hangs or is wrong.
+
+    It is not launched again, which costs a time limit each time; and others are not judged by it.
+    """
+    try:
+        groups = parse(attempts)
+    except CannotMeasure:  # nothing was launched
+        return False
+    good_in = {run.what for run in groups.runs if run.is_well and run.plan.kind in {PAIR, PART}}
+    return any(
+        whose(groups, run) == "here" or (run.plan.kind == PAIR and run.what not in good_in)
+        for run in groups.runs
+        if is_sick(run)
+    )
+
+
+def lost(groups: NcclGroups) -> GroupRun | None:
+    """The last launch of a node that cannot be launched any more, also not with others that can; None if it can."""
+    last = groups.runs[-1] if groups.runs else None
+    return last if last and last.ending == "refused" and whose(groups, last) == "here" else None

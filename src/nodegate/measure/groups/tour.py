@@ -10,11 +10,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.bisect import Ties
-from nodegate.measure.groups.boundary import Boundary
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs_by_rack, racks, whole_of, without
-from nodegate.measure.groups.search import Result, failed_with, search
+from nodegate.measure.groups.search import Boundary, Result, failed_with, search
 from nodegate.measure.groups.split_run import measure_split
 from nodegate.measure.rdma.pairing import with_good_ones
 

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.nccl.launched import Launched, gaps, timed_out
-from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING
+from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING, Launched, gaps, timed_out
 from nodegate.measure.program_run import not_run, reason
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
@@ -18,7 +17,7 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.nccl.launched import Ending
+    from nodegate.measure.nccl.launches import Ending
     from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
 from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node, split_by_mig, suspects_alone
-from nodegate.measure.nccl.launched import sweep_s
-from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
+from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch, sweep_s
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
 from nodegate.records.program_run import Plan

@@ -6,10 +6,9 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from nodegate.measure.rdma import seats
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
+from nodegate.measure.rdma.rails import is_bond
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, is_latency
-from nodegate.measure.rdma.traffic import is_bond
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
@@ -189,9 +188,7 @@ def unbound(measured: RdmaBandwidth, device: str, *names: str) -> str:
     """Why no number of a device is from programs near their NICs; empty where one is, or that was not requested."""
     runs = [run for run in measured.runs if run.device == device and run.name in (names or BETWEEN)]
     told = [run for run in runs if run.value is not None]
-    if any(seats.are_near(run.notes) for run in told):
-        return ""
-    return next((why for run in told if (why := seats.unbound(run.link, run.notes))), "")
+    return "" if any(run.near for run in told) else next((run.unbound for run in told if run.unbound), "")
 
 
 def slow_everywhere(

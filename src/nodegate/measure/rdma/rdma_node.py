@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
 from nodegate.measure.rdma.rails import (
+    READ_CLASSES,
     READ_GIDS,
     ROCE,
     Rail,
-    gid_index,
-    nearest_gpus,
-    parse_gids,
-    rails_in_service,
-    without_gpu,
-)
-from nodegate.measure.rdma.traffic import (
-    READ_CLASSES,
     Traffic,
+    gid_index,
     ipv6_gid_index,
     is_bond,
     is_efa,
+    nearest_gpus,
     parse_classes,
+    parse_gids,
+    rails_in_service,
     traffic_of,
+    without_gpu,
 )
 from nodegate.tools import perftest
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
-from nodegate.measure.rdma.seats import NEAR, are_near
 from nodegate.metric import Metric
 from nodegate.records.program_run import Memory, Path, Role
 from nodegate.tools import perftest
@@ -41,6 +40,7 @@ _NAMES = {
     ("ib_write_bw", Memory.HOST, Path.INSIDE): INSIDE,
     (f"ib_write_bw {AT_ONCE}", Memory.HOST, Path.BETWEEN): BOTH_AT_ONCE,
 }
+NEAR = {"place": "near the NICs"}  # a condition of numbers from programs at both ends that were
 _BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
 
@@ -76,6 +76,19 @@ class LinkRun:
     def partner(self) -> str:
         """The other end, for a message."""
         return f"{self.link.peer} {self.link.peer_device}"
+
+    @property
+    def near(self) -> bool:
+        """Whether both programs ran near their NICs: a number from the other socket says little."""
+        return _are_near(self.notes)
+
+    @property
+    def unbound(self) -> str:
+        """Why a program did not, this node's first; empty if both did, or none asked for it."""
+        ours, theirs = self.notes.client.unbound, self.notes.server.unbound
+        if self.link.role is Role.SERVER:
+            ours, theirs = theirs, ours
+        return ours or (f"on {self.link.peer}: {theirs}" if theirs else "")
 
     @property
     def sends(self) -> bool:
@@ -137,6 +150,10 @@ class RdmaBandwidth:
             if run.name in BANDWIDTHS and run.value is not None:
                 found[run.device, run.sends].append((run.partner, run.value))
         return found
+
+
+def _are_near(notes: LinkNotes) -> bool:
+    return bool(notes.client.near and notes.server.near)
 
 
 def better(run: LinkRun, other: LinkRun) -> bool:
@@ -234,7 +251,7 @@ def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: Progr
         lost=notes.lost not in {"", link.peer},
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
-        over_runs=tuple({**(NEAR if are_near(notes) else {}), **fabric_asked(ran)}.items()),
+        over_runs=tuple({**(NEAR if _are_near(notes) else {}), **fabric_asked(ran)}.items()),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, link, report),
     )
 
