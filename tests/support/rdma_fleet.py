@@ -6,6 +6,7 @@ import copy
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,7 @@ class RdmaFleet:
     faults: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sessions: ExitStack = field(default_factory=ExitStack)  # closes them
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -115,7 +117,8 @@ class RdmaFleet:
         expected = {"rdma_port": self.first_port + place * PORTS_OF_A_NODE}
         node = Node(name, Connection(transport="local", address="127.0.0.1", python=NODE_PYTHON), expected=expected)
         tools = Folder(folder, self.tools.get(name, TOOLS))
-        return Target(node, connect(node, Options()), facts_of(copy.copy(self.machines[name])), tools, self.durations)
+        session = self.sessions.enter_context(closing(connect(node, Options())))
+        return Target(node, session, facts_of(copy.copy(self.machines[name])), tools, self.durations)
 
 
 def another_length(**changes: object) -> Durations:
