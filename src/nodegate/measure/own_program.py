@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import run
+from nodegate.measure.program_run import reason, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe import readings as read
 from nodegate.records.part import Part, named
@@ -14,11 +14,11 @@ from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nodegate.measure.measurement import Target
     from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.records.program_run import ProgramRun
+    from nodegate.records.program_run import Attempt, ProgramRun
     from nodegate.wire import Wire
 
 PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
@@ -45,6 +45,7 @@ class MeasuredGpu:
 
 
 G = TypeVar("G", bound=MeasuredGpu)
+D = TypeVar("D")
 
 
 def program(name: str, *, options: Mapping[str, object], purpose: str) -> bytes:
@@ -60,6 +61,32 @@ def run_own(target: Target, name: str, *, options: Mapping[str, object], purpose
     """
     argv = [target.node.connection.python, *PYTHON_OPTIONS, "-"]
     return run(target.session, name, argv, timeout_s=timeout_s, stdin=program(name, options=options, purpose=purpose))
+
+
+def read_attempts(
+    attempts: Sequence[Attempt], read_own: Callable[[ProgramRun], D], *, beside: str, nothing: CannotMeasure
+) -> tuple[list[D], list[CannotMeasure], list[ProgramRun]]:
+    """The documents in the attempts on one node, why others have none, and the runs of the program beside ours.
+
+    Raises:
+        CannotMeasure: there is no document; the last reason, `nothing` if there was no attempt.
+    """
+    found: list[D] = []
+    failed: list[CannotMeasure] = []
+    others: list[ProgramRun] = []
+    for attempt in attempts:
+        failed += [reason(attempt)] if attempt.cannot else []
+        for ran in attempt.runs:
+            if ran.what.startswith(beside):
+                others.append(ran)
+                continue
+            try:
+                found.append(read_own(ran))
+            except CannotMeasure as why:
+                failed.append(why)
+    if not found:
+        raise failed[-1] if failed else nothing
+    return found, failed, others
 
 
 def checked_document(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:

@@ -204,12 +204,7 @@ def wrong(load: GpuLoad, phase: Phase, found: tuple[str, str, int], verdicts: Ve
         verdicts.unknown(part=load.part, quantity=f"{phase.dtype} result comparison", reason=reason, action=AGAIN)
         return
     verdicts.found(
-        Verdict.FAIL,
-        part=load.part,
-        text=f"{message}: {_CORRUPT}",
-        action=WRONG,
-        quantity=quantity,
-        observed=count,
+        Verdict.FAIL, part=load.part, text=f"{message}: {_CORRUPT}", action=WRONG, quantity=quantity, observed=count
     )
 
 

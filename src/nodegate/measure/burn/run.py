@@ -15,7 +15,7 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.power import in_first
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.own_program import by_index, run_own
+from nodegate.measure.own_program import by_index, read_attempts, run_own
 from nodegate.measure.program_run import check_end, kept, not_run, reason, unended
 from nodegate.metric import Metric, joined
 from nodegate.records.program_run import Plan, ProgramRun
@@ -111,24 +111,12 @@ def parse(attempts: Sequence[Attempt]) -> Burn:
     Raises:
         CannotMeasure: none of them has a document; the last reason.
     """
-    runs: list[BurnDocument] = []
-    failed: list[CannotMeasure] = []
-    others: list[OtherRun] = []
-    for attempt in attempts:
-        failed += [reason(attempt)] if attempt.cannot else []
-        for ran in attempt.runs:
-            if ran.what.startswith(OTHER):
-                seconds = ran.argv[-1] if ran.argv else ""
-                others.append(OtherRun(ran.plan.mode or ran.what, _other(ran), seconds))
-                continue
-            try:
-                runs.append(_document(ran))
-                failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
-            except CannotMeasure as why:
-                failed.append(why)
-    if not runs:
-        raise failed[-1] if failed else CannotMeasure("no burn was run", next_step="burn this node again")
-    return Burn(tuple(runs), tuple(failed), tuple(others))
+    nothing = CannotMeasure("no burn was run", next_step="burn this node again")
+    runs, failed, others = read_attempts(attempts, _document, beside=OTHER, nothing=nothing)
+    for ran in (ran for attempt in attempts for ran in attempt.runs if burn_document.WIRE in ran.stdout):
+        failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
+    beside = (OtherRun(ran.plan.mode or ran.what, _other(ran), ran.argv[-1] if ran.argv else "") for ran in others)
+    return Burn(tuple(runs), tuple(failed), tuple(beside))
 
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:

@@ -61,13 +61,7 @@ def judge_host(
 
 
 def judge_rates(
-    metrics: Sequence[Metric],
-    copies: Copies,
-    gpus: Gpus,
-    *,
-    baseline: Baseline,
-    peers: NodePeers,
-    verdicts: Verdicts,
+    metrics: Sequence[Metric], copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
 ) -> None:
     """Rates of host copies, ours or nvbandwidth's."""
     known = facts_by_index(gpus, copies.gpus)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
-from nodegate.measure.own_program import by_index
+from nodegate.measure.own_program import by_index, read_attempts
 from nodegate.measure.program_run import check_end, reason
 from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
@@ -120,20 +120,9 @@ def parse(attempts: Sequence[Attempt]) -> Copies:
     Raises:
         CannotMeasure: none of them has a document; the last reason.
     """
-    runs: list[CopiesDocument] = []
-    failed = [reason(attempt) for attempt in attempts if attempt.cannot]
-    others: list[NvBandwidth | CannotMeasure] = []
-    for ran in (ran for attempt in attempts for ran in attempt.runs):
-        if ran.what == OTHER:
-            others.append(_other(ran))
-            continue
-        try:
-            runs.append(_document(ran))
-        except CannotMeasure as why:
-            failed.append(why)
-    if not runs:
-        raise failed[-1] if failed else CannotMeasure("copies not run", next_step="measure this node again")
-    return Copies(tuple(runs), tuple(failed), tuple(others))
+    nothing = CannotMeasure("copies not run", next_step="measure this node again")
+    runs, failed, others = read_attempts(attempts, _document, beside=OTHER, nothing=nothing)
+    return Copies(tuple(runs), tuple(failed), tuple(map(_other, others)))
 
 
 def _document(ran: ProgramRun) -> CopiesDocument:

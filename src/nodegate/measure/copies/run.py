@@ -33,11 +33,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Target
     from nodegate.records.program_run import ProgramRun
 
-CASES = (
-    "host_to_device_memcpy_ce",
-    "device_to_host_memcpy_ce",
-    "device_to_device_memcpy_write_ce",
-)
+CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
 OTHER_LIMIT_S = 300.0
 
 _ALL_PAIRS_FROM_S = 20.0  # with this many seconds of copies for each GPU there is time for every pair of GPUs

@@ -81,12 +81,7 @@ class Ended:
 
 
 def run_at_once(
-    target: Target,
-    what: str,
-    programs: Sequence[Program],
-    *,
-    timeout_s: float,
-    nics: Sequence[str] = (),
+    target: Target, what: str, programs: Sequence[Program], *, timeout_s: float, nics: Sequence[str] = ()
 ) -> tuple[ProgramRun, ...]:
     """Run programs on one node at the same time, each within `timeout_s`; `nics` are all that are measured there.
 

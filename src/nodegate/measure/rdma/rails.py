@@ -27,7 +27,6 @@ READ_GIDS = "cd /sys/class/infiniband && grep -H '[1-9a-f]' */ports/*/gids/* */p
 _GID_LINE = re.compile(
     r"(?P<device>[\w.-]{1,60})/ports/(?P<port>[0-9]{1,3})/(?P<kind>gids|gid_attrs/types)/(?P<index>[0-9]{1,4}):(?P<text>.+)"
 )
-_IPV4_MAPPED = re.compile(r"(?:0{4}:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}")
 _STEP = "name the rails of this node in the inventory (nodegate_nics: a list) if it carries jobs"
 _SETUP = "see the findings of rdma.rails and rdma.port_state"
 
@@ -80,10 +79,16 @@ def fabric(found: Sequence[Rail]) -> str:
     return f"{rate:g} Gb/s {layer}" if rate else layer
 
 
-def gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
-    """The first GID that is RoCE v2 with an IPv4 address; perftest's default is 0, which is not one of these."""
-    fitting = (index for index in sorted(gids) if gids[index][1] == ROCE_V2 and _IPV4_MAPPED.fullmatch(gids[index][0]))
-    return next(fitting, None)
+def gid_index(gids: Mapping[int, tuple[str, str]], *, ipv6: bool = False) -> int | None:
+    """The first GID that is RoCE v2 with an IPv4 address; perftest's default is 0, which is not one of these.
+
+    With `ipv6`, where there is none, one with an IPv6 address by which other subnets can be reached: none of the link
+    alone.
+    """
+    v2 = {index: _address(gid) for index, (gid, kind) in sorted(gids.items()) if kind == ROCE_V2}
+    mapped = (index for index, address in v2.items() if address and address.ipv4_mapped)
+    others = (index for index, address in v2.items() if ipv6 and address and not address.is_link_local)
+    return next(mapped, next(others, None))
 
 
 def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
@@ -211,15 +216,6 @@ def _of_nccl(node: Node, name: str, most: int) -> int | None:
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,6}", text, re.ASCII) or int(text) > most:
         raise node.wrong(f"{name} must be a number from 0 to {most}, not {text[:40]!r}")
     return int(text) if int(text) >= 0 else None
-
-
-def ipv6_gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
-    """The first RoCE v2 GID that is an IPv6 address by which other subnets can be reached: none of the link alone."""
-    for index in sorted(gids):
-        gid, kind = gids[index]
-        if kind == ROCE_V2 and (address := _address(gid)) is not None and not address.is_link_local:
-            return index
-    return None
 
 
 def _address(gid: str) -> ipaddress.IPv6Address | None:

@@ -14,7 +14,6 @@ from nodegate.measure.rdma.rails import (
     Rail,
     Traffic,
     gid_index,
-    ipv6_gid_index,
     is_bond,
     is_efa,
     nearest_gpus,
@@ -173,15 +172,8 @@ def _with_gids(target: Target, rails: Sequence[Rail], given: int | None) -> tupl
         return tuple(rails)
     (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", READ_GIDS))], timeout_s=ASK_S)
     tables = parse_gids(answer.stdout)
-    return tuple(
-        replace(rail, gid_index=_best_gid(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail
-        for rail in rails
-    )
-
-
-def _best_gid(table: Mapping[int, tuple[str, str]]) -> int | None:
-    index = gid_index(table)
-    return ipv6_gid_index(table) if index is None else index
+    best = {rail: gid_index(tables.get((rail.device, rail.port), {}), ipv6=True) for rail in lacking}
+    return tuple(replace(rail, gid_index=best.get(rail, rail.gid_index)) for rail in rails)
 
 
 def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
