@@ -107,7 +107,7 @@ def test_host_both_ways(gpu_copies: Copies, baseline: Baseline, peers: NodePeers
     A link can be well in each direction and slow in both: credits, relaxed ordering, an IOMMU in the way. One GPU at a
     time, half of a buffer out and the other half in. It runs at delivery.
     """
-    if not gpu_copies.went_both_ways:
+    if not any(each.both_ways for each in gpu_copies.runs):
         verdicts.not_done("simultaneous copies in both directions are skipped in a run this short")
     findings.missing(gpu_copies, BOTH_WAYS, verdicts)
     if gpu_copies.named(BOTH_WAYS):
@@ -144,7 +144,7 @@ def test_memory_bandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePee
     Most of a training waits for memory, not for arithmetic. Good boards give about 90 % of their peak. All bytes that a
     kernel reads and writes are counted, of operands far larger than the caches.
     """
-    if not gpu_copies.ran_kernels:
+    if not any(each.kernels for each in gpu_copies.runs):
         verdicts.not_done("these copies were made by a release without memory kernels")
     for name in KERNELS:
         findings.missing(gpu_copies, name, verdicts)
@@ -160,7 +160,7 @@ def test_memory_pattern(gpu_copies: Copies, baseline: Baseline, verdicts: Verdic
     A stuck bit, a lost address line or a weak cell that ECC does not see spoils a training without any message. Kernels
     write each pattern and its inverse to all of the memory, then read all of it back. It runs at delivery.
     """
-    if not gpu_copies.tested_memory:
+    if not any(each.patterns for each in gpu_copies.runs):
         verdicts.not_done("the whole memory is tested only at delivery")
     findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
 
@@ -172,7 +172,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     The lowest pair of each GPU is judged, in either direction, and named. One bad link shows at both of its ends; a GPU
     that is slow with every partner is the one to look at.
     """
-    if not gpu_copies.asked_for_pairs:
+    if all(each.asked in {"none", ""} for each in gpu_copies.runs):
         verdicts.not_done("copies between GPUs are skipped in a run this short")
     if len(gpu_copies.gpus) == 1:
         verdicts.skip("only one GPU")

@@ -153,7 +153,7 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     nodes. A rack that is slow because of one node is not held against the others.
     """
     findings.skip_alone(verdicts, nccl_groups)
-    if not findings.has_kind(nccl_groups, "rack", "fleet"):
+    if not any(run.plan.kind in {"rack", "fleet"} for run in nccl_groups.runs):
         verdicts.not_done("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce",), ("rack", "fleet")
     rates = findings.physics(rdma)

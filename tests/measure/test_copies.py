@@ -79,8 +79,8 @@ def test_a_kernel_counts_every_byte_that_it_moves():
 
 
 def test_a_document_of_a_release_without_kernels_for_memory_says_so():
-    assert copied().ran_kernels
-    assert not copied(lambda found: found.pop("kernel_bytes")).ran_kernels
+    assert copied().runs[0].kernels
+    assert not copied(lambda found: found.pop("kernel_bytes")).runs[0].kernels
 
 
 def test_the_lowest_partner_of_a_gpu_counts_in_either_direction():

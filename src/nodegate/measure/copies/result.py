@@ -75,26 +75,6 @@ class Copies:
                 found[key] = (*found.get(key, ()), pair)
         return found
 
-    @property
-    def ran_kernels(self) -> bool:
-        """Whether any attempt is of a release that has kernels for the memory."""
-        return any(each.kernels for each in self.runs)
-
-    @property
-    def tested_memory(self) -> bool:
-        """Whether the test of the whole memory was a part of any attempt."""
-        return any(each.patterns for each in self.runs)
-
-    @property
-    def went_both_ways(self) -> bool:
-        """Whether copies in both directions at the same time were a part of any attempt."""
-        return any(each.both_ways for each in self.runs)
-
-    @property
-    def asked_for_pairs(self) -> bool:
-        """Whether copies between GPUs were a part of any attempt."""
-        return any(each.asked not in {"none", ""} for each in self.runs)
-
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """Host copies alone and at once, memory and the lowest peer of each GPU; then nvbandwidth's numbers."""

@@ -63,8 +63,8 @@ def _ended(ran: ProgramRun, test: NcclTest) -> tuple[Ending, str, str]:
 
 
 def _without_table(ran: ProgramRun, unread: str) -> tuple[Ending, str, str]:
-    """A launch that printed no row and no fault: a GPU may hang only where one was listed."""
-    if ran.timed_out and has_devices(ran.stdout):
+    """A launch that printed no row and no fault: a GPU may hang only where one was listed, for MPI joined all ranks."""
+    if ran.timed_out and DEVICE.search(ran.stdout):
         return timed_out(ran, None, _SEE)
     refused = refusal(f"{ran.stdout}\n{ran.stderr}")
     if ran.timed_out:
@@ -81,11 +81,6 @@ def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
     if _LEFT_OUT not in ran.stdout or not test.devices:
         return test
     return replace(test, ranks=max(device.rank for device in test.devices) + 1)
-
-
-def has_devices(stdout: str) -> bool:
-    """Whether nccl-tests listed the GPU of a rank: then MPI had brought all ranks together, and CUDA had begun."""
-    return DEVICE.search(stdout) is not None
 
 
 def without_begun(stderr: str) -> str:

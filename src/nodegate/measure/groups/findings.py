@@ -212,11 +212,6 @@ def sole_partner(groups: NcclGroups) -> str:
     return "" if known or len(partners) != 1 else partners.pop()
 
 
-def has_kind(groups: NcclGroups, *kinds: str) -> bool:
-    """Whether groups of these kinds were launched at all."""
-    return any(run.plan.kind in kinds for run in groups.runs)
-
-
 def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     """What all_reduce must reach by the rates of the node's own rails, in GB/s.
 

@@ -74,7 +74,7 @@ class PairsAgain:
 
     def _good_ones_over_racks(self, good: Iterable[str]) -> list[Group]:
         """Good nodes of different racks with each other."""
-        rack = self.tour.rack_of
+        rack = self.tour.ties.rack_of
         known = sorted(filter(rack.get, good), key=rack.__getitem__)
         half = len(known) // 2
         halves = zip(known[:half], known[half:], strict=False)
@@ -104,7 +104,7 @@ class PairsAgain:
         tour = self.tour
         among = [name for name in tour.names if name in suspects]
         far = [name for name in among if any(map(tour.is_far, tour.pairs_with_good_ones(name)))]
-        groups = [each for each in pairs_by_rack(far, tour.rack_of) if not tour.is_far(each)]
+        groups = [each for each in pairs_by_rack(far, tour.ties.rack_of) if not tour.is_far(each)]
         tour.all(groups)
         for group, what in ((group, what) for group in groups for what in COLLECTIVES):
             first, second = sorted(group.nodes, key=lambda name: self._with_good_ones(name, what))

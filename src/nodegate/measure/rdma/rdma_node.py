@@ -105,10 +105,10 @@ def prepare(target: Target) -> RdmaNode:
     asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", READ_CLASSES)]
     programs = [Program(argv) for argv in asked]
     version, help_text, peer_memory, direct, classes = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
-    options = perftest.options_in(help_text.stdout + help_text.stderr)
+    nearest, options = nearest_gpus(target.facts, rails), perftest.options_in(help_text.stdout + help_text.stderr)
     rdma_node = RdmaNode(
         target=target,
-        rails=_with_gpus(target, rails),
+        rails=tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails),
         missing={rail.name: _without_gid([rail]) for rail in found if rail not in rails},
         tools=tools,
         version=perftest.parse_version(version.stdout + version.stderr),
@@ -180,8 +180,3 @@ def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
     reason = "no RoCE v2 GID with an IP address that others can reach"
     step = "give the port's network device an IPv4 or a global IPv6 address; check with show_gids"
     return CannotMeasure(reason, next_step=step, whose=", ".join(rail.name for rail in rails))
-
-
-def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
-    nearest = nearest_gpus(target.facts, rails)
-    return tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails)
