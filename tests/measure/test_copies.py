@@ -7,19 +7,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 from support.attempts import attempts
-from support.copies import (
-    PEER,
-    copied,
-    document,
-    each_pair_of,
-    of_gpu,
-    pair,
-    ran,
-    ran_by_others,
-    rate,
-    together,
-    wire,
-)
+from support.copies import PEER, copied, document, each_pair_of, of_gpu, pair, ran, ran_by_others, rate, together, wire
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import result as copies_result

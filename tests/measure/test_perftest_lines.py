@@ -192,8 +192,7 @@ def test_storage_nics_are_left_out_by_rule_and_named(monkeypatch: pytest.MonkeyP
     found = prepared(dgx, "gpu1", monkeypatch)
     assert [rail.name for rail in found.rails] == [f"mlx5_{number}" for number in range(8)]
     assert {name: why.reason for name, why in found.left_out.items()} == dict.fromkeys(
-        ("mlx5_8", "mlx5_9"),
-        "left out: no GPU is behind its PCIe switch, as one is with 8 others: a storage NIC",
+        ("mlx5_8", "mlx5_9"), "left out: no GPU is behind its PCIe switch, as one is with 8 others: a storage NIC"
     )
     named = prepared(replace(dgx, expected={"nics": ["mlx5_0", "mlx5_8"]}), "gpu1", monkeypatch)
     assert ([rail.name for rail in named.rails], named.left_out) == (["mlx5_0", "mlx5_8"], {})
