@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support import nccl as fake
 from support.attempts import attempts
 from support.rdma_fleet import Crew
 from support.sshd import NODE_PYTHON, Fleet
+from support.tool_folder import ToolFolder
 
 from lab.processes import naming
 from nodegate.errors import CannotMeasure, Unreachable
@@ -42,7 +44,7 @@ def run_here(
     machine: Machine | None = None,
     *,
     node: Node = HERE,
-    tools: type[fake.Folder] = fake.Folder,
+    tools=ToolFolder,
     through=lambda session: session,
     cancelled: bool = False,
 ) -> tuple[ProgramRun, ...]:
@@ -89,16 +91,10 @@ def test_every_collective_is_run_once_over_all_gpus_and_measured(tmp_path):
     assert found.over_ring == pytest.approx(1.295, abs=0.001)
 
 
-class InContainer(fake.Folder):
-    """Tools that are started in a container; of these there are only those that are built with MPI."""
-
-    def find(self, *names):
-        tool = super().find(*names)
-        return type(tool)(tool.name, ("nice", "-n", "1", *tool.argv), tool.origin)
-
-
 def test_a_container_gets_the_settings_behind_its_start(tmp_path):
-    rans = run_here(fake.install(tmp_path / "tools", suffix="_perf_mpi"), tools=InContainer)
+    rans = run_here(
+        fake.install(tmp_path / "tools", suffix="_perf_mpi"), tools=partial(ToolFolder, start=("nice", "-n", "1"))
+    )
     assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
     assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
 
@@ -217,7 +213,7 @@ def test_a_flood_of_output_is_cut_and_costs_its_launch_only(tmp_path):
 
 def test_a_missing_tool_is_one_reason_for_the_whole_measurement(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CannotMeasure, match="_perf is not on the node"):
+    with pytest.raises(CannotMeasure, match="no all_reduce_perf on the node"):
         replayed(run_here(tmp_path / "empty")[:1])
 
 
@@ -225,7 +221,7 @@ def test_some_missing_tools_cost_their_collectives_only(tmp_path):
     tools = fake.install(tmp_path / "tools")
     (tools / "sendrecv_perf").unlink()
     found = replayed(run_here(tools))
-    assert found.final("sendrecv").why == "sendrecv_perf is not on the node"
+    assert found.final("sendrecv").why == "no sendrecv_perf on the node"
     assert len(found.metrics) == len(LAUNCHES) - 1
 
 
@@ -286,8 +282,8 @@ def test_where_the_first_size_gives_nothing_the_launches_themselves_say_why(tmp_
     missing = run_here(tmp_path, machine=bridged)
     assert [ran.what for ran in missing] == WHATS
     assert {ran.cannot for ran in missing} == {
-        "all_reduce_perf is not on the node",
-        *(f"{what}_perf is not on the node" for what in WHATS if " " not in what),
+        "no all_reduce_perf on the node",
+        *(f"no {what}_perf on the node" for what in WHATS if " " not in what),
     }
 
 

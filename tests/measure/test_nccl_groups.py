@@ -165,13 +165,14 @@ SCRIPT = """
 import sys; sys.path.insert(0, {tests!r})
 import pickle
 from pathlib import Path
-from support.nccl_fleet import NIGHTLY, Folder, facts
+from support.nccl_fleet import NIGHTLY, facts
 from support.rdma_fleet import Crew
+from support.tool_folder import ToolFolder
 from nodegate.measure.measurement import Target
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.transport import Options, connect
 nodes = pickle.loads(Path({nodes!r}).read_bytes())
-targets = [Target(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]
+targets = [Target(node, connect(node, Options()), facts(1), ToolFolder(Path({tools!r})), NIGHTLY) for node in nodes]
 NCCL_GROUPS.measure(targets, Crew())
 """
 

@@ -15,6 +15,7 @@ from fleet.machine import Machine, facts_of
 from support import bare, burning, copies_node
 from support import copies as copying
 from support.attempts import attempts, why_not
+from support.tool_folder import ToolFolder
 
 from lab.nvml.scenario import healthy_h100
 from nodegate.errors import CannotMeasure, Unreachable
@@ -31,8 +32,6 @@ from nodegate.node import Connection, Node
 from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.local import LocalSession
 
@@ -76,23 +75,9 @@ OWN = (
 EACH = pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 
 
-class Tools:
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def has(self, names):
-        return frozenset(name for name in names if self.folder and (self.folder / name).exists())
-
-    def cublas(self):
-        return CublasPlaces()
-
-    def find(self, name):
-        return Tool(name, (str(self.folder / name),), "a folder of the test")
-
-
 def target(folder: Path | None, durations=DELIVERY, session=None) -> Target:
     node = Node("gpu01", Connection(transport="local"))
-    return Target(node, session or LocalSession(node), facts_of(H100), Tools(folder), durations)
+    return Target(node, session or LocalSession(node), facts_of(H100), ToolFolder(folder), durations)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Whether what perftest printed is the result of what was asked, and what the ports themselves counted meanwhile."""
+"""Whether what perftest printed is the result of what was asked, and what the ports themselves counted."""
 
 from __future__ import annotations
 
