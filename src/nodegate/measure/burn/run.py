@@ -122,10 +122,11 @@ def parse(attempts: Sequence[Attempt]) -> Burn:
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
     """Burn all GPUs of a node with nodegate's program, then with gpu_burn if it is installed and the burn is long."""
     seconds = target.durations.burn_s
+    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]} | _cublas(target)
     own = run_own(
         target,
         OWN,
-        options=_options(seconds) | _cublas(target),
+        options=options | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
         purpose=f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk.",
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
     )
@@ -150,11 +151,6 @@ def _cublas(target: Target) -> dict[str, object]:
     if found.own_kernels:
         return {"path": "ptx"}
     return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
-
-
-def _options(seconds: float) -> dict[str, object]:
-    phases, limits_s = [list(each) for each in PHASES], (_START_LIMIT_S, _ANSWER_LIMIT_S)
-    return {"seconds": seconds, "phases": phases, "start_limit_s": limits_s[0], "answer_limit_s": limits_s[1]}
 
 
 def _burn_by_others(target: Target) -> list[ProgramRun]:

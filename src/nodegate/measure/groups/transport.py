@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nodegate.measure.groups.plan import PAIR
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
+from nodegate.subjects.rdma import is_active
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from nodegate.unknown import Known
     from nodegate.verdicts import Verdicts
 
-ACTIVE = "ACTIVE"
 NETWORK, NVLINK = part.collective("network of NCCL"), part.collective("NVLink between nodes")
 _SOCKETS_ASKED = ("NCCL_IB_DISABLE=1", "NCCL_NET=Socket")
 _MNNVL_ASKED_OFF = ("NCCL_MNNVL_ENABLE=0",)
@@ -35,7 +35,7 @@ _NO_MNNVL = (
 
 def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
     """NCCL sends over RDMA where the node has a port in service. Over sockets it is slow, and nothing says so."""
-    if not any(device.address and port.state == ACTIVE for device in rdma.devices for port in device.ports):
+    if not any(device.address and is_active(port) for device in rdma.devices for port in device.ports):
         verdicts.skip("the node has no RDMA port in service")
     runs = _asked(verdicts, groups, _SOCKETS_ASKED)
     slow = [run for run in runs if run.log and run.log.over_sockets]
