@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nodegate.measure.program_run import count_asked, option
@@ -52,11 +53,12 @@ def unlike_asked(ran: ProgramRun, report: Report) -> str:
 def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     """The traffic class, the service level and the way to GPU memory that were asked for."""
     words = ran.argv
+    level = next((word for before, word in pairwise(words) if before == "-S" and word.isdigit()), "")
     tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
     way = "dma-buf" if "--use_cuda_dmabuf" in words else "nvidia_peermem"
     way = "data direct" if "--use_data_direct" in words else way
     gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
-    found = {"traffic_class": tclass, "service_level": option(ran, "-S"), "gpu_memory": way if gpu else ""}
+    found = {"traffic_class": tclass, "service_level": level, "gpu_memory": way if gpu else ""}
     return {name: value for name, value in found.items() if value}
 
 
