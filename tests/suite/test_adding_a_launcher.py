@@ -12,7 +12,7 @@ from support.pages import Page
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import heard, look
-from nodegate.measure.groups.refused import refusal
+from nodegate.measure.groups.ended import refusal
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.node import Node
 

@@ -20,8 +20,8 @@ import pytest
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from nodegate.measure.burn.run import MAIN, PACKAGES
-from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.measure import own_program
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.burn import WIRE
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def environment(scenario: Path) -> dict[str, str]:
 def program(**options: Any) -> bytes:
     """The burn's program as it goes to a node."""
     purpose = "loads the GPUs of this node for a while and writes one JSON document."
-    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
+    return own_program.program("burn", options=options, purpose=purpose)
 
 
 def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:

@@ -228,7 +228,7 @@ def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
 def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
     """The tools of --tools; settings of tools and launches that are invalid are refused before a node is contacted."""
     from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
-    from nodegate.measure.rdma.traffic import traffic_of  # noqa: PLC0415
+    from nodegate.measure.rdma.rails import traffic_of  # noqa: PLC0415
     from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 

@@ -36,7 +36,7 @@ _NCCL = re.compile(
     r"NCCL version (?:: )?(\d{1,3}\.\d{1,3}\.\d{1,3})\S{0,40}?(?:\+cuda([\d.]{1,12}))?(?=\s|$)", re.MULTILINE
 )
 _OUT_OF_BOUNDS = re.compile(r"Out of bounds values *: *(\d{1,18}) +(OK|FAILED)")
-_AVERAGE = re.compile(r"Avg bus bandwidth *: *(\d{1,9}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?)(?: +(OK|FAILED))?")
+_AVERAGE = re.compile(r"Avg bus bandwidth *: *(\d{1,9}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?)")
 _REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18}) due to memory limitation")
 _FAULTS: tuple[tuple[Literal["cuda", "nccl", "gpus", "timeout"], re.Pattern[str]], ...] = (
     ("cuda", re.compile(r"(?<!\S)(?P<host>\S{0,255}): Test CUDA failure \S{1,200} '(?P<text>[^'\n]{0,400})")),
@@ -109,7 +109,6 @@ class NcclTest:
     out_of_bounds: Known[int]
     out_of_bounds_ok: Known[bool]
     average_gb_per_s: Known[float]
-    average_ok: Known[bool]
     faults: tuple[Fault, ...]
     inconsistent: tuple[str, ...]
 
@@ -118,7 +117,8 @@ class NcclTest:
 
         Collectives that distribute a message round its size down to a multiple of the ranks.
         """
-        least = size_bytes - min(64 * len(self.devices), size_bytes // 100)
+        ranks = len(self.devices) if isinstance(self.ranks, Unknown) else self.ranks
+        least = size_bytes - min(64 * ranks, size_bytes // 100)
         return next((row for row in reversed(self.rows) if least <= row.size_bytes <= size_bytes), None)
 
     @property
@@ -207,7 +207,6 @@ def _of(  # noqa: PLR0917 - the parts of one text, from one caller
     bounds, reduced = _OUT_OF_BOUNDS.search(text), _REDUCED.search(text)
     ranks = _ranks(devices, parameters)
     no_footer = Unknown(Why.MISSING, "the closing lines are missing")
-    gate = average[2] if average else None
     return NcclTest(
         collective=collective,
         version=version[1] if version else Unknown(Why.MISSING, "not written before 2.17.5"),
@@ -220,7 +219,6 @@ def _of(  # noqa: PLR0917 - the parts of one text, from one caller
         out_of_bounds=int(bounds[1]) if bounds else no_footer,
         out_of_bounds_ok=bounds[2] == "OK" if bounds else no_footer,
         average_gb_per_s=float(average[1]) if average else no_footer,
-        average_ok=gate == "OK" if gate else Unknown(Why.MISSING, "no lowest average was asked for"),
         faults=faults,
         inconsistent=tuple(
             said for row in rows for said in row.contradictions(collective, _group_size(devices, ranks))
