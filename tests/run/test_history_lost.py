@@ -33,7 +33,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(history, "WAIT_S", WAIT_S)
     file = tmp_path / "history.sqlite"
     for run in range(3):
-        History(file).keep(f"run {run}", float(run), dict.fromkeys(FLEET, METRICS))
+        History(file).keep(f"run {run}", float(run), dict.fromkeys(FLEET, METRICS).items())
     History(file).accept_again(["gpu000"], 0.5, "power cap")
     return file
 
@@ -71,7 +71,7 @@ def test_a_lock_during_a_run_is_one_wait_and_one_note(file: Path) -> None:
         begun = time.monotonic()
         assert all(run.view.earlier(node)(METRICS[0]) == () for node in FLEET)
         with pytest.raises(UsageError, match="locked"):
-            run.history.keep("run 3", 3.0, {"gpu001": METRICS})
+            run.history.keep("run 3", 3.0, {"gpu001": METRICS}.items())
         assert time.monotonic() - begun < 3 * WAIT_S
     (note,) = told(run)
     assert "database is locked" in note

@@ -6,8 +6,8 @@ import contextlib
 import math
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.contradiction import far_off
+from nodegate.baseline.entry import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node_settings.table import KNOWN, PREFIX
@@ -16,7 +16,7 @@ from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.baseline.limit_keys import LimitKeys
     from nodegate.baseline.platform import Platform
     from nodegate.baseline.plausible import Ranges

@@ -89,7 +89,7 @@ def _line(key: Key, values: Sequence[float]) -> str:
 
 
 def _conditions(written: str) -> str:
-    """The conditions of a series in words; of a damaged or edited index as they stand there."""
+    """The conditions of a series in words; as they are written where the index is damaged or was edited."""
     try:
         known = json.loads(written)
     except (ValueError, RecursionError):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 
@@ -29,13 +28,12 @@ class Environment:
     files: Mapping[str, Known[bool]]
 
 
-def parse(data: object) -> Environment:
+def parse(found: Mapping[str, object]) -> Environment:
     """The data of section `environment`.
 
     Raises:
         CannotMeasure: the login environment could not be read.
     """
-    found = object_in("environment", data)
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
