@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case
-
-from nodegate.records.verdict import Verdict
-
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, plant
 
 
 def hide(machine: Machine, *indices: int) -> None:
@@ -89,152 +83,136 @@ def every(machine: Machine, path: str, value: object) -> None:
         machine.set_gpu(index, path, value)
 
 
-COUNT = (
-    Case("all there", "gpu.count", PASS),
-    Case("one is not there at all", "gpu.count", FAIL, lambda machine: machine.remove_gpu(3)),
-    Case("one is lost", "gpu.count", FAIL, lambda machine: machine.lose_gpu(3)),
-    Case("two are hidden from this login", "gpu.count", ERROR, lambda machine: hide(machine, 2, 5)),
-    Case("NVML hung before one of them", "gpu.count", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
-    Case("the inventory says four", "gpu.count", FAIL, expected={"gpus": 4}),
-    Case("a server of free choice, and the inventory says nothing", "gpu.count", NOT_JUDGED, machine=Machine.pcie_l40s),
+COUNT = of(
+    "gpu.count",
+    Case("all there", PASS),
+    Case("one is not there at all", FAIL, plant.remove_gpu(3)),
+    Case("one is lost", FAIL, plant.lose_gpu(3)),
+    Case("two are hidden from this login", ERROR, lambda machine: hide(machine, 2, 5)),
+    Case("NVML hung before one of them", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
+    Case("the inventory says four", FAIL, expected={"gpus": 4}),
+    Case("a server of free choice, and the inventory says nothing", NOT_JUDGED, machine=Machine.pcie_l40s),
     Case(
-        "a server of free choice, and the inventory says eight",
-        "gpu.count",
-        PASS,
-        machine=Machine.pcie_l40s,
-        expected={"gpus": 8},
+        "a server of free choice, and the inventory says eight", PASS, machine=Machine.pcie_l40s, expected={"gpus": 8}
     ),
 )
 
 LOST = (
-    Case("all answer", "gpu.lost", PASS),
-    Case("one fell off the bus", "gpu.lost", FAIL, lambda machine: machine.lose_gpu(3)),
-    Case(
-        "NVML knows no more than Unknown Error, PCIe still answers",
+    *of(
         "gpu.lost",
-        FAIL,
-        lambda machine: refuse(machine, 5, "failed", "NVML 999: Unknown Error"),
-    ),
-    Case(
-        "NVML gives a handle, and every call says lost",
-        "gpu.lost",
-        FAIL,
-        lambda machine: [
-            machine.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw")
-        ],
-    ),
-    Case(
-        "NVML lists one that PCIe does not",
-        "gpu.lost",
-        ERROR,
-        lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
-    ),
-    Case("the driver lists it and NVML does not", "gpu.lost", FAIL, lambda machine: leave_out(machine, 3)),
-    Case("the driver did not take it", "gpu.lost", FAIL, lambda machine: unbind(machine, 3)),
-    Case(
-        "healthy ones are hidden from this login by the device cgroup: never lost",
-        "gpu.lost",
-        ERROR,
-        lambda machine: hide(machine, 2, 5),
-    ),
-    Case(
-        "NVML counts it and may not open it: never lost",
-        "gpu.lost",
-        ERROR,
-        lambda machine: refuse(machine, 1, "denied", "NVML 4"),
-    ),
-    Case(
-        "a container shows two of eight: never lost", "gpu.lost", ERROR, lambda machine: in_a_container(machine, 0, 1)
-    ),
-    Case("NVML gives no answer for one", "gpu.lost", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
-    Case(
-        "a lost one is named even where others are hidden",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
-    ),
-    Case(
-        "one without an address is lost, where NVML lists fewer than PCIe",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (hide(machine, 2), refuse(machine, 4, "lost", "NVML 15")),
-    ),
-    Case(
-        "an index that cannot be",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (
-            refuse(machine, 3, "lost", "NVML 15"),
-            machine.sections["nvml"]["gpus"][3].update(index=8),
+        Case("all answer", PASS),
+        Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
+        Case(
+            "NVML knows no more than Unknown Error, PCIe still answers",
+            FAIL,
+            lambda machine: refuse(machine, 5, "failed", "NVML 999: Unknown Error"),
+        ),
+        Case(
+            "NVML gives a handle, and every call says lost",
+            FAIL,
+            lambda machine: [
+                machine.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw")
+            ],
+        ),
+        Case(
+            "NVML lists one that PCIe does not",
+            ERROR,
+            lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
+        ),
+        Case("the driver lists it and NVML does not", FAIL, lambda machine: leave_out(machine, 3)),
+        Case("the driver did not take it", FAIL, lambda machine: unbind(machine, 3)),
+        Case(
+            "healthy ones are hidden from this login by the device cgroup: never lost",
+            ERROR,
+            lambda machine: hide(machine, 2, 5),
+        ),
+        Case(
+            "NVML counts it and may not open it: never lost",
+            ERROR,
+            lambda machine: refuse(machine, 1, "denied", "NVML 4"),
+        ),
+        Case("a container shows two of eight: never lost", ERROR, lambda machine: in_a_container(machine, 0, 1)),
+        Case("NVML gives no answer for one", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
+        Case(
+            "a lost one is named even where others are hidden",
+            FAIL,
+            lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
+        ),
+        Case(
+            "one without an address is lost, where NVML lists fewer than PCIe",
+            FAIL,
+            lambda machine: (hide(machine, 2), refuse(machine, 4, "lost", "NVML 15")),
+        ),
+        Case(
+            "an index that cannot be",
+            FAIL,
+            lambda machine: (
+                refuse(machine, 3, "lost", "NVML 15"),
+                machine.sections["nvml"]["gpus"][3].update(index=8),
+            ),
+        ),
+        Case(
+            "NVML leaves one out, and the driver's files cannot be read",
+            FAIL,
+            lambda machine: (
+                leave_out(machine, 3),
+                machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
+            ),
+        ),
+        Case("excluded by the driver's settings", FAIL, lambda machine: exclude(machine, 3)),
+        Case(
+            "no device node for one",
+            ERROR,
+            lambda machine: (leave_out(machine, 3), machine.sections["driver"]["devices"].pop("nvidia3")),
+        ),
+        Case("NVML cannot be had", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+        Case(
+            "nvidia-smi names the lost one by its index, and tells of no other",
+            FAIL,
+            lambda machine: leave_it_to_nvidia_smi(machine, "GPU3: GPU is lost."),
         ),
     ),
-    Case(
-        "NVML leaves one out, and the driver's files cannot be read",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (
-            leave_out(machine, 3),
-            machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
-        ),
-    ),
-    Case("excluded by the driver's settings", "gpu.lost", FAIL, lambda machine: exclude(machine, 3)),
-    Case(
-        "no device node for one",
-        "gpu.lost",
-        ERROR,
-        lambda machine: (leave_out(machine, 3), machine.sections["driver"]["devices"].pop("nvidia3")),
-    ),
-    Case("NVML cannot be had", "gpu.lost", ERROR, lambda machine: machine.section_fails("nvml", "timeout", "10 s")),
-    Case(
-        "nvidia-smi names the lost one by its index, and tells of no other",
-        "gpu.lost",
-        FAIL,
-        lambda machine: leave_it_to_nvidia_smi(machine, "GPU3: GPU is lost."),
-    ),
-    Case(
-        "so does one that names it by its address: the others are never called lost",
+    *of(
         "gpu.count",
-        FAIL,
-        lambda machine: leave_it_to_nvidia_smi(machine, f"GPU{machine.gpu_address(3)}: Unknown Error"),
+        Case(
+            "so does one that names it by its address: the others are never called lost",
+            FAIL,
+            lambda machine: leave_it_to_nvidia_smi(machine, f"GPU{machine.gpu_address(3)}: Unknown Error"),
+        ),
     ),
 )
 
-ON_BUS = (
-    Case("all answer", "gpu.on_bus", PASS),
+ON_BUS = of(
+    "gpu.on_bus",
+    Case("all answer", PASS),
     Case(
         "one fell off the bus, and NVML hangs",
-        "gpu.on_bus",
         FAIL,
         lambda machine: (machine.lose_gpu(3), machine.section_fails("nvml", "hung", "10 s")),
     ),
-    Case(
-        "revision ff alone",
-        "gpu.on_bus",
-        FAIL,
-        lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff"),
-    ),
+    Case("revision ff alone", FAIL, lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff")),
     Case(
         "the configuration space may not be read",
-        "gpu.on_bus",
         ERROR,
         lambda machine: machine.set_pci(machine.gpu_address(3), "config", {"why": "denied", "detail": "config"}),
     ),
-    Case("no NVIDIA GPU on PCIe", "gpu.on_bus", ERROR, lambda machine: machine.sections["pci"].clear()),
+    Case("no NVIDIA GPU on PCIe", ERROR, lambda machine: machine.sections["pci"].clear()),
 )
 
-BOUND = (
-    Case("all bound", "gpu.bound", PASS),
-    Case("the driver did not take one", "gpu.bound", FAIL, lambda machine: unbind(machine, 3)),
-    Case("one is given to a virtual machine", "gpu.bound", FAIL, lambda machine: unbind(machine, 3, "vfio-pci")),
-    Case("the driver is not loaded", "gpu.bound", FAIL, unload),
-    Case("PCIe cannot be read", "gpu.bound", ERROR, lambda machine: machine.section_fails("pci", "timeout", "5 s")),
+BOUND = of(
+    "gpu.bound",
+    Case("all bound", PASS),
+    Case("the driver did not take one", FAIL, lambda machine: unbind(machine, 3)),
+    Case("one is given to a virtual machine", FAIL, lambda machine: unbind(machine, 3, "vfio-pci")),
+    Case("the driver is not loaded", FAIL, unload),
+    Case("PCIe cannot be read", ERROR, plant.section_fails("pci", "timeout", "5 s")),
 )
 
-OFF_BUS = (
-    Case("nothing said", "gpu.fallen_off_bus", PASS),
+OFF_BUS = of(
+    "gpu.fallen_off_bus",
+    Case("nothing said", PASS),
     Case(
         "with an Xid, and the serial number on the board's line",
-        "gpu.fallen_off_bus",
         FAIL,
         lambda machine: log(
             machine,
@@ -246,7 +224,6 @@ OFF_BUS = (
     ),
     Case(
         "without an Xid, and the serial number on a line of its own",
-        "gpu.fallen_off_bus",
         FAIL,
         lambda machine: log(
             machine,
@@ -256,7 +233,6 @@ OFF_BUS = (
     ),
     Case(
         "refused when the driver started",
-        "gpu.fallen_off_bus",
         FAIL,
         lambda machine: log(
             machine,
@@ -266,13 +242,11 @@ OFF_BUS = (
     ),
     Case(
         "a MIG instance's Xid of another kind",
-        "gpu.fallen_off_bus",
         PASS,
         lambda machine: log(machine, "NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"),
     ),
     Case(
         "before the node was started again",
-        "gpu.fallen_off_bus",
         PASS,
         lambda machine: log(
             machine, "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0
@@ -280,7 +254,6 @@ OFF_BUS = (
     ),
     Case(
         "before the clock was set, seconds after the start",
-        "gpu.fallen_off_bus",
         FAIL,
         lambda machine: log(
             machine,
@@ -288,94 +261,75 @@ OFF_BUS = (
             ago_s=machine.sections["system"]["uptime_s"] + 30.0,
         ),
     ),
-    Case("the log begins long after the start of the node", "gpu.fallen_off_bus", NOT_JUDGED, begins_late),
-    Case(
-        "no log can be read",
-        "gpu.fallen_off_bus",
-        ERROR,
-        lambda machine: machine.section_fails("kernel_log", "denied", "dmesg"),
-    ),
+    Case("the log begins long after the start of the node", NOT_JUDGED, begins_late),
+    Case("no log can be read", ERROR, plant.section_fails("kernel_log", "denied", "dmesg")),
 )
 
 WORD_OF_THE_GPU = (
-    Case("a driver that tells no recovery action", "gpu.recovery_action", SKIP),
-    Case("none needed", "gpu.recovery_action", PASS, lambda machine: every(machine, "recovery_action", 0)),
-    Case("reset asked for", "gpu.recovery_action", FAIL, lambda machine: machine.set_gpu(2, "recovery_action", 1)),
-    Case(
-        "drain of peer-to-peer work asked for",
+    *of(
         "gpu.recovery_action",
-        FAIL,
-        lambda machine: machine.set_gpu(2, "recovery_action", 3),
+        Case("a driver that tells no recovery action", SKIP),
+        Case("none needed", PASS, lambda machine: every(machine, "recovery_action", 0)),
+        Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
+        Case("drain of peer-to-peer work asked for", FAIL, plant.set_gpu(2, "recovery_action", 3)),
+        Case("an action of a later driver", FAIL, plant.set_gpu(2, "recovery_action", 9)),
+        Case(
+            "the recovery action could not be read",
+            ERROR,
+            plant.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
+        ),
     ),
-    Case(
-        "an action of a later driver",
-        "gpu.recovery_action",
-        FAIL,
-        lambda machine: machine.set_gpu(2, "recovery_action", 9),
-    ),
-    Case(
-        "the recovery action could not be read",
-        "gpu.recovery_action",
-        ERROR,
-        lambda machine: machine.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
-    ),
-    Case("valid", "gpu.inforom", PASS),
-    Case("corrupt", "gpu.inforom", FAIL, lambda machine: machine.set_gpu(4, "inforom_valid", False)),
-    Case(
-        "a card without an InfoROM",
+    *of(
         "gpu.inforom",
-        SKIP,
-        lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
-        limits={"gpu.reports": None},
+        Case("valid", PASS),
+        Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
+        Case(
+            "a card without an InfoROM",
+            SKIP,
+            lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
+            limits={"gpu.reports": None},
+        ),
+        Case("a lost GPU leaves the InfoROM unknown, never valid", ERROR, plant.lose_gpu(3)),
+        Case("NVML lists nothing", ERROR, plant.set("nvml", "gpus", [])),
     ),
-    Case(
-        "a lost GPU leaves the InfoROM unknown, never valid", "gpu.inforom", ERROR, lambda machine: machine.lose_gpu(3)
-    ),
-    Case("NVML lists nothing", "gpu.inforom", ERROR, lambda machine: machine.set("nvml", "gpus", [])),
 )
 
 SETTINGS = (
-    Case("on", "gpu.persistence", PASS),
-    Case("off on one", "gpu.persistence", WARN, lambda machine: machine.set_gpu(1, "persistence_mode", 0)),
-    Case("no limit for it", "gpu.persistence", NOT_JUDGED, limits={"gpu.persistence": None}),
-    Case("default", "gpu.compute_mode", PASS),
-    Case("prohibited", "gpu.compute_mode", FAIL, lambda machine: machine.set_gpu(1, "compute_mode", 2)),
-    Case(
-        "the site wants exclusive process",
+    *of(
+        "gpu.persistence",
+        Case("on", PASS),
+        Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
+        Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
+    ),
+    *of(
         "gpu.compute_mode",
-        PASS,
-        lambda machine: every(machine, "compute_mode", 3),
-        limits={"gpu.compute_mode": 3},
+        Case("default", PASS),
+        Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
+        Case(
+            "the site wants exclusive process",
+            PASS,
+            lambda machine: every(machine, "compute_mode", 3),
+            limits={"gpu.compute_mode": 3},
+        ),
     ),
-    Case("off, and no policy", "gpu.mig", PASS),
-    Case(
-        "on everywhere, and no policy: a site's choice",
+    *of(
         "gpu.mig",
-        PASS,
-        lambda machine: every(machine, "mig_mode", [1, 1]),
+        Case("off, and no policy", PASS),
+        Case("on everywhere, and no policy: a site's choice", PASS, lambda machine: every(machine, "mig_mode", [1, 1])),
+        Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),
+        Case(
+            "on for one of eight, as the site wants it",
+            PASS,
+            plant.set_gpu(6, "mig_mode", [1, 1]),
+            expected={"mig": "mixed"},
+        ),
+        Case(
+            "on where the inventory wants it off", FAIL, plant.set_gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}
+        ),
+        Case("a change waits for a reset", WARN, plant.set_gpu(6, "mig_mode", [0, 1])),
+        Case("a card without MIG", SKIP, machine=Machine.pcie_l40s),
     ),
-    Case("on for one of eight, and no policy", "gpu.mig", FAIL, lambda machine: machine.set_gpu(6, "mig_mode", [1, 1])),
-    Case(
-        "on for one of eight, as the site wants it",
-        "gpu.mig",
-        PASS,
-        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
-        expected={"mig": "mixed"},
-    ),
-    Case(
-        "on where the inventory wants it off",
-        "gpu.mig",
-        FAIL,
-        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
-        expected={"mig": "off"},
-    ),
-    Case("a change waits for a reset", "gpu.mig", WARN, lambda machine: machine.set_gpu(6, "mig_mode", [0, 1])),
-    Case("a card without MIG", "gpu.mig", SKIP, machine=Machine.pcie_l40s),
 )
 
-CASES = (*COUNT, *LOST, *ON_BUS, *BOUND, *OFF_BUS, *WORD_OF_THE_GPU, *SETTINGS)
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case) -> None:
-    assert_case(case)
+test_case = asserting(COUNT, LOST, ON_BUS, BOUND, OFF_BUS, WORD_OF_THE_GPU, SETTINGS)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, TypeGuard
 
+import pytest
 from support.measured import entries
 
 from nodegate import suite
@@ -26,7 +27,7 @@ from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import ModuleType
 
     from nodegate.facts import NodeFacts
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "checks"
 GOLDEN = FOLDER.with_name("golden") / "checks"
-_TO_DO = (Verdict.WARN, Verdict.FAIL, Verdict.ERROR)
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,26 @@ class Case:
     """One situation and what one check must say of it. Its module judges it: `judged(case)`, unless it does itself."""
 
     name: str
-    check: str
     verdict: Verdict
+    check: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         return f"{self.check}: {self.name}"
+
+
+def of(check: str, *table: Case) -> tuple[Case, ...]:
+    """These cases as those of a check."""
+    return tuple(replace(case, check=check) for case in table)
+
+
+def asserting(*tables: Iterable[Case]) -> Callable[[Case], None]:
+    """A test of each case of these tables."""
+
+    @pytest.mark.parametrize("case", [case for table in tables for case in table], ids=str)
+    def test_case(case: Case) -> None:
+        assert_case(case)
+
+    return test_case
 
 
 def judged_with(check: str, facts: NodeFacts, given: Mapping[str, object]) -> Record:
@@ -99,7 +116,7 @@ def assert_case(case: Case) -> None:
     kept = words_of(case.check).get(case.name)
     assert record.message == kept, f"\nsaid: {record.message}\nkept: {kept}"
     for finding in record.findings:
-        if finding.verdict in _TO_DO:
+        if finding.verdict in (WARN, FAIL, ERROR):
             assert finding.action, finding.message
             assert finding.message.endswith(f" - {finding.action}"), finding.message
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
@@ -119,6 +120,17 @@ def _or_none(facts: NodeFacts, name: str) -> object:
         return facts.get(name)
     except CannotMeasure:
         return None
+
+
+class _Plant:
+    """Changes of a machine: `plant.lose_gpu(3)` calls its method `lose_gpu` with 3."""
+
+    def __getattr__(self, method: str) -> Callable[..., Callable[[Machine], object]]:
+        assert hasattr(Machine, method), method
+        return lambda *given, **named: methodcaller(method, *given, **named)
+
+
+plant = _Plant()
 
 
 @dataclass(frozen=True)
