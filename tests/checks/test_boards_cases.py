@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, changes, every_gpu, plant
 
 from nodegate.profile import Profile
 
@@ -12,11 +12,7 @@ UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
+@changes
 def copied(machine: Machine, *paths: str) -> None:
     """GPU 3 says of itself what GPU 2 says."""
     for path in paths:
@@ -50,9 +46,7 @@ REVISION = of(
     Case("another part number", FAIL, plant.set_gpu(3, "part_number", "692-2G520-0280-000")),
     Case("the VBIOS could not be read", ERROR, plant.set_gpu(3, "vbios", FAILED)),
     Case(
-        "consumer cards report neither",
-        SKIP,
-        lambda machine: [every(machine, key, UNSUPPORTED) for key in ("part_number", "vbios")],
+        "consumer cards report neither", SKIP, both(*(every_gpu(key, UNSUPPORTED) for key in ("part_number", "vbios")))
     ),
 )
 MEMORY = of(
@@ -76,11 +70,11 @@ LISTED = of(
 IDENTITY = of(
     "boards.identity",
     Case("each its own", PASS),
-    Case("two with one serial number", FAIL, lambda machine: copied(machine, "serial")),
-    Case("two on one board", PASS, lambda machine: copied(machine, "serial"), limits={"gpu.per_board": 2}),
-    Case("two with one UUID", FAIL, lambda machine: copied(machine, "uuid")),
-    Case("consumer cards have no serial number", PASS, lambda machine: every(machine, "serial", UNSUPPORTED)),
-    Case("cards that report zeros for one", PASS, lambda machine: every(machine, "serial", "0")),
+    Case("two with one serial number", FAIL, copied("serial")),
+    Case("two on one board", PASS, copied("serial"), limits={"gpu.per_board": 2}),
+    Case("two with one UUID", FAIL, copied("uuid")),
+    Case("consumer cards have no serial number", PASS, every_gpu("serial", UNSUPPORTED)),
+    Case("cards that report zeros for one", PASS, every_gpu("serial", "0")),
     Case("the UUID could not be read", ERROR, plant.set_gpu(3, "uuid", FAILED)),
 )
 CLUSTER = of(

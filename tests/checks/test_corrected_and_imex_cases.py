@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.cases import ERROR, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, changes, plant
 
 if TYPE_CHECKING:
     from fleet.machine import Machine
@@ -15,6 +15,7 @@ UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml"
 FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
+@changes
 def in_a_rack(machine: Machine, *, imex: str = "active") -> None:
     for index in range(8):
         machine.set_gpu(index, "fabric.cluster_uuid", RACK)
@@ -39,12 +40,10 @@ CASES = (
     *of(
         "fabric.imex",
         Case("no rack", SKIP),
-        Case("IMEX runs", PASS, in_a_rack),
-        Case("IMEX does not run", WARN, lambda machine: in_a_rack(machine, imex="failed")),
+        Case("IMEX runs", PASS, in_a_rack()),
+        Case("IMEX does not run", WARN, in_a_rack(imex="failed")),
         Case(
-            "systemd does not answer",
-            ERROR,
-            lambda machine: (in_a_rack(machine), machine.section_fails("services", "timeout", "systemctl")),
+            "systemd does not answer", ERROR, both(in_a_rack(), plant.section_fails("services", "timeout", "systemctl"))
         ),
     ),
 )

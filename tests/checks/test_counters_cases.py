@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.counting import CounterCase, judged
-from support.judging import plant
+from support.judging import every_gpu, plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +21,6 @@ ABSENT = {"why": "not supported", "detail": "NVML 3"}
 
 def gpu(path: str, value: object) -> Callable[[Machine], object]:
     return plant.set_gpu(2, path, value)
-
-
-def every_gpu(path: str, value: object) -> Callable[[Machine], object]:
-    def change(machine: Machine) -> None:
-        for index in range(8):
-            machine.set_gpu(index, path, value)
-
-    return change
 
 
 def link(key: str, value: object) -> Callable[[Machine], object]:

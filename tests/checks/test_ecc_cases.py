@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, changes, every_gpu, plant
 
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
 def without_ecc(machine: Machine) -> None:
     """A gaming card: neither ECC nor row remapping."""
     for key in ("ecc_mode", "ecc", "sram_threshold_exceeded", "remapped_rows", "remap_histogram"):
-        every(machine, key, UNSUPPORTED)
+        every_gpu(key, UNSUPPORTED)(machine)
 
 
+@changes
 def before_ampere(machine: Machine, *, single: int = 0, double: int = 0, pending: object = False) -> None:
     """Retired pages instead of remapped rows; the faulty one is GPU 2."""
     for key in ("remapped_rows", "remap_histogram", "sram_threshold_exceeded"):
-        every(machine, key, UNSUPPORTED)
-    every(machine, "retired_pages", [0, 0])
-    every(machine, "retired_pending", False)
+        every_gpu(key, UNSUPPORTED)(machine)
+    every_gpu("retired_pages", [0, 0])(machine)
+    every_gpu("retired_pending", False)(machine)
     machine.set_gpu(2, "retired_pages", [single, double])
     machine.set_gpu(2, "retired_pending", pending)
 
@@ -46,7 +42,7 @@ MODE = of(
     Case(
         "a gaming card with ECC off, of which nothing says that it should be on",
         PASS,
-        lambda machine: every(machine, "ecc_mode", [0, 0]),
+        every_gpu("ecc_mode", [0, 0]),
         limits={"gpu.ecc": None},
     ),
 )
@@ -61,19 +57,12 @@ ERRORS = (
             FAIL,
             plant.set_gpu(4, "ecc.volatile_uncorrected", 19_999_999),
         ),
-        Case(
-            "corrected errors are the work of ECC",
-            PASS,
-            lambda machine: every(machine, "ecc.volatile_corrected", 4_000),
-        ),
+        Case("corrected errors are the work of ECC", PASS, every_gpu("ecc.volatile_corrected", 4_000)),
         Case("ECC on and no counter", ERROR, plant.set_gpu(4, "ecc.volatile_uncorrected", UNSUPPORTED)),
         Case(
             "MIG on: the whole GPU has no counter",
             SKIP,
-            lambda machine: (
-                every(machine, "mig_mode", [1, 1]),
-                every(machine, "ecc.volatile_uncorrected", UNSUPPORTED),
-            ),
+            both(every_gpu("mig_mode", [1, 1]), every_gpu("ecc.volatile_uncorrected", UNSUPPORTED)),
         ),
         Case("a gaming card", SKIP, without_ecc, limits={"gpu.reports": None}),
     ),
@@ -93,9 +82,7 @@ SRAM = (
         Case(
             "a driver without the flag",
             SKIP,
-            lambda machine: every(
-                machine, "sram_threshold_exceeded", {"why": "missing", "detail": "function not found"}
-            ),
+            every_gpu("sram_threshold_exceeded", {"why": "missing", "detail": "function not found"}),
             limits={"gpu.reports": None},
         ),
         Case("the flag could not be read", ERROR, plant.set_gpu(4, "sram_threshold_exceeded", FAILED)),
@@ -107,7 +94,7 @@ SRAM = (
         Case(
             "a board before Turing does not count SRAM by itself",
             SKIP,
-            lambda machine: every(machine, "ecc.aggregate_sram_uncorrected", UNSUPPORTED),
+            every_gpu("ecc.aggregate_sram_uncorrected", UNSUPPORTED),
             limits={"gpu.reports": None},
         ),
         Case("the SRAM counter could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", FAILED)),
@@ -152,12 +139,12 @@ ROWS = (
 PAGES = of(
     "ecc.retired_pages",
     Case("Ampere and later have none", SKIP),
-    Case("none", PASS, before_ampere),
-    Case("one waits for a reset", FAIL, lambda machine: before_ampere(machine, pending=True)),
-    Case("61 of both kinds", PASS, lambda machine: before_ampere(machine, single=56, double=5)),
-    Case("63 of both kinds", FAIL, lambda machine: before_ampere(machine, single=60, double=3)),
-    Case("16 for double bit errors", WARN, lambda machine: before_ampere(machine, double=16)),
-    Case("whether one waits is not told", ERROR, lambda machine: before_ampere(machine, pending=FAILED)),
+    Case("none", PASS, before_ampere()),
+    Case("one waits for a reset", FAIL, before_ampere(pending=True)),
+    Case("61 of both kinds", PASS, before_ampere(single=56, double=5)),
+    Case("63 of both kinds", FAIL, before_ampere(single=60, double=3)),
+    Case("16 for double bit errors", WARN, before_ampere(double=16)),
+    Case("whether one waits is not told", ERROR, before_ampere(pending=FAILED)),
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
-from support.judging import Case, fleet_of, judge_one, plant
+from support.judging import Case, both, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 from nodegate.records.verdict import Verdict
@@ -90,22 +90,22 @@ CASES = of(
     FleetCase(
         "healthy: what a known fault brings with it is its detail",
         PASS,
-        lambda machine: (
-            machine.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
-            machine.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
+        both(
+            plant.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
+            plant.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
         ),
     ),
     FleetCase("healthy: an error of an earlier boot", PASS, says(ODD, ago_s=20 * DAY_S)),
     FleetCase(
         "healthy: lines that say that there was no error, and firmware slips",
         PASS,
-        lambda machine: (
-            machine.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
-            machine.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
-            machine.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
-            machine.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
-            machine.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
-            machine.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
+        both(
+            plant.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
+            plant.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
+            plant.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
+            plant.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
+            plant.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
+            plant.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
         ),
     ),
     FleetCase(
@@ -117,7 +117,7 @@ CASES = of(
     FleetCase(
         "healthy: what kernels print as errors and warnings on every second machine",
         PASS,
-        lambda machine: [machine.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY],
+        both(*(plant.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY)),
     ),
     FleetCase(
         "a log file, which names no level",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, baseline_of, fleet_of, judge_one, plant
+from support.judging import Case, baseline_of, both, changes, every_gpu, fleet_of, judge_one, plant
 
 from nodegate import suite
 from nodegate.judge.judge import judge
@@ -22,11 +22,7 @@ FAILED = {"why": "failed", "detail": "NVML 999"}
 _SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
+@changes
 def gsp_off(machine: Machine, *indices: int) -> None:
     """As NVML and the driver's file tell it."""
     for index in indices:
@@ -39,8 +35,8 @@ def gsp_off(machine: Machine, *indices: int) -> None:
 
 def old_driver(machine: Machine) -> None:
     """A driver before GSP: neither NVML nor the driver's file knows the word."""
-    every(machine, "gsp_mode", {"why": "missing", "detail": ""})
-    every(machine, "gsp_firmware", {"why": "missing", "detail": ""})
+    every_gpu("gsp_mode", {"why": "missing", "detail": ""})(machine)
+    every_gpu("gsp_firmware", {"why": "missing", "detail": ""})(machine)
     for address, text in machine.sections["driver"]["gpus"].items():
         lines = [line for line in text.splitlines() if not line.startswith("GPU Firmware")]
         machine.sections["driver"]["gpus"][address] = "\n".join(lines)
@@ -67,6 +63,7 @@ def peers(*rows: tuple[int, ...]) -> Callable[[Machine], object]:
     return change
 
 
+@changes
 def fabric(machine: Machine, index: int, **readings: object) -> None:
     for key, value in readings.items():
         machine.set_gpu(index, f"fabric.{key}", value)
@@ -76,15 +73,11 @@ GSP = (
     *of(
         "gsp.state",
         Case("on everywhere", PASS),
-        Case("off everywhere, and no policy: a site's choice", PASS, lambda machine: gsp_off(machine, *range(8))),
-        Case("off on one", FAIL, lambda machine: gsp_off(machine, 3)),
+        Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
+        Case("off on one", FAIL, gsp_off(3)),
         Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
         Case("a driver before GSP runs without it", PASS, old_driver),
-        Case(
-            "not told for one",
-            ERROR,
-            lambda machine: [machine.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")],
-        ),
+        Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
     ),
     *of(
         "gsp.agreement",
@@ -92,7 +85,7 @@ GSP = (
         Case(
             "NVML and the driver's file differ",
             FAIL,
-            lambda machine: (machine.set_gpu(3, "gsp_mode", [0, 1]), machine.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
+            both(plant.set_gpu(3, "gsp_mode", [0, 1]), plant.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
         ),
         Case("a driver before GSP", SKIP, old_driver),
         Case(
@@ -105,12 +98,13 @@ GSP = (
         "gsp.version",
         Case("the driver's own", PASS),
         Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
-        Case("off", SKIP, lambda machine: gsp_off(machine, *range(8))),
+        Case("off", SKIP, gsp_off(*range(8))),
     ),
     *of("gsp.fleet", Case("alone in the run", NOT_JUDGED)),
 )
 
 
+@changes
 def bridged(machine: Machine, index: int, up: int) -> None:
     """The first links of a GPU are up, the others not connected."""
     for link in range(18):
@@ -130,38 +124,38 @@ LINKS = (
         Case(
             "one down on a platform without a number",
             FAIL,
-            lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 8, "state", 0)),
+            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 8, "state", 0)),
             limits={"nvlink.count": None},
         ),
         Case(
             "PCIe cards without bridges: every link is listed, none is up",
             SKIP,
-            lambda machine: [bridged(machine, index, 0) for index in range(8)],
+            both(*(bridged(index, 0) for index in range(8))),
             limits={"nvlink.count": None},
         ),
         Case(
             "PCIe cards with one bridge of three",
             PASS,
-            lambda machine: [bridged(machine, index, 4) for index in range(8)],
+            both(*(bridged(index, 4) for index in range(8))),
             limits={"nvlink.count": None, "nvlink.per_bridge": 4},
         ),
         Case(
             "a part of a bridge",
             FAIL,
-            lambda machine: [bridged(machine, index, 3 if index == 3 else 4) for index in range(8)],
+            both(*(bridged(index, 3 if index == 3 else 4) for index in range(8))),
             limits={"nvlink.count": None, "nvlink.per_bridge": 4},
         ),
         Case(
             "one card without the bridge that the others have",
             WARN,
-            lambda machine: [bridged(machine, index, 0 if index == 3 else 4) for index in range(8)],
+            both(*(bridged(index, 0 if index == 3 else 4) for index in range(8))),
             limits={"nvlink.count": None, "nvlink.per_bridge": 4},
         ),
         Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
         Case("no NVLink told where the platform has some", ERROR, plant.set_gpu(3, "nvlinks", UNSUPPORTED)),
         Case("a PCIe card", SKIP, machine=Machine.pcie_l40s),
         Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
-        Case("MIG on", SKIP, lambda machine: every(machine, "mig_mode", [1, 1])),
+        Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
     ),
     *of(
         "nvlink.peer_access",
@@ -173,7 +167,7 @@ LINKS = (
             "healthy: an older release, or an older driver", SKIP, lambda machine: machine.sections["nvml"].pop("peers")
         ),
         Case("healthy: PCIe cards", SKIP, peers((3, 5, 1, 1, 5)), machine=Machine.pcie_l40s),
-        Case("healthy: MIG", SKIP, lambda machine: every(machine, "mig_mode", [1, 1])),
+        Case("healthy: MIG", SKIP, every_gpu("mig_mode", [1, 1])),
         Case("a lost GPU", ERROR, plant.lose_gpu(3)),
     ),
     *of(
@@ -190,7 +184,7 @@ LINKS = (
         Case(
             "a link that is down is not judged for its speed",
             PASS,
-            lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 7, "speed_mbps", 0)),
+            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
         ),
     ),
     *of(
@@ -199,10 +193,10 @@ LINKS = (
         Case(
             "replays on two links, recoveries on one",
             WARN,
-            lambda machine: (
-                machine.set_nvlink(3, 7, "replay", 4),
-                machine.set_nvlink(3, 9, "replay", 1),
-                machine.set_nvlink(3, 9, "recovery", 2),
+            both(
+                plant.set_nvlink(3, 7, "replay", 4),
+                plant.set_nvlink(3, 9, "replay", 1),
+                plant.set_nvlink(3, 9, "recovery", 2),
             ),
         ),
         Case("CRC errors that were corrected", PASS, plant.set_nvlink(0, 7, "crc", 12)),
@@ -210,26 +204,30 @@ LINKS = (
         Case(
             "a driver that tells no errors",
             SKIP,
-            lambda machine: [
-                machine.set_nvlink(index, link, key, UNSUPPORTED)
-                for index in range(8)
-                for link in range(18)
-                for key in ("replay", "recovery", "crc")
-            ],
+            both(
+                *(
+                    plant.set_nvlink(index, link, key, UNSUPPORTED)
+                    for index in range(8)
+                    for link in range(18)
+                    for key in ("replay", "recovery", "crc")
+                )
+            ),
         ),
         Case("one link of eighteen does not report its errors", ERROR, plant.set_nvlink(3, 7, "replay", UNSUPPORTED)),
         Case(
             "healthy: a link that is down does not report its errors",
             PASS,
-            lambda machine: [
-                machine.set_nvlink(3, 7, key, value)
-                for key, value in (
-                    ("state", 0),
-                    ("replay", UNSUPPORTED),
-                    ("recovery", UNSUPPORTED),
-                    ("crc", UNSUPPORTED),
+            both(
+                *(
+                    plant.set_nvlink(3, 7, key, value)
+                    for key, value in (
+                        ("state", 0),
+                        ("replay", UNSUPPORTED),
+                        ("recovery", UNSUPPORTED),
+                        ("crc", UNSUPPORTED),
+                    )
                 )
-            ],
+            ),
         ),
         Case("the errors of one cannot be read", ERROR, plant.set_nvlink(3, 7, "recovery", FAILED)),
     ),
@@ -268,24 +266,28 @@ MANAGER = (
         Case(
             "stopped by hand",
             FAIL,
-            lambda machine: [
-                machine.set_unit("nvidia-fabricmanager", key, value)
-                for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
-            ],
+            both(
+                *(
+                    plant.set_unit("nvidia-fabricmanager", key, value)
+                    for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
+                )
+            ),
         ),
         Case("active and exited: nothing runs", FAIL, plant.set_unit("nvidia-fabricmanager", "SubState", "exited")),
         Case(
             "starting again and again",
             FAIL,
-            lambda machine: [
-                machine.set_unit("nvidia-fabricmanager", key, value)
-                for key, value in (
-                    ("ActiveState", "activating"),
-                    ("SubState", "auto-restart"),
-                    ("Result", "exit-code"),
-                    ("NRestarts", "5"),
+            both(
+                *(
+                    plant.set_unit("nvidia-fabricmanager", key, value)
+                    for key, value in (
+                        ("ActiveState", "activating"),
+                        ("SubState", "auto-restart"),
+                        ("Result", "exit-code"),
+                        ("NRestarts", "5"),
+                    )
                 )
-            ],
+            ),
         ),
         Case("not installed", FAIL, plant.set_unit("nvidia-fabricmanager", "LoadState", "not-found")),
         Case("was restarted", WARN, plant.set_unit("nvidia-fabricmanager", "NRestarts", "2")),
@@ -306,7 +308,7 @@ MANAGER = (
         Case(
             "a platform that needs it although its NVSwitches are all gone",
             FAIL,
-            lambda machine: (machine.stop_service("nvidia-fabricmanager"), no_switches(machine)),
+            both(plant.stop_service("nvidia-fabricmanager"), no_switches),
             limits={"fabric.required": True},
         ),
     ),
@@ -330,56 +332,45 @@ MEMBERS = (
     *of(
         "fabric.state",
         Case("all completed", PASS),
-        Case("the last one has not started", FAIL, lambda machine: fabric(machine, 7, state=1)),
-        Case("none has started", FAIL, lambda machine: [fabric(machine, index, state=1) for index in range(8)]),
-        Case("one is in progress", FAIL, lambda machine: fabric(machine, 4, state=2)),
-        Case("one completed with an error", FAIL, lambda machine: fabric(machine, 4, status=999)),
-        Case("one alone does not know the fabric", FAIL, lambda machine: fabric(machine, 4, state=0)),
+        Case("the last one has not started", FAIL, fabric(7, state=1)),
+        Case("none has started", FAIL, both(*(fabric(index, state=1) for index in range(8)))),
+        Case("one is in progress", FAIL, fabric(4, state=2)),
+        Case("one completed with an error", FAIL, fabric(4, status=999)),
+        Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
         Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
         Case(
             "A100 and PCIe cards tell none",
             SKIP,
-            lambda machine: [fabric(machine, index, state=0) for index in range(8)],
+            both(*(fabric(index, state=0) for index in range(8))),
             limits={"gpu.reports": None},
         ),
     ),
     *of(
         "fabric.health",
-        Case(
-            "healthy H100: 426", PASS, lambda machine: [fabric(machine, index, health_mask=426) for index in range(8)]
-        ),
-        Case("bandwidth is degraded", FAIL, lambda machine: fabric(machine, 6, health_mask=0x1A9)),
-        Case("a route recovers", WARN, lambda machine: fabric(machine, 6, health_mask=0x1A6)),
-        Case("too few NVLinks", FAIL, lambda machine: fabric(machine, 6, health_mask=0x5AA)),
-        Case("a value that a later driver has", ERROR, lambda machine: fabric(machine, 6, health_mask=0xCAA)),
+        Case("healthy H100: 426", PASS, both(*(fabric(index, health_mask=426) for index in range(8)))),
+        Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
+        Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
+        Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
+        Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
         Case(
             "no field told",
             SKIP,
-            lambda machine: [fabric(machine, index, health_mask=0) for index in range(8)],
+            both(*(fabric(index, health_mask=0) for index in range(8))),
             limits={"gpu.reports": None},
         ),
     ),
     *of(
         "fabric.summary",
-        Case(
-            "a driver that tells a summary",
-            PASS,
-            lambda machine: [fabric(machine, index, health_summary=1) for index in range(8)],
-        ),
-        Case("unhealthy", FAIL, lambda machine: fabric(machine, 6, health_summary=2)),
-        Case("limited capacity", FAIL, lambda machine: fabric(machine, 6, health_summary=3)),
+        Case("a driver that tells a summary", PASS, both(*(fabric(index, health_summary=1) for index in range(8)))),
+        Case("unhealthy", FAIL, fabric(6, health_summary=2)),
+        Case("limited capacity", FAIL, fabric(6, health_summary=3)),
         Case("a driver that tells none", SKIP),
-        Case("the summary of one could not be read", ERROR, lambda machine: fabric(machine, 6, health_summary=FAILED)),
+        Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
         Case(
-            "a summary that a later driver has",
-            ERROR,
-            lambda machine: [fabric(machine, index, health_summary=7) for index in range(8)],
+            "a summary that a later driver has", ERROR, both(*(fabric(index, health_summary=7) for index in range(8)))
         ),
     ),
-    *of(
-        "fabric.health",
-        Case("the health of one could not be read", ERROR, lambda machine: fabric(machine, 6, health_mask=FAILED)),
-    ),
+    *of("fabric.health", Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED))),
 )
 
 
@@ -388,7 +379,7 @@ test_case = asserting(GSP, LINKS, MANAGER, MEMBERS)
 
 def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
     odd, fleet = Machine.hgx_h100("gpu0001"), {f"gpu000{number}": Machine.hgx_h100() for number in (2, 3, 4)}
-    gsp_off(odd, *range(8))
+    gsp_off(*range(8))(odd)
     whole = fleet_of({"gpu0001": odd, **fleet})
     record = judge_one("gsp.fleet", odd, node=Node("gpu0001"), fleet=whole)
     assert record.verdict is WARN

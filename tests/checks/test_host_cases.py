@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,15 +80,11 @@ CASES = (
         "host.cpus_online",
         Case("every CPU works", PASS),
         Case("two CPUs that the kernel took out", FAIL, plant.set("cpus", "online", "0-16,18-128,130-223")),
-        Case(
-            "healthy: SMT is off",
-            PASS,
-            lambda machine: (machine.set("cpus", "online", "0-111"), machine.set("cpus", "smt", "off")),
-        ),
+        Case("healthy: SMT is off", PASS, both(plant.set("cpus", "online", "0-111"), plant.set("cpus", "smt", "off"))),
         Case(
             "SMT off, and a core besides",
             FAIL,
-            lambda machine: (machine.set("cpus", "online", "0-110"), machine.set("cpus", "smt", "off")),
+            both(plant.set("cpus", "online", "0-110"), plant.set("cpus", "smt", "off")),
         ),
         Case("more CPUs online than there are", ERROR, plant.set("cpus", "present", "0")),
         Case("a list of CPUs that is none", ERROR, plant.set("cpus", "online", "9-3")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, changes, every_gpu, plant
 
 from nodegate.profile import Profile
 
@@ -12,11 +12,7 @@ UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
+@changes
 def process(machine: Machine, index: int, name: str, kind: str = "compute", memory: object = 21_000 << 20) -> None:
     entry = {"pid": 4711, "kind": kind, "memory_bytes": memory, "name": name}
     machine.sections["nvml"]["gpus"][index]["processes"].append(entry)
@@ -26,43 +22,39 @@ IDLE = (
     *of(
         "idle.processes",
         Case("idle", PASS),
-        Case("a process is left", FAIL, lambda machine: process(machine, 2, "/usr/bin/python3")),
-        Case(
-            "a process without a name and of unknown memory",
-            FAIL,
-            lambda machine: process(machine, 2, "", memory=UNSUPPORTED),
-        ),
-        Case("a desktop", WARN, lambda machine: process(machine, 2, "/usr/lib/xorg/Xorg", "graphics", 40 << 20)),
+        Case("a process is left", FAIL, process(2, "/usr/bin/python3")),
+        Case("a process without a name and of unknown memory", FAIL, process(2, "", memory=UNSUPPORTED)),
+        Case("a desktop", WARN, process(2, "/usr/lib/xorg/Xorg", "graphics", 40 << 20)),
         Case(
             "the daemons of the node",
             PASS,
-            lambda machine: (
-                process(machine, 0, "/usr/bin/nvidia-persistenced"),
-                process(machine, 1, "nvidia-persiste"),
-                process(machine, 2, "/usr/bin/nv-hostengine"),
-                process(machine, 3, "nvidia-cuda-mps-server"),
-                process(machine, 4, "/usr/bin/nvidia-imex"),
-                process(machine, 5, "dcgm-exporter"),
+            both(
+                process(0, "/usr/bin/nvidia-persistenced"),
+                process(1, "nvidia-persiste"),
+                process(2, "/usr/bin/nv-hostengine"),
+                process(3, "nvidia-cuda-mps-server"),
+                process(4, "/usr/bin/nvidia-imex"),
+                process(5, "dcgm-exporter"),
             ),
         ),
-        Case("a client of MPS is a job", FAIL, lambda machine: process(machine, 4, "python3", "mps")),
-        Case("a load of DCGM is no daemon", FAIL, lambda machine: process(machine, 4, "dcgmproftester12")),
+        Case("a client of MPS is a job", FAIL, process(4, "python3", "mps")),
+        Case("a load of DCGM is no daemon", FAIL, process(4, "dcgmproftester12")),
         Case("the processes cannot be listed", ERROR, plant.set_gpu(2, "processes", FAILED)),
     ),
     *of(
         "idle.memory",
         Case("free", PASS),
         Case("memory in use with no process in sight", FAIL, plant.set_gpu(5, "memory_used_bytes", 30 << 30)),
-        Case("what MIG keeps for its instances", PASS, lambda machine: every(machine, "memory_used_bytes", 59 << 20)),
+        Case("what MIG keeps for its instances", PASS, every_gpu("memory_used_bytes", 59 << 20)),
         Case(
             "a desktop's memory belongs to its processes",
             PASS,
-            lambda machine: (
-                process(machine, 2, "/usr/bin/gnome-shell", "graphics", 173 << 20),
-                machine.set_gpu(2, "memory_used_bytes", 211 << 20),
+            both(
+                process(2, "/usr/bin/gnome-shell", "graphics", 173 << 20),
+                plant.set_gpu(2, "memory_used_bytes", 211 << 20),
             ),
         ),
-        Case("memory in use is not told", ERROR, lambda machine: every(machine, "memory_used_bytes", UNSUPPORTED)),
+        Case("memory in use is not told", ERROR, every_gpu("memory_used_bytes", UNSUPPORTED)),
     ),
 )
 
@@ -74,10 +66,7 @@ POWER = (
         Case(
             "the board's own default is below the platform's",
             FAIL,
-            lambda machine: (
-                machine.set_gpu(7, "power_limit_mw", 650_000),
-                machine.set_gpu(7, "power_limit_default_mw", 650_000),
-            ),
+            both(plant.set_gpu(7, "power_limit_mw", 650_000), plant.set_gpu(7, "power_limit_default_mw", 650_000)),
         ),
         Case(
             "lowered on a platform without a limit of its own",
@@ -88,14 +77,11 @@ POWER = (
         Case(
             "lowered on purpose by the site",
             PASS,
-            lambda machine: every(machine, "power_limit_mw", 600_000),
+            every_gpu("power_limit_mw", 600_000),
             limits={"gpu.power_limit_w": 600},
         ),
         Case(
-            "a card that tells no power",
-            SKIP,
-            lambda machine: every(machine, "power_limit_mw", UNSUPPORTED),
-            limits={"gpu.reports": None},
+            "a card that tells no power", SKIP, every_gpu("power_limit_mw", UNSUPPORTED), limits={"gpu.reports": None}
         ),
         Case("the limit could not be read", ERROR, plant.set_gpu(7, "power_limit_mw", FAILED)),
     ),
@@ -111,11 +97,7 @@ POWER = (
         Case("the sensor reads too much", WARN, plant.set_gpu(1, "power_mw", 1_900_000)),
         Case("the sensor cannot be read", ERROR, plant.set_gpu(1, "power_mw", {"why": "failed", "detail": "NVML 999"})),
         Case("healthy: under load, at its limit and a little over it", PASS, plant.set_gpu(1, "power_mw", 731_000)),
-        Case(
-            "healthy: a board without a sensor",
-            SKIP,
-            lambda machine: [machine.set_gpu(index, "power_mw", UNSUPPORTED) for index in range(8)],
-        ),
+        Case("healthy: a board without a sensor", SKIP, every_gpu("power_mw", UNSUPPORTED)),
     ),
     *of(
         "power.temperature",
@@ -126,25 +108,25 @@ POWER = (
         Case(
             "a board before Hopper says its slowdown temperature",
             PASS,
-            lambda machine: (
-                every(machine, "temperature_margin_c", UNSUPPORTED),
-                every(machine, "temperature_slowdown_c", 89),
-                every(machine, "temperature_c", 33),
+            both(
+                every_gpu("temperature_margin_c", UNSUPPORTED),
+                every_gpu("temperature_slowdown_c", 89),
+                every_gpu("temperature_c", 33),
             ),
         ),
         Case(
             "a card that tells neither",
             SKIP,
-            lambda machine: every(machine, "temperature_margin_c", UNSUPPORTED),
+            every_gpu("temperature_margin_c", UNSUPPORTED),
             limits={"gpu.reports": None},
         ),
         Case(
             "the temperature could not be read",
             ERROR,
-            lambda machine: (
-                machine.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
-                machine.set_gpu(4, "temperature_slowdown_c", 89),
-                machine.set_gpu(4, "temperature_c", FAILED),
+            both(
+                plant.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
+                plant.set_gpu(4, "temperature_slowdown_c", 89),
+                plant.set_gpu(4, "temperature_c", FAILED),
             ),
         ),
     ),
@@ -155,7 +137,7 @@ CLOCKS = (
         "clocks.sm_max",
         Case("as the model's", PASS),
         Case("below the model's", FAIL, plant.set_gpu(3, "sm_clock_max_mhz", 1755)),
-        Case("an idle GPU runs low, which is no fault", PASS, lambda machine: every(machine, "sm_clock_mhz", 210)),
+        Case("an idle GPU runs low, which is no fault", PASS, every_gpu("sm_clock_mhz", 210)),
         Case("not told", ERROR, plant.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED)),
         Case("a platform without this limit", NOT_JUDGED, limits={"gpu.sm_clock_max_mhz": None}),
     ),
@@ -171,23 +153,22 @@ CLOCKS = (
         Case(
             "the board's default is itself below its highest clock (A100-40GB)",
             PASS,
-            lambda machine: (
-                every(machine, "sm_clock_app_mhz", 1095),
-                every(machine, "sm_clock_app_default_mhz", 1095),
-            ),
+            both(every_gpu("sm_clock_app_mhz", 1095), every_gpu("sm_clock_app_default_mhz", 1095)),
         ),
         Case(
             "driver 595 dropped these settings",
             SKIP,
-            lambda machine: [
-                every(machine, key, {"why": "failed", "detail": "NVML 26: deprecated", "nvml": 26})
-                for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
-            ],
+            both(
+                *(
+                    every_gpu(key, {"why": "failed", "detail": "NVML 26: deprecated", "nvml": 26})
+                    for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
+                )
+            ),
         ),
         Case(
             "driver 595 dropped these settings, told as not supported",
             SKIP,
-            lambda machine: [every(machine, key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")],
+            both(*(every_gpu(key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz"))),
         ),
         Case(
             "the memory's setting is not reported by one GPU of eight",
@@ -202,16 +183,8 @@ REASONS = (
     *of(
         "clocks.event_reasons",
         Case("idle", PASS),
-        Case(
-            "under full load the power cap holds it, which is no fault",
-            PASS,
-            lambda machine: every(machine, "event_reasons", 0x4),
-        ),
-        Case(
-            "application clocks are set, which is no fault here",
-            PASS,
-            lambda machine: every(machine, "event_reasons", 0x2),
-        ),
+        Case("under full load the power cap holds it, which is no fault", PASS, every_gpu("event_reasons", 0x4)),
+        Case("application clocks are set, which is no fault here", PASS, every_gpu("event_reasons", 0x2)),
         Case("the power supply brakes", FAIL, plant.set_gpu(6, "event_reasons", 0x88), profile=Profile.BOOTCHECK),
         Case("heat, by the hardware", FAIL, plant.set_gpu(6, "event_reasons", 0x48), profile=Profile.BOOTCHECK),
         Case("heat, by the driver, at delivery", FAIL, plant.set_gpu(6, "event_reasons", 0x24)),
@@ -223,17 +196,15 @@ REASONS = (
         ),
         Case("a reason that a later driver has", WARN, plant.set_gpu(6, "event_reasons", 0x800)),
         Case("the board's own limit", WARN, plant.set_gpu(6, "event_reasons", 0x200)),
-        Case("the voltage limit for reliability", PASS, lambda machine: every(machine, "event_reasons", 0x400)),
-        Case(
-            "not told", SKIP, lambda machine: every(machine, "event_reasons", UNSUPPORTED), limits={"gpu.reports": None}
-        ),
+        Case("the voltage limit for reliability", PASS, every_gpu("event_reasons", 0x400)),
+        Case("not told", SKIP, every_gpu("event_reasons", UNSUPPORTED), limits={"gpu.reports": None}),
         Case("could not be read", ERROR, plant.set_gpu(6, "event_reasons", FAILED)),
     ),
     *of(
         "clocks.violations",
         Case("never slowed but by power", PASS),
         Case("was slowed by heat", WARN, plant.set_gpu(6, "violation_ns.thermal", 12_500_000_000)),
-        Case("the counters are not told", SKIP, lambda machine: every(machine, "violation_ns", UNSUPPORTED)),
+        Case("the counters are not told", SKIP, every_gpu("violation_ns", UNSUPPORTED)),
     ),
 )
 

@@ -6,18 +6,10 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, every_gpu, plant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def every_gpu(path: str, value: object) -> Callable[[Machine], None]:
-    def change(machine: Machine) -> None:
-        for index in range(8):
-            machine.set_gpu(index, path, value)
-
-    return change
+    pass
 
 
 def no_memory_of_one_module(machine: Machine) -> None:
@@ -92,7 +84,7 @@ CASES = (
         Case(
             "a NUMA node and a socket short",
             FAIL,
-            lambda machine: (machine.set("cpus", "numa_nodes", "0"), machine.set("system", "cpu_sockets", 1)),
+            both(plant.set("cpus", "numa_nodes", "0"), plant.set("system", "cpu_sockets", 1)),
             expected={"expect": {"numa_nodes": 2, "sockets": 2}},
         ),
         Case(

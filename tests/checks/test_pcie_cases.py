@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, both, changes, plant
 
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
@@ -25,6 +25,7 @@ def acs_everywhere(machine: Machine) -> None:
             device["acs"] = "001d"
 
 
+@changes
 def every_bridge_at(machine: Machine, speed: str) -> None:
     for device in machine.sections["pci"]:
         if device["class"] == "0x060400":
@@ -38,9 +39,10 @@ def uplinks_above_idle_gpus_alone(machine: Machine) -> None:
     for index in range(8):
         machine.set_gpu(index, "utilization_percent", 0)
         machine.set_gpu(index, "sm_clock_mhz", 345)
-    every_bridge_at(machine, "2.5")
+    every_bridge_at("2.5")(machine)
 
 
+@changes
 def every_gpu_at(machine: Machine, width: int) -> None:
     for address in machine.gpu_addresses:
         machine.set_link(address, width=width)
@@ -63,7 +65,7 @@ def on_metal_of_a_cloud(machine: Machine) -> None:
 
 def all_narrow_in_a_virtual_machine(machine: Machine) -> None:
     in_a_virtual_machine(machine)
-    every_gpu_at(machine, 8)
+    every_gpu_at(8)(machine)
 
 
 def some_narrow_in_a_virtual_machine(machine: Machine) -> None:
@@ -73,7 +75,7 @@ def some_narrow_in_a_virtual_machine(machine: Machine) -> None:
 
 def all_narrow_on_metal(machine: Machine) -> None:
     on_metal_of_a_cloud(machine)
-    every_gpu_at(machine, 8)
+    every_gpu_at(8)(machine)
 
 
 def management_nic_at_x1(machine: Machine) -> None:
@@ -142,18 +144,20 @@ CASES = (
     *of(
         "pcie.bridge_speed",
         Case("bridges at full speed", PASS),
-        Case("every bridge at half its generation", FAIL, lambda machine: every_bridge_at(machine, "8.0")),
+        Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
         Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
         Case(
             "healthy: a switch of an older generation below a newer root port",
             PASS,
-            lambda machine: [
-                (
-                    machine.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
-                    machine.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
+            both(
+                *(
+                    both(
+                        plant.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
+                        plant.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
+                    )
+                    for address in (UPLINK, ROOT)
                 )
-                for address in (UPLINK, ROOT)
-            ],
+            ),
         ),
         Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
         Case(
@@ -177,9 +181,7 @@ CASES = (
         ),
         Case("ACS on everywhere", FAIL, acs_everywhere),
         Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
-        Case(
-            "ACS in a virtual machine", SKIP, lambda machine: (acs_everywhere(machine), in_a_virtual_machine(machine))
-        ),
+        Case("ACS in a virtual machine", SKIP, both(acs_everywhere, in_a_virtual_machine)),
         Case(
             "ACS that needs root",
             ERROR,
@@ -224,7 +226,7 @@ CASES = (
         Case(
             "all GPUs at x8 as the baseline says",
             PASS,
-            lambda machine: every_gpu_at(machine, 8),
+            every_gpu_at(8),
             machine=L40S,
             limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import plant
+from support.judging import both, plant
 from support.link_changes import (
     LOST,
     READ,
@@ -171,9 +171,9 @@ CASES = (
             "healthy: a bond whose driver says the rate of one port carries that of both",
             PASS,
             slow(391.5),
-            machine=lambda machine: (
-                machine.set_port("mlx5_3", 1, "netdev", "bond0"),
-                machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
+            machine=both(
+                plant.set_port("mlx5_3", 1, "netdev", "bond0"),
+                plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
             ),
         ),
     ),
