@@ -6,11 +6,9 @@ import csv
 import re
 
 import pytest
-from support import ibstatus, lspci, nvidia_smi_lists
+from support import lspci
 from support.corpus import corpus, corpus_folder
-from support.lspci import Link
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import kernel_log, rdma
 from nodegate.probe.gpu import Gpu, Gpus, RowRemap
 from nodegate.probe.kernel_log import KernelLine
@@ -90,29 +88,6 @@ def test_a_row_remap_that_waits_for_a_reset():
 def test_a_corrupted_inforom_below_a_table():
     assert nvidia_smi.corrupted_inforoms(corpus("smi/azhpc_inforom_corrupt.txt")) == ("0008:00:00.0",)
     assert nvidia_smi.corrupted_inforoms(corpus("smi/exporter_h100_table_idle.txt")) == ()
-
-
-@pytest.mark.parametrize(
-    ("file", "speeds", "inactive"),
-    [
-        ("smi/azhpc_nvlink_inactive.txt", {25781}, {3: [3, 5], 4: [1], 5: [0, 4], 6: [1]}),
-        ("smi/gpud_nvlink_a100.txt", {25000}, {}),
-        ("smi/exporter_h100_nvlink_s.txt", {26562}, {}),
-    ],
-)
-def test_nvlinks(file, speeds, inactive):
-    found = nvidia_smi_lists.parse_nvlink_status(corpus(file))
-    links = {index: gpu for index, gpu in found.items() if not isinstance(gpu, Unknown)}
-    assert len(links) == len(found)
-    assert {link.speed_mbps for gpu in links.values() for link in gpu if link.up is True} == speeds
-    down = {index: [link.link for link in gpu if link.up is False] for index, gpu in links.items()}
-    assert {index: numbers for index, numbers in down.items() if numbers} == inactive
-
-
-def test_a_broken_list_is_rejected():
-    for block in corpus("smi/insights_smi_L_unparsable.txt").split("\n\n"):
-        with pytest.raises(CannotMeasure):
-            nvidia_smi_lists.parse_list(block)
 
 
 # nvidia-smi -q -x
@@ -199,25 +174,6 @@ def test_lists_of_lspci():
     assert (len(a100.gpus), len(a100.nvswitches)) == (8, 6)
 
 
-def test_single_link_lines():
-    mocks = re.findall(r'"\\t(LnkSta:[^"]*)"', corpus("lspci/azhpc_mock_lnksta.txt"))
-    assert [lspci.parse_link(line).speed_gts for line in mocks] == [16.0, 16.0, 16.0, 16.0, 8.0]
-    good, bad = [], []
-    for line in corpus("lspci/ocidr_lnksta_lines.txt").splitlines():
-        try:
-            good.append(lspci.parse_link(line))
-        except CannotMeasure:  # noqa: PERF203 - the point of the test
-            bad.append(re.sub(r"\s+", " ", line.partition("LnkSta:")[2]).strip())
-    assert {link.width for link in good} == {2, 8, 16}
-    assert Link(8.0, 2, downgraded=False) in good
-    assert bad == [
-        "Speed 16GT/s (error), Width x2 (ok)",
-        "Speed 16GT/s (ok), Width x16 (degraded)",
-        "Speed 16GT/s (ok), Speed x2 (ok)",
-        "Speed 16GT/s (ok), Width 2 (ok)",
-    ]
-
-
 # RDMA and Ethernet
 
 
@@ -267,12 +223,6 @@ def test_a_fixture_with_a_copied_state():
     assert rdma.rate_in(values["rate"]) == (25.0, 1)
     assert (rdma.state_in(values["state"]), rdma.state_in(values["phys_state"])) == ("ACTIVE", "ACTIVE")
     assert values["counters/link_downed"] == "0"
-
-
-def test_ibstatus():
-    management, rail = ibstatus.parse_ibstatus(corpus("rdma/azhpc_ibstatus.txt")).ports
-    assert (rail.device, rail.state, rail.rate_gbps, rail.link_layer) == ("mlx5_ib0", "ACTIVE", 200.0, "InfiniBand")
-    assert (management.device, management.rate_gbps, management.link_layer) == ("mlx5_an0", 40.0, "Ethernet")
 
 
 # Kernel messages
