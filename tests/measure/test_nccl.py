@@ -12,6 +12,7 @@ from fleet.machine import Machine, facts_of
 from support import nccl as fake
 from support.attempts import attempts
 from support.sshd import NODE_PYTHON, Fleet
+from support.tool_folder import Folder
 
 from lab.processes import naming
 from nodegate.errors import CannotMeasure, Unreachable
@@ -56,7 +57,7 @@ def run_here(
 ) -> tuple[ProgramRun, ...]:
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
-        target = Target(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), durations)
+        target = Target(node, session, facts_of(machine or Machine.hgx_h100()), Folder(folder), durations)
         return nccl.NCCL.measure([target], OneThread(**crew))["here"].runs
 
 
@@ -118,13 +119,13 @@ def test_over_ssh_it_is_the_same(tmp_path):
     with Fleet(tmp_path / "fleet", count=1) as fleet:
         node = fleet.nodes[0]
         with contextlib.closing(connect(node, Options())) as session:
-            target = Target(node, session, facts_of(Machine.hgx_h100()), fake.Folder(tools), SHORT)
+            target = Target(node, session, facts_of(Machine.hgx_h100()), Folder(tools), SHORT)
             rans = nccl.NCCL.measure([target], OneThread())[node.name]
     assert len(replayed(rans).metrics) == len(LAUNCHES)
 
 
 def test_a_container_gets_the_settings_behind_its_start(tmp_path):
-    class InContainer(fake.Folder):
+    class InContainer(Folder):
         def find(self, *names):
             tool = super().find(*names)
             return type(tool)(tool.name, ("nice", "-n", "1", *tool.argv), tool.origin)
@@ -191,7 +192,7 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
 
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
-        tools = fake.Folder(fake.install(tmp_path / "tools"))
+        tools = Folder(fake.install(tmp_path / "tools"))
         target = Target(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
         rans = nccl.NCCL.measure([target], OneThread())["here"].runs
     assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
@@ -238,7 +239,7 @@ def test_a_program_that_crashes_half_way_has_no_result(tmp_path):
 
 def test_a_missing_tool_is_one_reason_for_the_whole_measurement(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CannotMeasure, match="_perf is not on the node"):
+    with pytest.raises(CannotMeasure, match=r"no .*_perf on the node"):
         replayed(run_here(tmp_path / "empty")[:1])
 
 
@@ -246,7 +247,7 @@ def test_some_missing_tools_cost_their_collectives_only(tmp_path):
     tools = fake.install(tmp_path / "tools")
     (tools / "sendrecv_perf").unlink()
     found = replayed(run_here(tools))
-    assert found.final("sendrecv").why == "sendrecv_perf is not on the node"
+    assert found.final("sendrecv").why == "no sendrecv_perf on the node"
     assert len(found.metrics) == len(LAUNCHES) - 1
 
 
@@ -313,8 +314,8 @@ def test_where_the_first_size_gives_nothing_the_launches_themselves_say_why(tmp_
     missing = run_here(tmp_path, machine=bridged)
     assert [ran.what for ran in missing] == WHATS
     assert {ran.cannot for ran in missing} == {
-        "all_reduce_perf is not on the node",
-        *(f"{what}_perf is not on the node" for what in WHATS if " " not in what),
+        "no all_reduce_perf on the node",
+        *(f"no {what}_perf on the node" for what in WHATS if " " not in what),
     }
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import copy
-import json
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import plan
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.attempts import attempts
 
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.profile import Profile
 from nodegate.records.program_run import Plan, ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from nodegate.records.finding import Record
 
@@ -127,8 +123,7 @@ def _phase(dtype: str, rate: float) -> Document:
 
 def wire(found: Document) -> str:
     """As the program prints it, after what a login says."""
-    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
-    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+    return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
 def ran(found: Document) -> ProgramRun:
@@ -156,37 +151,19 @@ def every_window(found: Document, gpu: int, **values: object) -> None:
 
 
 @dataclass(frozen=True)
-class BurnCase(cases.Case):
+class BurnCase(cases.DocumentCase):
     """One burn of one machine, and what one check must say of it, word for word."""
 
-    change: Callable[[Document], object] = lambda found: None
-    again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
-    others: tuple[ProgramRun, ...] = ()
-    machine: Callable[[Machine], object] = lambda machine: None
-    profile: Profile = Profile.DELIVERY
-    nodes: int = 1
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
 
 
 def judged(case: BurnCase) -> Record:
     """What the check says."""
-    machine = Machine.hgx_h100(NODE)
-    tried: list[list[ProgramRun]] = []
-    for change in (case.change, *case.again):
-        found = copy.deepcopy(document(machine))
-        change(found)
-        tried.append([ran(found)])
-    tried[0] += case.others
-    case.machine(machine)
+    tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     changes = [case.change, lambda found: None] if case.nodes > 1 else []
     of_fleet = [burnt(Machine.hgx_h100(), change).metrics for change in changes]
-    given = {
-        "burn": lambda: run.parse(attempts(tried)),
-        "profile": case.profile,
-        "baseline": cases.h100_with(LIMITS, case.limits),
-        "peers": cases.beside(case.nodes, *of_fleet),
-    }
-    return cases.judged_with(case.check, facts_of(machine), given)
+    peers, baseline = cases.beside(case.nodes, *of_fleet), cases.h100_with(LIMITS, case.limits)
+    return case.said(burn=lambda: run.parse(tried), peers=peers, baseline=baseline)
 
 
 def refused(found: Document) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import copy
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import plan
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.attempts import attempts
 
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from nodegate.records.finding import Record
 
@@ -198,8 +194,7 @@ def together(*changes: Callable[[Document], object]) -> Callable[[Document], obj
 
 def wire(found: Document) -> str:
     """As the program prints it, after what a login says."""
-    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
-    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+    return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
 def ran(found: Document) -> ProgramRun:
@@ -220,33 +215,15 @@ def copied(change: Callable[[Document], object] = lambda found: None, *more: Pro
 
 
 @dataclass(frozen=True)
-class CopiesCase(cases.Case):
+class CopiesCase(cases.DocumentCase):
     """Copies of one machine, and what one check must say of them, word for word."""
 
-    change: Callable[[Document], object] = lambda found: None
-    again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
-    others: tuple[ProgramRun, ...] = ()
-    machine: Callable[[Machine], object] = lambda machine: None
-    profile: Profile = Profile.DELIVERY
-    nodes: int = 1
     limits: str = LIMITS
 
 
 def judged(case: CopiesCase) -> Record:
     """What the check says."""
-    machine = Machine.hgx_h100(NODE)
-    tried: list[list[ProgramRun]] = []
-    for change in (case.change, *case.again):
-        found = copy.deepcopy(document(machine))
-        change(found)
-        tried.append([ran(found)])
-    tried[0] += case.others
-    case.machine(machine)
+    tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     of_fleet = [copied(case.change).metrics, copied().metrics] if case.nodes > 1 else []
-    given = {
-        "gpu_copies": lambda: copies_result.parse(attempts(tried)),
-        "profile": case.profile,
-        "baseline": cases.h100_with(case.limits),
-        "peers": cases.beside(case.nodes, *of_fleet),
-    }
-    return cases.judged_with(case.check, facts_of(machine), given)
+    peers, baseline = cases.beside(case.nodes, *of_fleet), cases.h100_with(case.limits)
+    return case.said(gpu_copies=lambda: copies_result.parse(tried), peers=peers, baseline=baseline)

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.sshd import NODE_PYTHON
+from support.tool_folder import Folder
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 STAND_IN = Path(__file__).with_name("fake_tools") / "perftest"
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
@@ -49,26 +48,6 @@ def _result(future):
         return future.result()
     except CannotMeasure as why:
         return why
-
-
-@dataclass
-class Folder:
-    """The tools in one folder."""
-
-    path: Path
-    names: tuple[str, ...] = TOOLS
-
-    def find(self, *names: str) -> Tool:
-        for name in names:
-            if name in self.names:
-                return Tool(name, (NODE_PYTHON, "-I", "-S", str(self.path / name)), "the test's")
-        raise CannotMeasure(f"no {names[0]} on the node", next_step="apt install perftest")
-
-    def has(self, names: Sequence[str]) -> frozenset[str]:
-        return frozenset(names) & set(self.names)
-
-    def cublas(self) -> CublasPlaces:
-        return CublasPlaces()
 
 
 @dataclass
@@ -114,7 +93,8 @@ class RdmaFleet:
                 (folder / tool).symlink_to(STAND_IN)
         expected = {"rdma_port": self.first_port + place * PORTS_OF_A_NODE}
         node = Node(name, Connection(transport="local", address="127.0.0.1", python=NODE_PYTHON), expected=expected)
-        tools = Folder(folder, self.tools.get(name, TOOLS))
+        without = [tool for tool in TOOLS if tool not in self.tools.get(name, TOOLS)]
+        tools = Folder(folder, without, (NODE_PYTHON, "-I", "-S"))
         return Target(node, connect(node, Options()), facts_of(copy.copy(self.machines[name])), tools, self.durations)
 
 
