@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import copies as recorded
 from fleet.load import plan
-from fleet.machine import Machine, facts_of
+from fleet.machine import Machine
 from support import cases
 from support.attempts import attempts
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"
-SIZE, KERNEL_SIZE = 512 << 20, 4 << 30
-KERNELS = ("read", "copy", "triad")
 ALONE, AT_ONCE = "alone", "at once"
 RATES = {
     ("device_to_host", ALONE): 55.1,
@@ -55,88 +54,18 @@ Document = dict[str, Any]
 
 
 def document(machine: Machine) -> Document:
-    """Healthy copies of all GPUs of a machine, every pair included."""
-    listed = facts_of(machine).gpus.devices
-    return {
-        "schema": "nodegate.copies/1",
-        "driver": "550.163.01",
-        "cuda_driver_version": 12040,
-        "bytes": SIZE,
-        "kernel_bytes": KERNEL_SIZE,
-        "pattern_s": 60.0,
-        "both_ways": True,
-        "refused": "",
-        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
-        "peers": {
-            "pairs": "all",
-            "copies": [_pair(one.index, other.index) for one in listed for other in listed if one is not other],
-        },
-        "seconds": 93.1,
-    }
+    """Healthy copies of all GPUs of a machine, every pair included, at rates without noise."""
+    found = recorded.document(machine)
+    for gpu in found["gpus"]:
+        for each in gpu["copies"]:
+            each.update(_at(RATES[each["what"], each["when"]]))
+    for each in found["peers"]["copies"]:
+        each.update(_at(PEER))
+    return found
 
 
-def _gpu(index: int, address: str, uuid: str) -> Document:
-    link = {"count": 60, "link_gen": [5, 5, 5], "link_width": [16, 16, 16]}
-    return {
-        "index": index,
-        "uuid": uuid,
-        "pci": f"0000{address}".upper(),
-        "name": "NVIDIA H100 80GB HBM3",
-        "memory_total_bytes": 85520809984,
-        "error": "",
-        "place": {"cpus": "0-55,112-167", "numa_node": "0", "error": ""},
-        "copies": [
-            {
-                "what": what,
-                "when": when,
-                "gb_per_s": rate,
-                "lowest": rate,
-                "highest": rate,
-                "copies": 300,
-                "seconds": 3.0,
-                **({"bytes": KERNEL_SIZE} if what in KERNELS else {}),
-            }
-            for (what, when), rate in RATES.items()
-        ],
-        "data": [
-            {
-                "when": when,
-                "what": what,
-                "bytes": KERNEL_SIZE if what in KERNELS else SIZE,
-                "wrong_words": 0,
-                "first_word": None,
-            }
-            for what, when in (
-                ("host_to_device", ALONE),
-                *((what, ALONE) for what in ("device", *KERNELS)),
-                ("host_to_device", AT_ONCE),
-            )
-        ],
-        "memory": {
-            "bytes": 84 << 30,
-            "total_bytes": 85 << 30,
-            "passes": 68,
-            "planned": 68,
-            "seconds": 4.2,
-            "wrong_words": 0,
-            "bits": 0,
-            "wrong": [],
-        },
-        "link": {
-            ALONE: dict(link),
-            AT_ONCE: dict(link),
-            "unread": {},
-            "replays": 0,
-            "confidential": 0,
-            "virtualization": 0,
-        },
-    }
-
-
-def _pair(source: int, target: int) -> Document:
-    rates = {"gb_per_s": PEER, "lowest": PEER, "highest": PEER, "copies": 210, "seconds": 0.3}
-    found = {"from": source, "to": target, "begun": True, "error": "", "direct": True, "wrong_words": 0}
-    return {**found, "first_word": None, **rates}
+def _at(gb_per_s: float) -> Document:
+    return dict.fromkeys(("gb_per_s", "lowest", "highest"), gb_per_s)
 
 
 def of_gpu(index: int, **values: object) -> Callable[[Document], object]:

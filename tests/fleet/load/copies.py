@@ -73,9 +73,9 @@ def never_started(document: Document) -> None:
 def _attempts(machine: Machine) -> Attempts:
     done = []
     for attempt in range(machine.load.attempts(NAME)):
-        document = _document(machine, attempt)
-        machine.load.apply(NAME, attempt, document)
-        done.append(Attempt((_ran(machine, document), _by_others(machine, document, attempt))))
+        found = document(machine, attempt)
+        machine.load.apply(NAME, attempt, found)
+        done.append(Attempt((_ran(machine, found), _by_others(machine, found, attempt))))
     return done
 
 
@@ -90,7 +90,7 @@ def _ran(machine: Machine, document: Document) -> ProgramRun:
     )
 
 
-def _document(machine: Machine, attempt: int) -> Document:
+def document(machine: Machine, attempt: int = 0) -> Document:
     """Healthy copies of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
     board = boards.of(gpus)
