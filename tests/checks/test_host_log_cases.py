@@ -48,18 +48,10 @@ CASES = (
         HARDWARE,
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
-        Case("a memory module lost data", FAIL, says(UE), profile=BOOTCHECK),
         Case(
             "a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))
         ),
-        Case("corrected errors before a job are reported", PASS, says(CE), profile=BOOTCHECK),
         Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
-        Case(
-            "a machine check whose status says uncorrected",
-            FAIL,
-            says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
-            profile=BOOTCHECK,
-        ),
         Case(
             "a machine check that was corrected",
             WARN,
@@ -75,15 +67,6 @@ CASES = (
             ),
         ),
         Case(
-            "healthy: the firmware's corrected error before a job",
-            PASS,
-            says(
-                "{2}[Hardware Error]: event severity: corrected",
-                "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
-            ),
-            profile=BOOTCHECK,
-        ),
-        Case(
             "healthy: the driver of the memory controller starts",
             PASS,
             says(
@@ -94,23 +77,45 @@ CASES = (
         ),
     ),
     *of(
+        HARDWARE,
+        Case("a memory module lost data", FAIL, says(UE)),
+        Case("corrected errors before a job are reported", PASS, says(CE)),
+        Case(
+            "a machine check whose status says uncorrected",
+            FAIL,
+            says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
+        ),
+        Case(
+            "healthy: the firmware's corrected error before a job",
+            PASS,
+            says(
+                "{2}[Hardware Error]: event severity: corrected",
+                "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
+            ),
+        ),
+        profile=BOOTCHECK,
+    ),
+    *of(
         "host_log.lockups",
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case("a soft lock-up at delivery", FAIL, says(STUCK)),
-        Case("a soft lock-up before a job", WARN, says(STUCK), profile=BOOTCHECK),
-        Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"), profile=BOOTCHECK),
-        Case(
-            "a hard lock-up before this boot",
-            PASS,
-            says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
-            profile=BOOTCHECK,
-        ),
         Case(
             "healthy: the watchdog is switched on",
             PASS,
             says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
         ),
+    ),
+    *of(
+        "host_log.lockups",
+        Case("a soft lock-up before a job", WARN, says(STUCK)),
+        Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41")),
+        Case(
+            "a hard lock-up before this boot",
+            PASS,
+            says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
+        ),
+        profile=BOOTCHECK,
     ),
     *of(
         HUNG,

@@ -39,6 +39,14 @@ def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
     return change
 
 
+def xid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+    return says(*(GPU + text for text in texts), ago_s=ago_s)
+
+
+def sxid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+    return says(*(SWITCH + text for text in texts), ago_s=ago_s)
+
+
 def left_out(kind: str, lines: int, *, ago_s: float) -> Callable[[Machine], None]:
     """Lines of a kind did not fit, the newest of them so long ago."""
 
@@ -105,141 +113,39 @@ CASES = (
         Case(
             "31: a program's own fault",
             WARN,
-            says(GPU + "31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
-        ),
-        Case("31 before a job", WARN, says(GPU + "31, pid=7, name=python, Ch 00000010"), profile=BOOTCHECK),
-        Case(
-            "31 three days ago",
-            PASS,
-            says(GPU + "31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "48",
-            FAIL,
-            says(GPU + "48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)"),
-            profile=BOOTCHECK,
+            xid("31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
         ),
         Case(
             "63 at delivery",
             FAIL,
-            says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
+            xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
         ),
-        Case(
-            "63 before a job",
-            WARN,
-            says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "64",
-            FAIL,
-            says(GPU + "64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "64 is not settled by a reboot",
-            FAIL,
-            says(GPU + "64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S),
-            profile=BOOTCHECK,
-        ),
-        Case("79", FAIL, says(GPU + LOST), profile=BOOTCHECK),
-        Case("79 before this boot, at delivery", WARN, says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S)),
-        Case("79 before this boot, before a job", PASS, says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S), profile=BOOTCHECK),
-        Case("94 at delivery", FAIL, says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
-        Case(
-            "94 before a job",
-            WARN,
-            says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "95",
-            FAIL,
-            says(GPU + "95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No"),
-            profile=BOOTCHECK,
-        ),
-        Case("109 at delivery", FAIL, says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
-        Case(
-            "109 before a job",
-            WARN,
-            says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT"),
-            profile=BOOTCHECK,
-        ),
-        Case("119 again and again is one fault of one board", FAIL, gsp_times_out_again_and_again, profile=BOOTCHECK),
-        Case("120", FAIL, says(GPU + "120, pid='<unknown>', name=<unknown>, GSP task exception"), profile=BOOTCHECK),
-        Case("110 before this boot", WARN, says(GPU + "110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S), profile=BOOTCHECK),
-        Case("a code that nobody has told us", WARN, says(GPU + "999, pid=3, name=x, NVLink: FLA fault")),
-        Case("43 alone before a job", PASS, says(GPU + "43, pid=3, name=x, Ch 00000008"), profile=BOOTCHECK),
-        Case("45 alone at delivery", WARN, says(GPU + "45, pid=3, name=x, Ch 00000008")),
+        Case("79 before this boot, at delivery", WARN, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+        Case("94 at delivery", FAIL, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+        Case("109 at delivery", FAIL, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+        Case("a code that nobody has told us", WARN, xid("999, pid=3, name=x, NVLink: FLA fault")),
+        Case("45 alone at delivery", WARN, xid("45, pid=3, name=x, Ch 00000008")),
         Case(
             "45 and 43 after 31 are its consequences",
             WARN,
-            says(
-                GPU + "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
-                GPU + "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
-                GPU + "43, pid=7, name=a b, channel 0x00000008",
+            xid(
+                "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
+                "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
+                "43, pid=7, name=a b, channel 0x00000008",
             ),
         ),
         Case(
             "119 and 120 of a lost GPU are its consequences",
             FAIL,
-            says(GPU + LOST, GPU + "119, pid=1, name=nvidia-smi, Timeout after 6s", GPU + "120, GSP task exception"),
+            xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
         ),
         Case(
             "a MIG instance in a PCI domain of its own",
             FAIL,
             says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
         ),
-        Case(
-            "154 says what the driver wants",
-            FAIL,
-            says(
-                GPU + "94, Contained", GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"
-            ),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "154 takes its wish back",
-            WARN,
-            says(
-                GPU + "94, Contained",
-                GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-                GPU + "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
-            ),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "a failed row remap that the driver asks nothing for",
-            FAIL,
-            says(
-                GPU + "64, pid=7, name=x, Row Remapper Error",
-                GPU + "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
-            ),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "a memory error with all that it brings: one root",
-            FAIL,
-            says(
-                GPU + "48, An uncorrectable double bit error (DBE) has been detected on GPU",
-                GPU + "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
-                GPU + "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
-                GPU + "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
-                GPU + "63, Row Remapper: New row marked for remapping",
-                GPU + "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
-                GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-            ),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "154 alone",
-            FAIL,
-            says(GPU + "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"),
-            profile=BOOTCHECK,
-        ),
-        Case("149 Nonfatal", WARN, says(GPU + "149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
-        Case("149 Fatal", FAIL, says(GPU + "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
+        Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
+        Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
         Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
         Case(
             "a lost GPU in three lines",
@@ -263,27 +169,82 @@ CASES = (
         ),
     ),
     *of(
+        "kernel_log.xid",
+        Case("31 before a job", WARN, xid("31, pid=7, name=python, Ch 00000010")),
+        Case("31 three days ago", PASS, xid("31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S)),
+        Case("48", FAIL, xid("48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)")),
+        Case("63 before a job", WARN, xid("63, pid=1896, Row Remapper: New row marked for remapping")),
+        Case("64", FAIL, xid("64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped")),
+        Case("64 is not settled by a reboot", FAIL, xid("64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S)),
+        Case("79", FAIL, xid(LOST)),
+        Case("79 before this boot, before a job", PASS, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+        Case("94 before a job", WARN, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+        Case("95", FAIL, xid("95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No")),
+        Case("109 before a job", WARN, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+        Case("119 again and again is one fault of one board", FAIL, gsp_times_out_again_and_again),
+        Case("120", FAIL, xid("120, pid='<unknown>', name=<unknown>, GSP task exception")),
+        Case("110 before this boot", WARN, xid("110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S)),
+        Case("43 alone before a job", PASS, xid("43, pid=3, name=x, Ch 00000008")),
+        Case(
+            "154 says what the driver wants",
+            FAIL,
+            xid("94, Contained", "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"),
+        ),
+        Case(
+            "154 takes its wish back",
+            WARN,
+            xid(
+                "94, Contained",
+                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+                "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
+            ),
+        ),
+        Case(
+            "a failed row remap that the driver asks nothing for",
+            FAIL,
+            xid(
+                "64, pid=7, name=x, Row Remapper Error",
+                "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+            ),
+        ),
+        Case(
+            "a memory error with all that it brings: one root",
+            FAIL,
+            xid(
+                "48, An uncorrectable double bit error (DBE) has been detected on GPU",
+                "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
+                "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
+                "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
+                "63, Row Remapper: New row marked for remapping",
+                "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
+                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+            ),
+        ),
+        Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
+        profile=BOOTCHECK,
+    ),
+    *of(
         "kernel_log.sxid",
         Case("none", PASS),
         Case(
             "fatal, with its lines of data",
             FAIL,
-            says(
-                SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up",
-                SWITCH + "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
-                SWITCH + "20034, Data {0x50610002, 0x10100030}",
+            sxid(
+                "20034, Fatal, Link 30 LTSSM Fault Up",
+                "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
+                "20034, Data {0x50610002, 0x10100030}",
             ),
         ),
-        Case("non-fatal", WARN, says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
+        Case("non-fatal", WARN, sxid("12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
         Case("fatal after the loss of a GPU", WARN, says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up")),
         Case(
             "fatal before this boot",
             PASS,
-            says(SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
+            sxid("20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
             profile=BOOTCHECK,
         ),
-        Case("only a line of data", WARN, says(SWITCH + "11111, Data {0x50610002, 0x10100030}")),
-        Case("an SXid line in a form that is not known", WARN, says(SWITCH + "xyz, Fatal error")),
+        Case("only a line of data", WARN, sxid("11111, Data {0x50610002, 0x10100030}")),
+        Case("an SXid line in a form that is not known", WARN, sxid("xyz, Fatal error")),
         Case("the log was not read", ERROR, plant.section_fails("kernel_log", "timeout", "10 s")),
     ),
     *of(
@@ -350,9 +311,6 @@ CASES = (
     ),
     *of(
         "kernel_log.nic_flaps",
-        Case("none", PASS, limits=FLAPS),
-        Case("three in a day", FAIL, flaps(3), limits=FLAPS),
-        Case("two in a day", WARN, flaps(2), limits=FLAPS),
         Case("one long outage", FAIL, outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
         Case(
             "healthy: a cable that was changed before the last boot",
@@ -361,12 +319,19 @@ CASES = (
             limits={**FLAPS, "kernel.nic_outage_max_s": 30},
         ),
         Case("one outage of 20 s", WARN, outage(20.0)),
-        Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN"), limits=FLAPS),
-        Case("soft-RoCE", WARN, says("infiniband rxe1: set down"), limits=FLAPS),
-        Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown, limits=FLAPS),
-        Case("healthy: bring-up", PASS, up_and_down_at_bring_up, limits=FLAPS),
-        Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S), limits=FLAPS),
         Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
+    ),
+    *of(
+        "kernel_log.nic_flaps",
+        Case("none", PASS),
+        Case("three in a day", FAIL, flaps(3)),
+        Case("two in a day", WARN, flaps(2)),
+        Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN")),
+        Case("soft-RoCE", WARN, says("infiniband rxe1: set down")),
+        Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
+        Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
+        Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
+        limits=FLAPS,
     ),
     *of(
         "kernel_log.nic_errors",
@@ -402,27 +367,21 @@ CASES = (
             ),
         ),
     ),
+    *of("kernel_log.memory", Case("none", PASS)),
     *of(
         "kernel_log.memory",
-        Case("none", PASS),
         Case(
             "the node ran out",
             WARN,
             says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
-            profile=BOOTCHECK,
         ),
         Case(
             "a job reached its own limit",
             PASS,
             says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
-            profile=BOOTCHECK,
         ),
-        Case(
-            "three days ago",
-            PASS,
-            says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S),
-            profile=BOOTCHECK,
-        ),
+        Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
+        profile=BOOTCHECK,
     ),
     *of(
         "kernel_log.storage",

@@ -137,70 +137,65 @@ SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
 BANDWIDTH = [
     *of(
         "nccl_groups.all_reduce",
-        GroupCase("as the site stored it", PASS, pairs(), limits=FAST),
-        GroupCase("slow", FAIL, pairs(busbw=220.0), limits=FAST),
+        GroupCase("as the site stored it", PASS, pairs()),
+        GroupCase("slow", FAIL, pairs(busbw=220.0)),
         GroupCase(
             "slow with a bad neighbour, fast with a good one",
             PASS,
             pairs(busbw=220.0),
             again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
-            limits=FAST,
         ),
-        GroupCase("hangs", ERROR, PAIR_HANGS_HERE, limits=FAST),
+        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
+        limits=FAST,
     ),
     *of(
         "nccl_groups.collectives",
-        GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0), limits=FAST),
         GroupCase("no limit for sendrecv", NOT_JUDGED, pairs(), limits=FAST | {"derived.group_exchange_percent": None}),
-        GroupCase("sendrecv by the rate of the rails", PASS, pairs(), limits=FAST),
         GroupCase("both as fast as stored", PASS, pairs(), limits=FAST | SENDRECV),
-        GroupCase("not launched", ERROR, refused(), limits=FAST),
     ),
     *of(
+        "nccl_groups.collectives",
+        GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0)),
+        GroupCase("sendrecv by the rate of the rails", PASS, pairs()),
+        GroupCase("not launched", ERROR, refused()),
+        limits=FAST,
+    ),
+    *of("nccl_groups.wide", GroupCase("pairs only", SKIP, pairs())),
+    *of(
         "nccl_groups.wide",
-        GroupCase("the fleet is fast", PASS, [*pairs(), fleet()], limits=FAST),
+        GroupCase("the fleet is fast", PASS, [*pairs(), fleet()]),
         GroupCase(
             "the fleet is slow, and all its nodes are judged",
             FAIL,
             [*pairs(), fleet(busbw=200.0)],
-            limits=FAST,
             beside=("gpu02", "gpu03", "gpu04"),
         ),
-        GroupCase(
-            "the fleet is slow, and its other nodes are not judged",
-            NOT_JUDGED,
-            [*pairs(), fleet(busbw=200.0)],
-            limits=FAST,
-        ),
+        GroupCase("the fleet is slow, and its other nodes are not judged", NOT_JUDGED, [*pairs(), fleet(busbw=200.0)]),
         GroupCase(
             "the fleet is slow because of this node, and its other nodes are not judged",
             FAIL,
             [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
-            limits=FAST,
         ),
         GroupCase(
             "the fleet is slow, and fast without another node",
             PASS,
             [*pairs(), fleet(busbw=200.0)],
             again=[FLEET_WITHOUT],
-            limits=FAST,
         ),
         GroupCase(
             "the rack is slow because of a node without which the fleet is fast",
             PASS,
             [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
             again=[FLEET_WITHOUT],
-            limits=FAST,
         ),
         GroupCase(
             "the fleet is slow because of another node",
             PASS,
             [*pairs(), fleet(busbw=200.0)],
             again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
-            limits=FAST,
         ),
-        GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())], limits=FAST),
-        GroupCase("pairs only", SKIP, pairs()),
+        GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
+        limits=FAST,
     ),
 ]
 
@@ -211,28 +206,39 @@ def kept_apart(time_us: int = 0) -> ProgramRun:
     return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
 
 
-APART = of(
-    "nccl_groups.apart",
-    GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)], limits=APART_FAST),
-    GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)], limits=APART_FAST),
-    GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())], limits=APART_FAST),
-    GroupCase("no times in the report", SKIP, [kept_apart()]),
-    GroupCase("an old version", SKIP, pairs()),
+APART = (
+    *of(
+        "nccl_groups.apart",
+        GroupCase("no times in the report", SKIP, [kept_apart()]),
+        GroupCase("an old version", SKIP, pairs()),
+    ),
+    *of(
+        "nccl_groups.apart",
+        GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
+        GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
+        GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
+        limits=APART_FAST,
+    ),
 )
 
 SHARED = {"nccl.group_share_of_rate_percent": 90.0}
-SHARE = of(
-    "nccl_groups.share_of_rate",
-    GroupCase("most of the rails", PASS, pairs(), limits=SHARED),
-    GroupCase(
-        "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
-        FAIL,
-        [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
+SHARE = (
+    *of(
+        "nccl_groups.share_of_rate",
+        GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None}),
+    ),
+    *of(
+        "nccl_groups.share_of_rate",
+        GroupCase("most of the rails", PASS, pairs()),
+        GroupCase(
+            "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
+            FAIL,
+            [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
+        ),
+        GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
+        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
         limits=SHARED,
     ),
-    GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0), limits=SHARED),
-    GroupCase("hangs", ERROR, PAIR_HANGS_HERE, limits=SHARED),
-    GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None}),
 )
 
 

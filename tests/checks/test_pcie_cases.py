@@ -220,23 +220,6 @@ CASES = (
             ERROR,
             lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_width", "0"),
         ),
-        Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal, machine=L40S),
-        Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine, machine=L40S),
-        Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine, machine=L40S),
-        Case(
-            "all GPUs at x8 as the baseline says",
-            PASS,
-            every_gpu_at(8),
-            machine=L40S,
-            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-        ),
-        Case(
-            "a GPU at x4 where the baseline says x8",
-            FAIL,
-            lambda machine: machine.set_link(machine.gpu_address(1), width=4),
-            machine=L40S,
-            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-        ),
         Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
         Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
         Case(
@@ -247,6 +230,25 @@ CASES = (
             ),
         ),
         Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
+    ),
+    *of(
+        "pcie.link_width",
+        Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
+        Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
+        Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
+        Case(
+            "all GPUs at x8 as the baseline says",
+            PASS,
+            every_gpu_at(8),
+            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
+        ),
+        Case(
+            "a GPU at x4 where the baseline says x8",
+            FAIL,
+            lambda machine: machine.set_link(machine.gpu_address(1), width=4),
+            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
+        ),
+        machine=L40S,
     ),
     *of(
         "pcie.bridge_width",
@@ -327,29 +329,23 @@ CASES = (
             ),
         ),
     ),
+    *of("pcie.correctable_errors", Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None})),
     *of(
         "pcie.correctable_errors",
         Case(
-            "more than the limit",
-            WARN,
-            lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481),
-            limits={"pcie.aer_correctable_max": 480},
+            "more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)
         ),
         Case(
-            "as many as the limit",
-            PASS,
-            lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480),
-            limits={"pcie.aer_correctable_max": 480},
+            "as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)
         ),
-        Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
         Case(
             "a counter was not read",
             ERROR,
             lambda machine: machine.set_pci(
                 machine.gpu_address(0), "aer_dev_correctable", {"why": "denied", "detail": "EACCES"}
             ),
-            limits={"pcie.aer_correctable_max": 480},
         ),
+        limits={"pcie.aer_correctable_max": 480},
     ),
     *of(
         "pcie.replays",

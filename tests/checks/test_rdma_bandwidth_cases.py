@@ -116,25 +116,22 @@ CASES = (
             attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
         ),
         LinkCase("a node alone", SKIP, attempts=alone),
+    ),
+    *of(
+        "rdma_bandwidth.latency",
         LinkCase(
             "a NIC that is late beside the same rail of the others, while its neighbours are not",
             FAIL,
             slow(2.35, "gpu02", tool="ib_write_lat"),
-            fleet=dict.fromkeys(NINE, 1.68),
         ),
-        LinkCase(
-            "known false alarm: a node on a leaf of its own, late with all rails alike",
-            WARN,
-            further_away,
-            fleet=dict.fromkeys(NINE, 1.68),
-        ),
+        LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away),
         LinkCase(
             "a node whose rails are all later than a switch explains",
             FAIL,
             much_further_away,
-            fleet=dict.fromkeys(NINE, 1.68),
             limits={"rdma.write_latency_us": None},
         ),
+        fleet=dict.fromkeys(NINE, 1.68),
     ),
     # the share of the link's own rate
     *of(
@@ -282,24 +279,29 @@ CASES = (
     # the same rail on many nodes
     *of(
         "rdma_bandwidth.rails",
-        LinkCase("healthy", PASS, fleet=dict.fromkeys(NINE, 391.5)),
         LinkCase(
-            "known false alarm: one slow NIC is no slow rail", PASS, slow(212.5), fleet=dict.fromkeys(NINE, 391.5)
+            "not measured",
+            ERROR,
+            attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0].endswith("lat")})],
         ),
+        LinkCase("a node alone", SKIP, attempts=alone),
+    ),
+    *of(
+        "rdma_bandwidth.rails",
+        LinkCase("healthy", PASS),
+        LinkCase("known false alarm: one slow NIC is no slow rail", PASS, slow(212.5)),
         LinkCase(
             "known false alarm: four slow NICs, and as many of another rail",
             PASS,
             slow(212.5),
             slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
             | dict.fromkeys((("gpu05", "mlx5_1"), ("gpu06", "mlx5_1"), ("gpu08", "mlx5_1")), 210.5),
-            fleet=dict.fromkeys(NINE, 391.5),
         ),
         LinkCase(
             "the NICs behind one leaf",
             FAIL,
             slow(212.5),
             slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
-            fleet=dict.fromkeys(NINE, 391.5),
         ),
         LinkCase(
             "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
@@ -307,14 +309,8 @@ CASES = (
             slow(372.5),
             limits={"rdma.write_gbps": None},
             slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
-            fleet=dict.fromkeys(NINE, 391.5),
         ),
-        LinkCase(
-            "not measured",
-            ERROR,
-            attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0].endswith("lat")})],
-        ),
-        LinkCase("a node alone", SKIP, attempts=alone),
+        fleet=dict.fromkeys(NINE, 391.5),
     ),
     # errors
     *of(

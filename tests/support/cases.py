@@ -84,9 +84,9 @@ class DocumentCase(Case):
         return judged_with(self.check, facts_of(machine), {"profile": self.profile, **given})
 
 
-def of(check: str, *table: Case) -> tuple[Case, ...]:
-    """These cases as those of a check."""
-    return tuple(replace(case, check=check) for case in table)
+def of(check: str, *table: Case, **common: Any) -> tuple[Case, ...]:
+    """These cases as those of a check, with the fields that all of them have in common."""
+    return tuple(replace(case, check=check, **common) for case in table)
 
 
 def asserting(*tables: Iterable[Case]) -> Callable[[Case], None]:
