@@ -69,6 +69,10 @@ def fabric(machine: Machine, index: int, **readings: object) -> None:
         machine.set_gpu(index, f"fabric.{key}", value)
 
 
+def every_fabric(**readings: object) -> Callable[[Machine], object]:
+    return both(*(fabric(index, **readings) for index in range(8)))
+
+
 GSP = (
     *of(
         "gsp.state",
@@ -105,10 +109,12 @@ GSP = (
 
 
 @changes
-def bridged(machine: Machine, index: int, up: int) -> None:
-    """The first links of a GPU are up, the others not connected."""
-    for link in range(18):
-        machine.set_nvlink(index, link, "state", int(link < up))
+def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
+    """The first links of each GPU are up, the others not connected."""
+    for index in range(8):
+        those = of_gpu_3 if index == 3 and of_gpu_3 is not None else up
+        for link in range(18):
+            machine.set_nvlink(index, link, "state", int(link < those))
 
 
 LINKS = (
@@ -130,7 +136,7 @@ LINKS = (
         Case(
             "PCIe cards without bridges: every link is listed, none is up",
             SKIP,
-            both(*(bridged(index, 0) for index in range(8))),
+            bridges(0),
             limits={"nvlink.count": None},
         ),
         Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
@@ -141,13 +147,9 @@ LINKS = (
     ),
     *of(
         "nvlink.links",
-        Case("PCIe cards with one bridge of three", PASS, both(*(bridged(index, 4) for index in range(8)))),
-        Case("a part of a bridge", FAIL, both(*(bridged(index, 3 if index == 3 else 4) for index in range(8)))),
-        Case(
-            "one card without the bridge that the others have",
-            WARN,
-            both(*(bridged(index, 0 if index == 3 else 4) for index in range(8))),
-        ),
+        Case("PCIe cards with one bridge of three", PASS, bridges(4)),
+        Case("a part of a bridge", FAIL, bridges(4, of_gpu_3=3)),
+        Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
         limits={"nvlink.count": None, "nvlink.per_bridge": 4},
     ),
     *of(
@@ -326,42 +328,30 @@ MEMBERS = (
         "fabric.state",
         Case("all completed", PASS),
         Case("the last one has not started", FAIL, fabric(7, state=1)),
-        Case("none has started", FAIL, both(*(fabric(index, state=1) for index in range(8)))),
+        Case("none has started", FAIL, every_fabric(state=1)),
         Case("one is in progress", FAIL, fabric(4, state=2)),
         Case("one completed with an error", FAIL, fabric(4, status=999)),
         Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
         Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
-        Case(
-            "A100 and PCIe cards tell none",
-            SKIP,
-            both(*(fabric(index, state=0) for index in range(8))),
-            limits={"gpu.reports": None},
-        ),
+        Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
     ),
     *of(
         "fabric.health",
-        Case("healthy H100: 426", PASS, both(*(fabric(index, health_mask=426) for index in range(8)))),
+        Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
         Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
         Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
         Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
         Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
-        Case(
-            "no field told",
-            SKIP,
-            both(*(fabric(index, health_mask=0) for index in range(8))),
-            limits={"gpu.reports": None},
-        ),
+        Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
     ),
     *of(
         "fabric.summary",
-        Case("a driver that tells a summary", PASS, both(*(fabric(index, health_summary=1) for index in range(8)))),
+        Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
         Case("unhealthy", FAIL, fabric(6, health_summary=2)),
         Case("limited capacity", FAIL, fabric(6, health_summary=3)),
         Case("a driver that tells none", SKIP),
         Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
-        Case(
-            "a summary that a later driver has", ERROR, both(*(fabric(index, health_summary=7) for index in range(8)))
-        ),
+        Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
     ),
     *of("fabric.health", Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED))),
 )

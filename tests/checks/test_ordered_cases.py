@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, asserting, of
 from support.judging import Case, both, every_gpu, plant
-
-if TYPE_CHECKING:
-    pass
 
 
 def no_memory_of_one_module(machine: Machine) -> None:

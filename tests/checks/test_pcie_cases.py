@@ -16,7 +16,29 @@ if TYPE_CHECKING:
 
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
+DENIED = {"why": "denied", "detail": "EACCES"}
+ABSENT = {"why": "missing", "detail": "no such file"}
 PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU 0 of an HGX H100
+
+
+@changes
+def gpu(machine: Machine, index: int, key: str, value: object) -> None:
+    machine.set_pci(machine.gpu_address(index), key, value)
+
+
+@changes
+def nic(machine: Machine, number: int, key: str, value: object) -> None:
+    machine.set_pci(machine.nic_address(number), key, value)
+
+
+@changes
+def gpu_link(machine: Machine, index: int, **link: object) -> None:
+    machine.set_link(machine.gpu_address(index), **link)
+
+
+@changes
+def nic_link(machine: Machine, number: int, **link: object) -> None:
+    machine.set_link(machine.nic_address(number), **link)
 
 
 def acs_everywhere(machine: Machine) -> None:
@@ -113,21 +135,19 @@ def nic_in_a_gen4_slot(machine: Machine) -> None:
 
 
 def uncorrectable(kind: str, count: int) -> Callable[[Machine], None]:
-    return lambda machine: machine.set_pci(
-        machine.gpu_address(2), f"aer_dev_{kind}", f"Undefined 0\nTOTAL_ERR_{kind.upper()} {count}"
-    )
+    return gpu(2, f"aer_dev_{kind}", f"Undefined 0\nTOTAL_ERR_{kind.upper()} {count}")
 
 
 def no_gpu_counts(machine: Machine) -> None:
     for index in range(8):
         for kind in ("correctable", "nonfatal", "fatal"):
-            machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", {"why": "missing", "detail": "no such file"})
+            machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", ABSENT)
 
 
 def counters_kept_by_firmware(machine: Machine) -> None:
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
-            device[f"aer_dev_{kind}"] = {"why": "missing", "detail": "no such file"}
+            device[f"aer_dev_{kind}"] = ABSENT
 
 
 def virtual_function(machine: Machine) -> None:
@@ -192,43 +212,21 @@ CASES = (
         "pcie.devices_answer",
         Case("every device answers", PASS),
         Case("a GPU is lost", FAIL, plant.lose_gpu(3)),
-        Case("a NIC reads all ff", FAIL, lambda machine: machine.set_pci(machine.nic_address(2), "config", "ff" * 64)),
-        Case(
-            "config space was not read",
-            ERROR,
-            lambda machine: machine.set_pci(machine.gpu_address(0), "config", {"why": "denied", "detail": "config"}),
-        ),
+        Case("a NIC reads all ff", FAIL, nic(2, "config", "ff" * 64)),
+        Case("config space was not read", ERROR, gpu(0, "config", {"why": "denied", "detail": "config"})),
         Case("there is nothing to judge", SKIP, lambda machine: machine.sections.update(pci=[])),
     ),
     *of(
         "pcie.link_width",
         Case("every link is full", PASS),
-        Case("one GPU at x8", FAIL, lambda machine: machine.set_link(machine.gpu_address(3), width=8)),
-        Case("one NIC at x8", FAIL, lambda machine: machine.set_link(machine.nic_address(2), width=8)),
-        Case(
-            "a NIC without a link",
-            FAIL,
-            lambda machine: machine.set_pci(machine.nic_address(0), "current_link_width", "0"),
-        ),
-        Case(
-            "a width that no link has",
-            ERROR,
-            lambda machine: machine.set_pci(machine.gpu_address(3), "current_link_width", "999999"),
-        ),
-        Case(
-            "a GPU that states no highest width",
-            ERROR,
-            lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_width", "0"),
-        ),
+        Case("one GPU at x8", FAIL, gpu_link(3, width=8)),
+        Case("one NIC at x8", FAIL, nic_link(2, width=8)),
+        Case("a NIC without a link", FAIL, nic(0, "current_link_width", "0")),
+        Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
+        Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
         Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
         Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
-        Case(
-            "the width was not read",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(0), "current_link_width", {"why": "denied", "detail": "EACCES"}
-            ),
-        ),
+        Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
         Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
     ),
     *of(
@@ -245,7 +243,7 @@ CASES = (
         Case(
             "a GPU at x4 where the baseline says x8",
             FAIL,
-            lambda machine: machine.set_link(machine.gpu_address(1), width=4),
+            gpu_link(1, width=4),
             limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
         ),
         machine=L40S,
@@ -255,43 +253,21 @@ CASES = (
         Case("every bridge is wide enough", PASS),
         Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
         Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
-        Case(
-            "a narrow GPU is not the bridge's fault",
-            PASS,
-            lambda machine: machine.set_link(machine.gpu_address(3), width=8),
-        ),
-        Case(
-            "a bridge was not read",
-            ERROR,
-            plant.set_pci("0000:17:01.0", "current_link_width", {"why": "denied", "detail": "EACCES"}),
-        ),
+        Case("a narrow GPU is not the bridge's fault", PASS, gpu_link(3, width=8)),
+        Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
         Case("no bridge is visible", SKIP, without_bridges),
     ),
     *of(
         "pcie.link_speed",
-        Case(
-            "the highest speed of an idle GPU was not read",
-            ERROR,
-            lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "garbage"),
-        ),
-        Case(
-            "a kernel that has no name for the device's speed (64 GT/s)",
-            ERROR,
-            lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "Unknown"),
-        ),
+        Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
+        Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
         Case("every link at full speed", PASS),
         Case("healthy: idle GPUs at 2.5 GT/s", PASS, every_gpu_idle, machine=L40S),
         Case("a GPU at work at 2.5 GT/s", FAIL, working_at_gen1),
         Case("a GPU at its highest clock at 2.5 GT/s", FAIL, at_full_clock_at_gen1),
-        Case("a NIC at 8 GT/s", FAIL, lambda machine: machine.set_link(machine.nic_address(1), speed_gts="8.0")),
+        Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
         Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
-        Case(
-            "the speed was not read",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.nic_address(0), "current_link_speed", {"why": "failed", "detail": "EIO"}
-            ),
-        ),
+        Case("the speed was not read", ERROR, nic(0, "current_link_speed", {"why": "failed", "detail": "EIO"})),
     ),
     *of(
         "pcie.uncorrectable_errors",
@@ -299,35 +275,21 @@ CASES = (
         Case("one fatal error", FAIL, uncorrectable("fatal", 1)),
         Case("two non-fatal errors", WARN, uncorrectable("nonfatal", 2)),
         Case("the firmware keeps the counters", SKIP, counters_kept_by_firmware),
-        Case(
-            "one GPU of eight has no counter",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(0), "aer_dev_fatal", {"why": "missing", "detail": "no such file"}
-            ),
-        ),
+        Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_fatal", ABSENT)),
     ),
     *of(
         "pcie.correctable_errors",
         Case(
             "one GPU of eight has no counter",
             ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(0), "aer_dev_correctable", {"why": "missing", "detail": "no such file"}
-            ),
+            gpu(0, "aer_dev_correctable", ABSENT),
             limits={"pcie.aer_correctable_max": 480},
         ),
     ),
     *of(
         "pcie.uncorrectable_errors",
         Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
-        Case(
-            "a counter was not read",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(0), "aer_dev_fatal", {"why": "denied", "detail": "EACCES"}
-            ),
-        ),
+        Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
     ),
     *of("pcie.correctable_errors", Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None})),
     *of(
@@ -338,13 +300,7 @@ CASES = (
         Case(
             "as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)
         ),
-        Case(
-            "a counter was not read",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(0), "aer_dev_correctable", {"why": "denied", "detail": "EACCES"}
-            ),
-        ),
+        Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
         limits={"pcie.aer_correctable_max": 480},
     ),
     *of(
@@ -365,7 +321,7 @@ CASES = (
         Case("it is off", PASS, iommu_off),
         Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),
         Case("in a virtual machine", SKIP, in_a_virtual_machine),
-        Case("it was not read", ERROR, plant.set("system", "iommu_groups", {"why": "denied", "detail": "EACCES"})),
+        Case("it was not read", ERROR, plant.set("system", "iommu_groups", DENIED)),
     ),
 )
 

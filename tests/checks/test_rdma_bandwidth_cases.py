@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import both, plant
@@ -38,7 +38,11 @@ from nodegate.measure.program_run import not_begun
 from nodegate.records.program_run import MissingRail
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Callable
+
+    from support.rdma_links import Links
+
+    from nodegate.records.program_run import Attempt
 
 BOTH_WAYS = "rdma_bandwidth.both_ways"
 COMPLETE = "rdma_bandwidth.complete"
@@ -47,7 +51,15 @@ WRITE_RATE = "rdma_bandwidth.write"
 NINE = tuple(f"gpu{number:02}" for number in range(5, 14))
 STORAGE = CannotMeasure("left out: no GPU is behind its PCIe switch", next_step="name the rails")
 UNPLACED = "sysfs does not say to which of 2 NUMA nodes mlx5_3 belongs"
+GOOD_NINE = dict.fromkeys(NINE, 391.5)
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
+
+
+def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], list[Attempt]]:
+    """Of the links those alone whose tool and device are such."""
+    return lambda links: [attempt({key: ran for key, ran in links.items() if those(*key[:2])}, **about)]
+
+
 CASES = (
     # complete
     *of(
@@ -61,12 +73,9 @@ CASES = (
             "healthy: a rail that is down",
             PASS,
             machine=down,
-            attempts=lambda links: [
-                attempt(
-                    {k: v for k, v in links.items() if k[1] != "mlx5_3"},
-                    rails=[device for device in RAILS if device != "mlx5_3"],
-                )
-            ],
+            attempts=kept(
+                lambda _, device: device != "mlx5_3", rails=[device for device in RAILS if device != "mlx5_3"]
+            ),
         ),
         LinkCase(
             "a node that was lost after its first partner",
@@ -87,11 +96,7 @@ CASES = (
             PASS,
             attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
         ),
-        LinkCase(
-            "no number of any rail",
-            ERROR,
-            attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})],
-        ),
+        LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != WRITE)),
         LinkCase("a node alone", SKIP, attempts=alone),
     ),
     *of("rdma_bandwidth.read", LinkCase("slow to read", FAIL, slow(150.25, tool=READ))),
@@ -99,22 +104,14 @@ CASES = (
     *of(
         "rdma_bandwidth.read",
         LinkCase("healthy", PASS),
-        LinkCase(
-            "no number of any rail",
-            ERROR,
-            attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != READ})],
-        ),
+        LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != READ)),
     ),
     # latency
     *of(
         "rdma_bandwidth.latency",
         LinkCase("healthy", PASS),
         LinkCase("a detour", FAIL, slow(6.75, "gpu02", tool="ib_write_lat")),
-        LinkCase(
-            "not measured",
-            ERROR,
-            attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
-        ),
+        LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: not tool.endswith("lat"))),
         LinkCase("a node alone", SKIP, attempts=alone),
     ),
     *of(
@@ -179,13 +176,11 @@ CASES = (
         LinkCase(
             "healthy: storage NICs are left out by rule, and named",
             PASS,
-            attempts=lambda links: [
-                attempt(
-                    {key: ran for key, ran in links.items() if key[1] != "mlx5_7"},
-                    rails=RAILS[:7],
-                    missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
-                )
-            ],
+            attempts=kept(
+                lambda _, device: device != "mlx5_7",
+                rails=RAILS[:7],
+                missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
+            ),
         ),
     ),
     *of(
@@ -279,11 +274,7 @@ CASES = (
     # the same rail on many nodes
     *of(
         "rdma_bandwidth.rails",
-        LinkCase(
-            "not measured",
-            ERROR,
-            attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0].endswith("lat")})],
-        ),
+        LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: tool.endswith("lat"))),
         LinkCase("a node alone", SKIP, attempts=alone),
     ),
     *of(
@@ -310,7 +301,7 @@ CASES = (
             limits={"rdma.write_gbps": None},
             slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
         ),
-        fleet=dict.fromkeys(NINE, 391.5),
+        fleet=GOOD_NINE,
     ),
     # errors
     *of(
@@ -348,7 +339,7 @@ CASES = (
             FAIL,
             one_way(gbps=365.0),
             limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
-            fleet=dict.fromkeys(NINE, 391.5),
+            fleet=GOOD_NINE,
         ),
         LinkCase("a node alone", SKIP, attempts=alone),
         LinkCase(
