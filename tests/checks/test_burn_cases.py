@@ -366,7 +366,9 @@ OTHER = of(
     BurnCase(
         "no CUDA",
         ERROR,
-        others=(ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices")),
+        others=(
+            ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices"),
+        ),
     ),
     BurnCase("an older list, one device", PASS, others=(ran_by_others("one-device.txt"),)),
 )

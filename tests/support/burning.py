@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import burn as recorded
 from fleet.load import plan
-from fleet.machine import Machine, facts_of
+from fleet.machine import Machine
 from support import cases
 from support.attempts import attempts
 
@@ -65,60 +66,22 @@ def window(start_s: float, **values: object) -> Document:
 
 
 def document(machine: Machine, *, count: int | None = None) -> Document:
-    """A healthy burn of 60 s of the machine's GPUs."""
-    listed = facts_of(machine).gpus.devices[:count]
-    return {
-        "schema": "nodegate.burn/1",
-        "driver": "550.163.01",
-        "cuda_driver_version": 12040,
-        "path": "cublas",
-        "library": "/usr/local/cuda/lib64/libcublas.so.12",
-        "library_version": 120401,
-        "library_refused": "",
-        "phases": [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES],
-        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
-        "refused": "",
-    }
+    """A healthy burn of 60 s of the machine's GPUs, at rates without noise."""
+    found = recorded.document(machine)
+    found["phases"] = [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES]
+    found["gpus"] = found["gpus"][:count]
+    for gpu in found["gpus"]:
+        phases = {phase["dtype"]: phase for phase in gpu["phases"]}
+        rates = {dtype: rate * (1 + gpu["index"] / 1000) for dtype, rate in RATES.items()}
+        gpu["phases"] = [phases[dtype] | _at(rate, SECONDS[dtype]) for dtype, rate in rates.items()]
+        windows = [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))]
+        gpu["samples"].update(count=305, windows=windows)
+    return found
 
 
-def _gpu(index: int, address: str, uuid: str) -> Document:
-    return {
-        "index": index,
-        "uuid": uuid,
-        "pci": f"0000{address}".upper(),
-        "name": "NVIDIA H100 80GB HBM3",
-        "compute_capability": "9.0",
-        "multiprocessors": 132,
-        "path": "cublas",
-        "started_s": 8.2,
-        "error": "",
-        "phases": [_phase(dtype, rate * (1 + index / 1000)) for dtype, rate in RATES.items()],
-        "samples": {
-            "interval_s": 0.2,
-            "count": 305,
-            "error": "",
-            "windows": [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))],
-            "violations_ns": dict.fromkeys(("thermal", "board_limit", "reliability"), 0),
-        },
-    }
-
-
-def _phase(dtype: str, rate: float) -> Document:
-    return {
-        "dtype": dtype,
-        "matrix": 8192,
-        "iterations": 20_000,
-        "seconds": SECONDS[dtype],
-        "tflops": rate,
-        "tflops_windows": [rate],
-        "windows_s": [SECONDS[dtype]],
-        "warm_up_windows": 1,
-        "mismatches": 0,
-        "first_mismatch": None,
-        "checksum": f"5d41{len(dtype)}02a",
-        "reference_errors": 0,
-        "reference_worst": 0.001,
-    }
+def _at(rate: float, seconds: float) -> Document:
+    pieces = {"tflops_windows": [rate], "windows_s": [seconds]}
+    return {"iterations": 20_000, "seconds": seconds, "tflops": rate, **pieces}
 
 
 def wire(found: Document) -> str:

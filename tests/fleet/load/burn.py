@@ -70,23 +70,23 @@ def never_started(document: Document, error: str) -> None:
 def _attempts(machine: Machine) -> Attempts:
     done = []
     for attempt in range(machine.load.attempts(NAME)):
-        document = _document(machine, attempt)
-        machine.load.apply(NAME, attempt, document)
+        found = document(machine, attempt)
+        machine.load.apply(NAME, attempt, found)
         seconds = BURN_S if attempt == 0 else 120.0
         own = ProgramRun(
             OWN,
             ("python3", "-I", "-S", "-"),
-            stdout=wire(WIRE, document),
+            stdout=wire(WIRE, found),
             exit_code=0,
             started_epoch_s=machine.epoch_s + BEGIN_S,
             duration_s=seconds + 17.4,
         )
-        started = any(gpu["phases"] for gpu in document["gpus"])
-        done.append(Attempt((own, *(_others(machine, document) if attempt == 0 and started else ()))))
+        started = any(gpu["phases"] for gpu in found["gpus"])
+        done.append(Attempt((own, *(_others(machine, found) if attempt == 0 and started else ()))))
     return done
 
 
-def _document(machine: Machine, attempt: int) -> Document:
+def document(machine: Machine, attempt: int = 0) -> Document:
     """A healthy burn of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
     asked = [Phase(dtype, BURN_S * share, MATRIX) for dtype, share in PHASES]
