@@ -56,7 +56,7 @@ NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install per
 
 
 def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], list[Attempt]]:
-    """Of the links those alone whose tool and device are such."""
+    """The links whose tool and device pass this test."""
     return lambda links: [attempt({key: ran for key, ran in links.items() if those(*key[:2])}, **about)]
 
 
