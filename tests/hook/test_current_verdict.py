@@ -122,6 +122,8 @@ def test_what_holds_a_gpu_counts_only_where_no_other_job_can_be_there(
     node: Bootchecks, question: current_verdict.Question
 ) -> None:
     current_verdict.answer(question, fresh_s=60)
-    assert node.without == ("idle.",)
+    assert node.without == ("idle.", "host.ports")
+    current_verdict.answer(replace(question, every_gpu=True), fresh_s=60)
+    assert node.without == ("host.ports",)
     current_verdict.answer(replace(question, exclusive=True), fresh_s=60)
-    assert (node.without, node.asked) == ((), 2), "a word that was kept beside jobs says nothing of an empty node"
+    assert (node.without, node.asked) == ((), 3), "a word that was kept beside jobs says nothing of an empty node"
