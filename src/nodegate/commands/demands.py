@@ -34,11 +34,15 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: inventory, baseline or policy that a run would refuse, or a folder that cannot be written.
     """
-    from nodegate.demands.of_site import SiteDemands  # noqa: PLC0415 - the list of commands needs none of it
+    from nodegate.baseline.baseline import Baselines  # noqa: PLC0415 - the list of commands needs none of it
+    from nodegate.demands.of_site import SiteDemands  # noqa: PLC0415
     from nodegate.inventory import inventory  # noqa: PLC0415
+    from nodegate.policy import policy_file  # noqa: PLC0415
+    from nodegate.policy.policy import DEFAULT  # noqa: PLC0415
 
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes = read.select(asked.nodes)
+    Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
     site = SiteDemands.read(asked.baseline, asked.policy)
     made = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     demands = [site.of(node, made) for node in nodes]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline import Baselines
 from nodegate.demands.demands import Demands, Embedded
 from nodegate.files import strict_yaml
 from nodegate.node_settings.table import PREFIX
@@ -31,13 +30,11 @@ class SiteDemands:
         """Read the baseline files and the policy, a name or a file.
 
         Raises:
-            UsageError: one of them cannot be read, or is not as the guide says, with file and line.
+            UsageError: one of them cannot be read. What is wrong in them is for those who read them for a run.
         """
-        policy_file.read(policy or DEFAULT)  # refuses what is wrong in it
         place = policy_file.place(policy or DEFAULT)
         written = _content(place)
-        limits = {"policy": written["policy"], "limits": written["limits"]} if written.get("limits") else None
-        Baselines.read(baselines)
+        limits = {"policy": written.get("policy"), "limits": written["limits"]} if written.get("limits") else None
         return SiteDemands(
             tuple(Embedded(path.name, _content(path)) for path in baselines),
             Embedded(place.name, limits) if limits else None,
@@ -50,4 +47,7 @@ class SiteDemands:
 
 
 def _content(path: Path) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", strict_yaml.load_file(path).value)
+    loaded = strict_yaml.load_file(path)
+    if not isinstance(loaded.value, dict):
+        raise loaded.wrong("it must be a mapping of names", hint="see docs/guide/baselines.md")
+    return loaded.value

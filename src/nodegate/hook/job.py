@@ -1,4 +1,4 @@
-"""What Slurm tells its prolog of the job that is about to start."""
+"""What a prolog knows from Slurm of the job that is about to start."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ _LIMITS = {
     "nproc": resource.RLIMIT_NPROC,
     "memlock": resource.RLIMIT_MEMLOCK,
 }
+DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
 
@@ -42,6 +43,7 @@ def read_environment() -> object:
         "variables": _login_variables(),
         "nccl_conf": files.text("/etc/nccl.conf"),
         "user_nccl_conf": files.text(home.rstrip("/") + "/.nccl.conf"),
+        "demands": files.text("/etc/nodegate/demands.yaml", DEMANDS_HEAD),
     }
 
 
