@@ -122,3 +122,9 @@ def test_only_a_fit_node_is_resumed(site: Site, word: Exit) -> None:
     site.node, site.word = OURS, word
     healthcheck(asked(resume=True))
     assert site.told == []
+
+
+def test_a_prolog_says_of_which_job_it_did_not_see_the_port(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for nodes, port in (("gpu-[2-9]", hooks.PORT), ("gpu-[1-9]", "")):
+        monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
+        assert prolog(asked()).line == f"{WORDS[Exit.FIT]}{port}"
