@@ -167,7 +167,7 @@ def test_the_chassis_says_whose_demands_they_are(
     assert (outcome.exit is Exit.UNFIT) is is_ours
     if not is_ours:
         assert outcome.exit is Exit.UNKNOWN
-        assert outcome.line.startswith(f"could not tell: d.yaml: these are the demands of {node}")
+        assert outcome.line.startswith(f"could not tell: d.yaml: the demands of {node}")
 
 
 @pytest.mark.parametrize(("expires", "code"), [("2999-01-01", Exit.FIT), ("2001-01-01", Exit.UNKNOWN)])

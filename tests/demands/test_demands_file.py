@@ -175,7 +175,7 @@ def test_it_is_for_the_node_of_this_name(file: Path, node: str, *, is_ours: bool
     if is_ours:
         assert here.demands_here(file) is not None
         return
-    with pytest.raises(UsageError, match=f"these are the demands of {node}, this is gpu01"):
+    with pytest.raises(UsageError, match=f"the demands of {node}, this is gpu01"):
         here.demands_here(file)
 
 

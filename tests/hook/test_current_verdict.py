@@ -161,5 +161,5 @@ def test_by_demands_that_cannot_be_used_no_word_stands(
     demands(tmp_path, port=29500, node="another")
     refused = current_verdict.answer(asked, fresh_s=60)
     assert refused.exit is Exit.UNKNOWN
-    assert "these are the demands of another" in refused.line
+    assert "the demands of another" in refused.line
     assert node.asked == 1

@@ -64,4 +64,4 @@ def _same_host(one: str, other: str) -> bool:
 
 
 def _of_another(demands: Demands, more: str = "") -> str:
-    return f"these are the demands of {demands.node}{more}, this is {socket.gethostname()}"
+    return f"the demands of {demands.node}{more}, this is {socket.gethostname()}"
