@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from lab.fault_table import Told
 from lab.nodes.node import LabNode
 from lab.slurm.bench import DEMANDS, Bench
 from lab.slurm.cluster import Cluster
+from lab.taken_back import taken_back
 from nodegate import cli
 
 PORT = 29500
@@ -41,7 +41,7 @@ def give(worker: Bench, tmp_path: Path) -> Give:
     return written
 
 
-@contextmanager
+@taken_back
 def listening(node: LabNode) -> Iterator[None]:
     """Something listens on the port."""
     node.run("systemd-run", "--quiet", "--unit=taken", "python3", "-m", "http.server", str(PORT))
