@@ -64,6 +64,7 @@ ROOMS = [
     "src/nodegate/exit_codes.py",
     "src/nodegate/facts.py",
     "src/nodegate/baseline",
+    "src/nodegate/demands",
     "src/nodegate/files",
     "src/nodegate/history.py",
     "src/nodegate/hook",
