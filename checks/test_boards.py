@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Profile, Unknown, Verdict, Why, part
+from nodegate.api import Profile, Unknown, Verdict, Why, absence, part
 from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
 
@@ -59,7 +59,7 @@ def test_model(gpus: Gpus, pci: Pci, verdicts: Verdicts) -> None:
             )
 
 
-def test_revision(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None:
+def test_revision(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """All GPUs of the node have one part number and one VBIOS. (F33)
 
     Another part number is another board, another VBIOS an update that stopped half way: clocks, power and fault
@@ -74,7 +74,8 @@ def test_revision(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None:
         usually = usual(read(gpu) for gpu in answers)
         for gpu in answers:
             if usually is None:
-                verdicts.unknown(part=gpu.part, quantity=quantity, reason=read(gpu), absent=Verdict.SKIP)
+                absent = absence(quantity.replace(" ", "_").lower(), gpu, gpus, baseline)
+                verdicts.unknown(part=gpu.part, quantity=quantity, reason=read(gpu), absent=absent)
                 continue
             verdicts.equal(
                 part=gpu.part,
@@ -112,7 +113,7 @@ def test_listed(gpus: Gpus, verdicts: Verdicts) -> None:
     Where the two differ one of them is wrong, and nothing is known of the GPUs between.
     """
     if gpus.source != "nvml":
-        verdicts.skip("the GPUs are listed by nvidia-smi, not by NVML")
+        verdicts.not_done("the GPUs are listed by nvidia-smi, not by NVML")
     verdicts.equal(
         part=part.NODE,
         quantity="GPUs that NVML counts",
@@ -137,7 +138,7 @@ def test_identity(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             if read is uuid and not isinstance(number, Unknown) and not has_number(number):
                 number = Unknown(Why.FAILED, "NVML gives an empty one")
             if isinstance(number, Unknown):
-                absent = Verdict.ERROR if read is uuid else Verdict.SKIP
+                absent = Verdict.ERROR if read is uuid else absence("serial_number", gpu, gpus, baseline)
                 verdicts.unknown(part=gpu.part, quantity=name, reason=number, absent=absent)
                 continue
             same = [f"GPU {each.index}" for each in answers if has_number(number) and read(each) == number]

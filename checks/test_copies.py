@@ -22,6 +22,7 @@ from nodegate.measure.copies.result import (
 )
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.records.finding import OWN_WORD
 from nodegate.tools import nvbandwidth
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, 
     names = {TO_DEVICE_AT_ONCE: TO_DEVICE, TO_HOST_AT_ONCE: TO_HOST}
     metrics = [metric for name in names for metric in gpu_copies.named(name)]
     if not metrics and len(gpu_copies.gpus) == 1:
-        verdicts.skip("only one GPU")
+        verdicts.by_design("only one GPU", witness=OWN_WORD)
     for name in names:
         findings.missing(gpu_copies, name, verdicts)
     for metric in metrics:  # each by itself: within a node some share an uplink and others do not
@@ -174,12 +175,12 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     if not gpu_copies.asked_for_pairs:
         verdicts.not_done("copies between GPUs are skipped in a run this short")
     if len(gpu_copies.gpus) == 1:
-        verdicts.skip("only one GPU")
+        verdicts.by_design("only one GPU", witness=OWN_WORD)
     findings.judge_reach(gpu_copies, baseline, verdicts)
     if gpu_copies.named(PEER):
         findings.judge_peers(gpu_copies, baseline, peers, verdicts)
     elif not verdicts.findings and gpu_copies.pairs:
-        verdicts.skip("no peer access between the GPUs: copies are staged through host memory")
+        findings.end_without_peers(baseline, verdicts)
     have = {index for pair in gpu_copies.pairs for index in pair}
     for index, several in gpu_copies.gpus.items():
         if index not in have:

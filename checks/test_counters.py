@@ -20,7 +20,8 @@ from nodegate.subjects.counters import (
     replays_allowed,
     skip_if_none,
 )
-from nodegate.subjects.rdma import rails
+from nodegate.subjects.pcie import end_without_counters
+from nodegate.subjects.rdma import end_without_rails, rails
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Counters, RdmaPort, Verdicts
@@ -154,7 +155,7 @@ def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> N
             message = f"{len(links)} NVLinks without a replay, a recovery or too many CRC errors under load"
             verdicts.passed(part=pair.part, text=message)
         elif not reported:
-            verdicts.found(Verdict.SKIP, part=pair.part, text="has no NVLink error counters")
+            verdicts.lacking(part=pair.part, text="has no NVLink error counters")
     _no_gpu(counters, verdicts)
 
 
@@ -168,7 +169,7 @@ def test_pcie_replays(counters: Counters, baseline: Baseline, verdicts: Verdicts
         grown = growth(pair.part, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
         lanes, generation = pair.before.link_width, pair.before.link_gen_max
         if not grown.is_reported:
-            verdicts.found(Verdict.SKIP, part=pair.part, text="does not report PCIe replays")
+            verdicts.lacking(part=pair.part, text="does not report PCIe replays")
             continue
         limit = replays_allowed(per_lane, lanes, generation, counters.seconds)
         if isinstance(limit, Unknown):
@@ -196,7 +197,7 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
             grown = growth(pair.part, what, first, last)
             judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict, code=what.split()[0])
     if not verdicts.findings:
-        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
+        end_without_counters(counters.pci, verdicts)
 
 
 def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -219,7 +220,7 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
         for missing in not_counted(counters, pair):
             verdicts.unknown(part=pair.part, quantity=missing, reason="the port does not report it", action=_DRIVER)
     if not pairs:
-        verdicts.skip("no RDMA rail")
+        end_without_rails(counters.before.pci, baseline, verdicts)
 
 
 def _carrier(counters: Counters, pair: Pair[RdmaPort], baseline: Baseline, verdicts: Verdicts) -> None:

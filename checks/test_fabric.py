@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.api import Limit, Unknown, Verdict, absence, part
 from nodegate.kernel_log.fleet import MIN_NODES
+from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import fabric_log
 from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
@@ -15,11 +16,13 @@ from nodegate.subjects.fabric import (
     FABRIC_SUMMARIES,
     FABRIC_SUMMARY_VERDICTS,
     IMEX,
+    NO_SUMMARY,
     NO_SWITCHES,
     UNIT,
     decode,
     demand_fabric,
     domain_of,
+    has_domain,
     health_mask,
     members,
     place,
@@ -46,10 +49,10 @@ def test_nvswitches(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
     virtual machine may be given none of them: its host's fabric manager serves it.
     """
     if host.is_virtual and not pci.nvswitches:
-        verdicts.skip(NO_SWITCHES)
+        verdicts.by_design(NO_SWITCHES, witness=VIRTUAL)
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
-        verdicts.skip(f"this platform has no NVSwitch on its PCIe bus ({limit.source})")
+        verdicts.by_design("this platform has no NVSwitch on its PCIe bus", witness=limit.source)
     action = "power-cycle the node; if it stays, replace the GPU baseboard"
     verdicts.equal(
         part=part.NODE,
@@ -184,8 +187,10 @@ def test_health(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         mask = health_mask(fabric)
         if isinstance(mask, Unknown):
-            joined = named(fabric.state, FABRIC_STATES) == "completed"  # until then no field is reported
-            absent = absence("fabric_health", gpu, gpus, baseline) if joined else Verdict.SKIP
+            if named(fabric.state, FABRIC_STATES) != "completed":  # until then no field is reported
+                verdicts.left_out(part=gpu.part, quantity="fabric health", text="not joined yet: see fabric.state")
+                continue
+            absent = absence("fabric_health", gpu, gpus, baseline)
             verdicts.unknown(part=gpu.part, quantity="fabric health", reason=mask, absent=absent)
             continue
         health = decode(mask)
@@ -208,8 +213,11 @@ def test_summary(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             absent = absence("fabric_summary", gpu, gpus, baseline)
             verdicts.unknown(part=gpu.part, quantity="fabric summary", reason=summary, absent=absent)
             continue
-        verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
         text = f"fabric {named(summary, FABRIC_SUMMARIES)}"
+        if summary == NO_SUMMARY:
+            verdicts.lacking(part=gpu.part, text=text)
+            continue
+        verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
         code = FABRIC_SUMMARIES.get(summary, "")
         verdicts.found(verdict, part=gpu.part, text=text, action=action, code=code)
 
@@ -240,8 +248,10 @@ def test_one_domain(gpus: Gpus, node: Node, fleet: Fleet, verdicts: Verdicts) ->
     """
     own, alike = domain_of(answering(gpus, verdicts)), fleet.domains(node.name)
     usually, count = alike.most_common(1)[0] if alike else ("", 0)
+    if not own and not usually and not has_domain(gpus):
+        verdicts.by_design("no GPU is in an NVLink domain of several nodes", witness=OWN_WORD)
     if own is None or count < MIN_NODES or 2 * count <= alike.total():
-        verdicts.skip(f"fewer than {MIN_NODES} nodes of its rack are known to be in one NVLink domain")
+        verdicts.not_done(f"fewer than {MIN_NODES} nodes of its rack are known to be in one NVLink domain")
     tray, others = part.host("tray"), f"of the other nodes of rack {node.rack}"
     if own == usually:
         verdicts.passed(part=tray, text=f"in one NVLink domain with {count - 1} {others}")
@@ -264,7 +274,9 @@ def test_imex(gpus: Gpus, services: Services, verdicts: Verdicts) -> None:
     Kubernetes starts it with a job. Source: NVIDIA IMEX service guide; NVML, cluster UUID of the fabric information.
     """
     if not spans_nodes(answering(gpus, verdicts)):
-        verdicts.skip("no GPU is in an NVLink domain of several nodes")
+        if has_domain(gpus):
+            verdicts.not_done("the NVLink domain of a GPU is not known: see fabric.state")
+        verdicts.by_design("no GPU is in an NVLink domain of several nodes", witness=OWN_WORD)
     verdicts.equal(
         part=part.service(IMEX),
         quantity="service state",

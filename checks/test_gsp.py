@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Unknown, Verdict, part
+from nodegate.api import Unknown, part
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
 
@@ -50,8 +50,7 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         by_driver = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
         if by_driver is None:
-            text = "the driver's file does not report GSP firmware"
-            verdicts.found(Verdict.SKIP, part=gpu.part, text=text)
+            verdicts.lacking(part=gpu.part, text="the driver's file does not report GSP firmware")
             continue
         verdicts.equal(
             part=gpu.part,
@@ -71,7 +70,8 @@ def test_version(gpus: Gpus, verdicts: Verdicts) -> None:
     version = gpus.driver_version
     for gpu in answering(gpus, verdicts):
         if state(gpu) == "off":
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="GSP firmware is off")
+            witness = "gsp.state: it judges whether that is right"
+            verdicts.lacking(part=gpu.part, text="GSP firmware is off", witness=witness)
             continue
         verdicts.equal(
             part=gpu.part,
@@ -97,4 +97,4 @@ def test_fleet(node: Node, fleet: Fleet, verdicts: Verdicts) -> None:
     elif name in fleet.agreeing(node.name):
         verdicts.passed(part=firmware, text="as on most nodes of the platform")
     else:
-        verdicts.skip("GSP firmware is not reported by this node, or by too few nodes of its platform")
+        verdicts.not_done("GSP firmware is not reported by this node, or by too few nodes of its platform")

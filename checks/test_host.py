@@ -167,7 +167,7 @@ def test_ports(jobs: Jobs, node: Node, verdicts: Verdicts) -> None:
     A master port that is taken ends the job at its start: "Address already in use". Source: PyTorch, MASTER_PORT.
     """
     if not node.settings.ports:
-        verdicts.skip("the inventory asks for none: nodegate_ports names them, 29500 for example")
+        verdicts.not_demanded("the inventory asks for none: nodegate_ports names them, 29500 for example")
     taken = jobs.listening_ports
     for number in node.settings.ports:
         verdicts.holds(
@@ -287,7 +287,7 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
             continue
         verdicts.found(Verdict.FAIL, part=part.host(path), text=fault, note=note, action=remedy, code=fault)
     if not wanted:
-        verdicts.skip("no mounts requested: nodegate_mounts names them")
+        verdicts.not_demanded("no mounts requested: nodegate_mounts names them")
 
 
 def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:

@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Limit, LimitKind, Unknown, Verdict, part
+from nodegate.api import Limit, LimitKind, Unknown, Verdict, Why, part
+from nodegate.records.finding import OWN_WORD
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.nvlink import closed_to, errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
+from nodegate.subjects.nvlink import (
+    closed_to,
+    errors,
+    linked,
+    links_down,
+    links_up,
+    slow,
+    speeds_mbps,
+    unread_peers,
+    whole_bridges,
+)
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Gpus, Verdicts
@@ -36,8 +47,10 @@ def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             verdicts.unknown(part=part.nvlink(gpu.part, link), quantity="its state", reason=reason)
         if not unread and not count and len(down) == len(links):
             text = f"no NVLink is up, {most} on another GPU of this node" if most else "no NVLink is up: no bridge"
-            verdict = Verdict.WARN if most else Verdict.SKIP
-            verdicts.found(verdict, part=gpu.part, text=text, action=_BRIDGE, code="no bridge")
+            if most:
+                verdicts.found(Verdict.WARN, part=gpu.part, text=text, action=_BRIDGE, code="no bridge")
+            else:
+                verdicts.lacking(part=gpu.part, text=text)
         elif not unread:
             verdicts.equal(
                 part=gpu.part,
@@ -55,7 +68,8 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A link that trained slower still works, and all traffic through it waits.
     """
     answers = answering(gpus, verdicts)
-    pairs = list(linked(answers, baseline.find_number("nvlink.count"), verdicts))
+    count = baseline.find_number("nvlink.count")
+    pairs = list(linked(answers, count, verdicts))
     fastest = max((speed for _, links in pairs for speed in speeds_mbps(links)), default=0)
     limit = baseline.find_number("nvlink.speed_mbps") or Limit(
         fastest, "MB/s", "the fastest NVLink of this node", kind=LimitKind.NODE
@@ -73,7 +87,8 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         if good > 0:
             verdicts.passed(part=gpu.part, text=f"{good} NVLinks at {limit.value} MB/s or more")
         elif not slow(links, limit):
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="no NVLink is up (see nvlink.links)")
+            text = "no NVLink is up: see nvlink.links"
+            (verdicts.left_out if count else verdicts.lacking)(part=gpu.part, text=text)
 
 
 def test_peer_access(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -84,16 +99,23 @@ def test_peer_access(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     """
     count, answers = baseline.find_number("nvlink.count"), answering(gpus, verdicts)
     if count is None or count.value == 0:
-        verdicts.skip("NVLink does not join all GPUs of this platform: peer access is up to the host")
-    if len(answers) < 2 or any(gpu.mig_enabled is True for gpu in answers):
-        verdicts.skip("one GPU alone, or MIG, has no peers")
+        verdicts.not_demanded("NVLink does not join all GPUs of this platform: peer access is up to the host")
+    if len(gpus.devices) == 1 or any(gpu.mig_enabled is True for gpu in answers):
+        verdicts.by_design("one GPU alone, or MIG, has no peers", witness=OWN_WORD)
     lost = "gpu.lost" if len(answers) < len(gpus.devices) else ""
     if isinstance(gpus.peers, Unknown):
-        reason, absent = gpus.peers, Verdict.SKIP
-        verdicts.unknown(part=part.NODE, quantity="peer access", reason=reason, absent=absent, blocked_by=lost)
+        if gpus.peers.why is Why.MISSING:
+            verdicts.not_done("the probe that recorded this did not ask for peer access")
+        absent = Verdict.ERROR if gpus.source == "nvml" else Verdict.NOT_JUDGED
+        verdicts.unknown(part=part.NODE, quantity="peer access", reason=gpus.peers, absent=absent, blocked_by=lost)
         return
     for gpu in answers:
         bad = closed_to(gpu, answers, gpus.peers)
+        if unread := unread_peers(gpu, answers, gpus.peers):
+            reason = f"the driver says nothing of {', '.join(f'GPU {index}' for index in unread)}"
+            verdicts.unknown(part=gpu.part, quantity="peer access", reason=reason, blocked_by=lost)
+            if not bad:
+                continue
         verdicts.found(
             Verdict.FAIL if bad else Verdict.PASS,
             part=gpu.part,
@@ -130,4 +152,4 @@ def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             text = f"no replay and no recovery on {seen.read} NVLinks, {seen.crc} CRC errors corrected"
             verdicts.passed(part=gpu.part, text=text)
         elif not seen.read:
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="this driver does not report NVLink errors")
+            verdicts.lacking(part=gpu.part, text="this driver does not report NVLink errors")

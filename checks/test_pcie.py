@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence, part
+from nodegate.records.finding import VIRTUAL
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
-NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
 
 
 def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
@@ -35,7 +35,7 @@ def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
             action="power-cycle the node; if it stays, reseat or replace the device",
         )
     if not verdicts.findings:
-        verdicts.skip(NOTHING)
+        verdicts.not_done(pcie.NOTHING)
 
 
 def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -60,10 +60,10 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
                 code="all alike" if alike else "",
             )
     if not verdicts.findings:
-        verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
+        pcie.end_without_links(pci, verdicts)
 
 
-def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
+def test_bridge_width(pci: Pci, host: Host, verdicts: Verdicts) -> None:
     """No bridge above a GPU or RDMA NIC runs on fewer lanes than both it and the device have. (F05)
 
     A switch whose uplink trained at x4 slows everything below it while each device shows its full width. A port that
@@ -84,7 +84,7 @@ def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
             note=f"on the path to {pcie.part_of(device).short}",
         )
     if not verdicts.findings:
-        verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
+        pcie.end_without_bridges(pci, host, verdicts)
 
 
 def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
@@ -99,8 +99,7 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
         idle = device.is_gpu and device.address not in busy
         slow = device.speed_gts == pcie.IDLE_GTS if isinstance(own, Unknown) else device.speed_gts != own
         if idle and slow and not isinstance(device.speed_gts, Unknown):
-            verdicts.found(
-                Verdict.SKIP,
+            verdicts.left_out(
                 part=pcie.part_of(device),
                 quantity="link speed",
                 observed=device.speed_gts,
@@ -122,10 +121,10 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
             code="slow slot" if by_slot else "",
         )
     if not verdicts.findings:
-        verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
+        pcie.end_without_links(pci, verdicts)
 
 
-def test_bridge_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
+def test_bridge_speed(pci: Pci, host: Host, gpus: Gpus, verdicts: Verdicts) -> None:
     """No bridge above an RDMA NIC or a busy GPU runs below the speed that both ends of its link support. (F05)
 
     A switch whose uplink trained at Gen2 slows everything below it while each device shows its full speed. Above idle
@@ -137,11 +136,11 @@ def test_bridge_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
         seen: dict[str, Any] = {"part": pcie.part_of(bridge), "quantity": "link speed", "observed": bridge.speed_gts}
         slow = not isinstance(able, Unknown) and not isinstance(bridge.speed_gts, Unknown) and bridge.speed_gts < able
         if slow and not must:
-            verdicts.found(Verdict.SKIP, unit="GT/s", note="judged only while a GPU below is busy", **seen)
+            verdicts.left_out(unit="GT/s", note="judged only while a GPU below is busy", **seen)
             continue
         verdicts.at_least(limit=pcie.both_ends(able), action=RESEAT, **seen)
     if not verdicts.findings:
-        verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
+        pcie.end_without_bridges(pci, host, verdicts)
 
 
 def test_acs(pci: Pci, host: Host, profile: Profile, verdicts: Verdicts) -> None:
@@ -151,7 +150,7 @@ def test_acs(pci: Pci, host: Host, profile: Profile, verdicts: Verdicts) -> None
     except at delivery. Source: NCCL troubleshooting guide, PCI access control; PCI Express, ACS control register.
     """
     if host.is_virtual:
-        verdicts.skip("a virtual machine: the host's bridges are not visible here")
+        verdicts.by_design("the host's bridges are not visible here", witness=VIRTUAL)
     for bridge in pcie.between(pci):
         verdicts.holds(
             part=pcie.part_of(bridge),
@@ -164,7 +163,7 @@ def test_acs(pci: Pci, host: Host, profile: Profile, verdicts: Verdicts) -> None
             otherwise=Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.skip("no bridge between a GPU and another GPU or RDMA NIC is visible")
+        pcie.end_without_bridges(pci, host, verdicts)
 
 
 @pytest.mark.tier("nightly")
@@ -191,7 +190,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
                 code=name,
             )
     if not verdicts.findings:
-        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
+        pcie.end_without_counters(pcie.judged(pci), verdicts)
 
 
 @pytest.mark.tier("nightly")
@@ -215,7 +214,7 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
             otherwise=Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.skip("the firmware does not share the PCIe error counters with the OS")
+        pcie.end_without_counters(pcie.judged(pci), verdicts)
 
 
 @pytest.mark.tier("nightly")
@@ -246,9 +245,9 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
     a host that carries virtual machines needs translation. Source: NCCL troubleshooting guide, PCI access control.
     """
     if not pci.gpus:
-        verdicts.skip(NOTHING)
+        verdicts.not_done(pcie.NOTHING)
     if host.is_virtual:
-        verdicts.skip("a virtual machine: the host's IOMMU is not visible here")
+        verdicts.by_design("the host's IOMMU is not visible here", witness=VIRTUAL)
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):
         reason = next(each for each in (groups, words) if isinstance(each, Unknown))

@@ -74,7 +74,7 @@ def test_draw(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdic
             limit=least if low else most,
             action=step,
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("power_draw", gpu, gpus, baseline),
         )
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
-from nodegate.records.finding import NOT_READ
+from nodegate.records.finding import NOT_READ, OWN_WORD
 from nodegate.subjects import pcie
-from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
+from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +52,14 @@ def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> 
     )
 
 
-def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_port_state(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """The port of each rail is ACTIVE and its link is up. (F07)
 
     INIT means that the cable is good and no subnet manager has configured the port. Ports beyond the platform's
     number of rails may be down: no cable is plugged in.
     """
     ports, limit = rails_of(rdma, baseline), baseline.find_number("rdma.rails")
-    enough = limit is not None and sum(map(is_active, ports)) >= limit.value
+    enough = limit if limit is not None and sum(map(is_active, ports)) >= limit.value else None
     for port in ports:
         if isinstance(port.state, Unknown):
             verdicts.unknown(part=port.part, quantity="state", reason=port.state)
@@ -69,7 +69,7 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
             )
         elif enough and port.state == "DOWN":
             text = f"not in use (state {port.state}): the other rails suffice"
-            verdicts.found(Verdict.SKIP, part=port.part, text=text, quantity="state", observed=port.state)
+            verdicts.lacking(part=port.part, text=text, witness=enough.source)
         else:
             waits = port.state == "INIT"
             verdicts.found(
@@ -85,7 +85,7 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
                 code="init" if waits else "down",
             )
     if not ports:
-        verdicts.skip("no RDMA adapter")
+        end_without_rails(pci, baseline, verdicts)
 
 
 def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -134,7 +134,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
 
 
 @pytest.mark.tier("nightly")
-def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_firmware(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """All rails of the node have the same NIC firmware. (F33)
 
     A NIC that was swapped and not updated behaves unlike its peers under load. It warns: old firmware is no fault yet.
@@ -142,7 +142,7 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     used = {port.device for port in rails_of(rdma, baseline)}
     devices = [device for device in rdma.devices if device.name in used]
     if not devices:
-        verdicts.skip("no RDMA adapter")
+        end_without_rails(pci, baseline, verdicts)
     limit = majority(device.firmware for device in devices)
     if limit is None:
         raise NotJudged("no firmware that most rails of this node have")
@@ -158,7 +158,7 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
 
 
 @pytest.mark.tier("nightly")
-def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, verdicts: Verdicts) -> None:
+def test_mtu(rdma: Rdma, pci: Pci, netdevs: Mapping[str, NetDevice], baseline: Baseline, verdicts: Verdicts) -> None:
     """All RoCE rails of the node have the same MTU. (F14)
 
     Two ends with different MTU agree on the smaller one, and large frames are lost where a switch takes neither. A rail
@@ -167,7 +167,9 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
     """
     ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet"]
     if not ports:
-        verdicts.skip("no RoCE rail")
+        if rails_of(rdma, baseline):
+            verdicts.by_design("no RoCE rail", witness=OWN_WORD)
+        end_without_rails(pci, baseline, verdicts)
     found = {port.part: netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
     for port in ports:
         if is_active(port) and port.netdev not in netdevs:

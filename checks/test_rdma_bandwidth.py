@@ -36,7 +36,7 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [findings.device_of(port) for port in ports if is_active(port)]
     for device, why in sorted(rdma_bandwidth.left_out.items()):
-        verdicts.found(Verdict.SKIP, part=part.named(device), text=why)
+        verdicts.lacking(part=part.named(device), text=why, witness="the inventory: nodegate_nics")
     for device in sorted({*active, *rdma_bandwidth.planned} - rdma_bandwidth.left_out.keys()):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
@@ -44,7 +44,7 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
             verdicts.passed(part=part.named(device), text=seen, quantity="bandwidth measured", observed=True)
             saying.say_dead_server(rdma_bandwidth, device, verdicts)
         elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
-            verdicts.found(Verdict.SKIP, part=part.named(device), text=f"no number, as {saying.ERRORS} reports")
+            verdicts.left_out(part=part.named(device), text=f"no number, as {saying.ERRORS} reports")
         else:
             reason, step = saying.why_not(rdma_bandwidth, device)
             what = " and ".join(words(name) for name in missing)

@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.api import Unknown, Verdict, Why, part
 from nodegate.subjects import nccl_settings, pcie
+from nodegate.subjects.rdma import end_without_rails
 from nodegate.subjects.software import judge_dma_buf, judge_version
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: V
     Without it there are no GPUs for jobs ("No CUDA GPUs are available").
     """
     if not pci.gpus and not driver.loaded:
-        verdicts.skip("no NVIDIA GPU on PCIe and no driver loaded")
+        verdicts.not_done("no NVIDIA GPU on PCIe and no driver loaded")
     if not driver.loaded:
         remedy = "install the driver, or load it: modprobe nvidia"
         text = "NVIDIA kernel module not loaded"
@@ -56,7 +57,7 @@ def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts:
     After an update without a reboot every program fails ("Driver/library version mismatch", NVML error 18).
     """
     if not driver.loaded:
-        verdicts.skip("the driver is not loaded: see software.driver_loaded")
+        verdicts.not_done("the driver is not loaded: see software.driver_loaded")
     remedy = "reboot, or stop all GPU programs and reload the driver"
     if nvml_library.refuses_driver:
         verdicts.found(
@@ -88,7 +89,7 @@ def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts
         verdicts.unknown(part=part.software("NCCL"), quantity="NCCL libraries", reason=software.nccl)
         return
     if not software.nccl:
-        verdicts.skip("no NCCL on the node: jobs bring their own")
+        verdicts.not_demanded("no NCCL on the node: jobs bring their own")
     for library in software.nccl:
         judge_version(
             verdicts,
@@ -107,7 +108,7 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
     """
     wanted = node.settings.require
     if not wanted:
-        verdicts.skip("nothing requested: nodegate_require names programs")
+        verdicts.not_demanded("nothing requested: nodegate_require names programs")
     least = baseline.find("software.cuda_version_min")
     for name in wanted:
         found = nccl_settings.where(software, name)
@@ -124,16 +125,18 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
             verdicts.passed(part=part.software(name), text=found)
 
 
-def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> None:
+def test_gpudirect(host: Host, driver: Driver, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """NICs can read and write GPU memory: nvidia_peermem is loaded, or the driver exports it by dma-buf. (F32)
 
     Else all traffic between nodes goes through host memory, at less than half the speed. dma-buf needs the open
     kernel module and Linux 5.12. Source: NCCL documentation, NCCL_DMABUF_ENABLE; NVIDIA GPUDirect RDMA guide.
     """
-    if not pci.gpus or not pcie.rdma_nics(pci):
-        verdicts.skip("no GPU, or no RDMA NIC")
+    if not pci.gpus:
+        verdicts.not_done("no NVIDIA GPU on PCIe")
+    if not pcie.rdma_nics(pci):
+        end_without_rails(pci, baseline, verdicts)
     if not driver.loaded:
-        verdicts.skip("the driver is not loaded: see software.driver_loaded")
+        verdicts.not_done("the driver is not loaded: see software.driver_loaded")
     legacy = {"nvidia_peermem", "nv_peer_mem"} & host.modules.keys()
     if legacy:
         verdicts.passed(part=part.software("GPUDirect RDMA"), text=f"{min(legacy)} is loaded")
@@ -193,7 +196,7 @@ def test_persistence_daemon(services: Services, pci: Pci, gpus: Gpus, verdicts: 
     Source: NVIDIA driver persistence guide.
     """
     if not pci.gpus:
-        verdicts.skip("no NVIDIA GPU on PCIe")
+        verdicts.not_done("no NVIDIA GPU on PCIe")
     if isinstance(services.units, Unknown):
         if gpus.devices and all(gpu.persistence is True for gpu in gpus.devices):
             verdicts.passed(part=part.service("nvidia-persistenced"), text="persistence mode is on, by NVML")

@@ -7,6 +7,6 @@
 # ends at once with this line in its output, and the node stays as it is. Nothing else ends a step.
 [ -n "${MASTER_PORT:-}" ] && [ "${SLURM_LOCALID:-0}" = 0 ] || exit 0
 taken=$(timeout 30 "${NODEGATE:-/opt/nodegate/bin/nodegate}" bootcheck -v 2>/dev/null |
-    grep ": port $MASTER_PORT: another program listens") || exit 0
+    grep -m 1 ": port $MASTER_PORT: another program listens") || exit 0
 echo "print nodegate: $taken"
 exit 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from nodegate.unknown import Why
+
 
 class UsageError(Exception):
     """Bad input from the user: one clear message with file, line and what to do. Never a traceback.
@@ -42,11 +44,34 @@ TOOL = "tool "  # how the code of a program that is lacking begins
 
 
 class NotApplicable(Exception):  # noqa: N818
-    """The check does not apply to this node, or was not requested: verdict `skip`, with the reason."""
+    """Nothing is judged: verdict `skip`, with the reason. Raised by itself it says only that this was not looked at.
+
+    Attributes:
+        why: what the silence means; only `by_design` and `not_demanded` leave a claim closed.
+        witness: who says that it is by design: a platform's file, the order, the device itself.
+    """
+
+    why, witness = Why.NOT_DONE, ""
 
 
 class NotDone(NotApplicable):
-    """It applies, but this run did not measure it: no partner, no tool, left out. `skip`, and nothing is proven."""
+    """It applies, but this run did not measure it: no partner, no tool, left out."""
+
+
+class NotDemanded(NotApplicable):
+    """Neither the platform nor the order nor a contract asks for it."""
+
+    why = Why.NOT_DEMANDED
+
+
+class ByDesign(NotApplicable):
+    """This kind of node or part has no such thing, and `witness` says so."""
+
+    why = Why.BY_DESIGN
+
+    def __init__(self, reason: str, *, witness: str) -> None:
+        self.witness = witness
+        super().__init__(reason)
 
 
 class NotJudged(Exception):  # noqa: N818

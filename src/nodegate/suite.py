@@ -48,6 +48,7 @@ class Check:
     asks_for: tuple[str, ...]
     function: Callable[..., None]
     docstring: str
+    claim: str = ""  # of a site's own check: the claim that it belongs to, as its mark says
 
 
 def check_id(module_name: str, function_name: str) -> str:
@@ -84,6 +85,7 @@ def describe(function: Callable[..., None], module: ModuleType) -> Check:
         asks_for=tuple(inspect.signature(function).parameters),
         function=function,
         docstring=docstring,
+        claim=_claim(name, marks),
     )
 
 
@@ -103,6 +105,15 @@ def _tier(check: str, marks: Iterable[pytest.Mark]) -> str:
                 raise UsageError(f"{check} has the mark tier({said})", hint=f"give it one of {', '.join(TIERS)}")
             return str(tier)
     return DEFAULT_TIER
+
+
+def _claim(check: str, marks: Iterable[pytest.Mark]) -> str:
+    for mark in marks:
+        if mark.name == "claim":
+            if len(mark.args) != 1 or not isinstance(mark.args[0], str):
+                raise UsageError(f"{check} has the mark claim without a name", hint='claim("configuration")')
+            return mark.args[0]
+    return ""
 
 
 def arguments_in(file: Path) -> dict[str, tuple[str, ...]]:

@@ -22,6 +22,10 @@ class Why(str, Enum):
     LOST = "lost"  # the device does not answer: fallen off the bus
     IMPLAUSIBLE = "implausible"  # a number came that cannot be true: negative, or beyond what any device has
     FAILED = "failed"  # anything else: see the detail
+    # Why a check says nothing of a part. Only the first two may leave a claim closed.
+    BY_DESIGN = "by_design"  # this kind of part has no such thing, and a witness says so
+    NOT_DEMANDED = "not_demanded"  # neither platform, order nor contract asks for it
+    NOT_DONE = "not_done"  # it applies, and this run did not look at it
 
 
 @dataclass(frozen=True)

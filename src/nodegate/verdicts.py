@@ -6,11 +6,12 @@ import operator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from nodegate.errors import CannotMeasure, NotApplicable, NotDone
+from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDemanded, NotDone
 from nodegate.records.finding import (
     AT_LEAST,
     AT_MOST,
     EQUAL,
+    OWN_WORD,
     AnyLimit,
     Finding,
     Limit,
@@ -21,7 +22,7 @@ from nodegate.records.finding import (
 )
 from nodegate.records.part import NO_PARTS, Part
 from nodegate.records.verdict import Verdict, worst
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,8 +204,22 @@ class Verdicts:
         self.add(replace(found, blocked_by=blocked_by) if blocked_by else found)
 
     def absent(self, *, part: Part, quantity: str, reason: Unknown, verdict: Verdict = Verdict.SKIP) -> None:
-        """A reading that this part or driver does not have by design."""
-        self.add(Finding(part, verdict, quantity, text=f"does not report {quantity} ({reason})", why=reason.why))
+        """A reading that this part or driver says it does not have."""
+        text = f"does not report {quantity} ({reason})"
+        if verdict is Verdict.SKIP:
+            self.lacking(part=part, quantity=quantity, text=text)
+        else:
+            self.add(Finding(part, verdict, quantity, text=text, why=reason.why))
+
+    def lacking(self, *, part: Part, text: str, quantity: str = "", witness: str = OWN_WORD) -> None:
+        """A part that has no such thing by design: `skip`. The device is a witness only if all of its kind say so."""
+        self.add(Finding(part, Verdict.SKIP, quantity, text=text, why=Why.BY_DESIGN, witness=witness))
+
+    def left_out(
+        self, *, part: Part, quantity: str = "", observed: Value = None, unit: str = "", text: str = "", note: str = ""
+    ) -> None:
+        """A part that this run did not judge: `skip`, and nothing is proven of it."""
+        self.add(Finding(part, Verdict.SKIP, quantity, observed, unit, text=text, note=note, why=Why.NOT_DONE))
 
     def add(self, finding: Finding) -> None:
         """One more finding; its part gets all of its names, and nothing but a bad finding keeps its action."""
@@ -243,12 +258,28 @@ class Verdicts:
         self._found.append(alike)
 
     def skip(self, reason: str) -> NoReturn:
-        """This check does not apply to this node: ends the check.
+        """Nothing is judged here, and nobody says that this is right: ends the check, and proves nothing.
 
         Raises:
             NotApplicable: always.
         """
         raise NotApplicable(reason)
+
+    def by_design(self, reason: str, *, witness: str) -> NoReturn:
+        """This kind of node has no such thing: ends the check. `witness`: a file and key, the order, the device.
+
+        Raises:
+            ByDesign: always.
+        """
+        raise ByDesign(reason, witness=witness)
+
+    def not_demanded(self, reason: str) -> NoReturn:
+        """Neither platform nor order nor contract asks for it: ends the check.
+
+        Raises:
+            NotDemanded: always.
+        """
+        raise NotDemanded(reason)
 
     def not_done(self, reason: str) -> NoReturn:
         """This check applies, but what it judges was left out of this run: ends the check, and proves nothing.

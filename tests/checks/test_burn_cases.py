@@ -95,12 +95,12 @@ def without(index: int) -> Callable[[Document], object]:
     return change
 
 
-def without_quantity(index: int, quantity: str, why: str) -> Callable[[Document], object]:
+def without_quantity(index: int | None, quantity: str, why: str) -> Callable[[Document], object]:
     def change(found: Document) -> None:
-        samples = found["gpus"][index]["samples"]
-        samples["unread"] = {quantity: {"why": why, "detail": "NVML"}}
-        for window in samples["windows"]:
-            window.pop(quantity, None)
+        for gpu in found["gpus"] if index is None else [found["gpus"][index]]:
+            gpu["samples"]["unread"] = {quantity: {"why": why, "detail": "NVML"}}
+            for window in gpu["samples"]["windows"]:
+                window.pop(quantity, None)
 
     return change
 
@@ -339,7 +339,10 @@ CLOCK = (
         nodes=9,
     ),
     BurnCase("no clock", "burn.clock", ERROR, without_quantity(3, "sm_clock_mhz", "failed")),
-    BurnCase("no clock by design", "burn.clock", PASS, without_quantity(3, "sm_clock_mhz", "not supported")),
+    BurnCase(
+        "a clock that the other GPUs report", "burn.clock", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")
+    ),
+    BurnCase("no clock by design", "burn.clock", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
 )
 HEAT = (
     BurnCase("healthy", "burn.temperature", PASS),
@@ -389,7 +392,8 @@ ECC = (
         lambda found: [window.update(ecc_uncorrected=[3, 3, 3]) for window in found["gpus"][3]["samples"]["windows"]],
     ),
     BurnCase("counter reset", "burn.ecc", ERROR, moment(3, 30, ecc_uncorrected=[5, 5, 5])),
-    BurnCase("a GPU without ECC", "burn.ecc", PASS, without_quantity(3, "ecc_corrected", "not supported")),
+    BurnCase("one GPU without ECC", "burn.ecc", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
+    BurnCase("no GPU with ECC", "burn.ecc", PASS, without_quantity(None, "ecc_corrected", "not supported")),
 )
 LINK = (
     BurnCase("healthy", "burn.link", PASS),

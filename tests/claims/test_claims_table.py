@@ -13,7 +13,7 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.claims import table
 from nodegate.claims.provable import provable
-from nodegate.claims.table import claims, claims_of, read
+from nodegate.claims.table import claims, claims_of, homes, read
 from nodegate.errors import UsageError
 from nodegate.measure.registry import is_active
 from nodegate.node import Node
@@ -53,10 +53,20 @@ def test_every_pattern_fits_a_check() -> None:
     assert [each for each in patterns if not any(fnmatchcase(check, each) for check in CHECKS)] == []
 
 
-def test_every_check_speaks_to_a_claim() -> None:
-    spoken = {check for claim in claims() for check in claim.proving}
-    patterns = [pattern for claim in claims() for pattern in claim.speak]
-    assert [each for each in CHECKS if each not in spoken and not any(fnmatchcase(each, p) for p in patterns)] == []
+def test_every_check_has_one_home() -> None:
+    assert homes().keys() ^ CHECKS.keys() == set()
+
+
+def test_few_checks_may_be_silent_and_none_where_parts_and_logs_are_named() -> None:
+    silent = {claim.name: claim.silent for claim in claims() if claim.silent}
+    assert sum(map(len, silent.values())) <= 25
+    assert silent.keys() & {"identity", "parts", "memory_errors", "logs"} == set()
+
+
+def test_each_reason_for_silence_names_a_check_that_catches_the_fault() -> None:
+    for claim in claims():
+        for check, reason in claim.silent_ok:
+            assert [each for each in CHECKS if each in reason and each != check], f"{check}: {reason}"
 
 
 @pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.NIGHTLY, Profile.DELIVERY])
@@ -110,6 +120,9 @@ def test_the_limits_are_keys_that_exist() -> None:
         ("a: {title: x, tier: nightly, numbers: [gpu.count]}", "numbers map a check to the keys of its limits"),
         ("a: {tier: nightly, proof: [gpu.count]}", "title must be some text"),
         ("a: {title: x, tier: nightly, proof: [gpu.count], nodes: two}", "nodes is a number of nodes"),
+        ("a: {title: x, tier: nightly, proof: [b.c], silent_ok: [d.e]}", "silent_ok maps a check to the reason"),
+        ("a: {title: x, tier: nightly, proof: [b.c], silent_ok: {d.e: ''}}", "d.e must be some text"),
+        ("a: {title: x, tier: nightly, proof: [b.c], silent_ok: {b.c: x}}", "b.c belongs to 2 claims"),
     ],
 )
 def test_a_table_that_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:

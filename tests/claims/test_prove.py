@@ -8,13 +8,14 @@ import pytest
 
 from nodegate.claims.prove import ENDED, LEFT_OUT, claims_of_node, shown
 from nodegate.claims.verdict import node_verdict
-from nodegate.errors import NotApplicable, NotDone
+from nodegate.errors import ByDesign, NotApplicable, NotDemanded, NotDone
 from nodegate.judge.judge import refusal
 from nodegate.profile import Profile
 from nodegate.records.claim import Amount, Claim, Shown, State, in_words
 from nodegate.records.finding import Finding, Limit, LimitKind, Record
 from nodegate.records.part import gpu
 from nodegate.records.verdict import NodeVerdict, Verdict, worst
+from nodegate.unknown import Why
 
 COMPUTE = Claim(
     "compute", "every GPU computes as fast as its model", "nightly", proof=("burn.results",), numbers=("burn.speed",),
@@ -84,20 +85,60 @@ def test_what_could_not_be_measured_leaves_it_open() -> None:
     assert of(RESULTS, lacking) == Shown("compute", State.NOT_PROVEN, "no libcuda", ("burn.speed",))
 
 
-def test_what_this_run_left_out_leaves_it_open() -> None:
-    left = record("burn.speed", refusal(NotDone("no other node takes part"), node="gpu01"))
-    assert of(RESULTS, left) == Shown("compute", State.NOT_PROVEN, "no other node takes part", ("burn.speed",))
-
-
 def test_a_check_that_was_not_asked_for_leaves_it_open_and_says_so() -> None:
     assert of(RESULTS) == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)
 
 
-def test_a_check_that_does_not_apply_by_design_counts_for_nothing() -> None:
-    absent = record("burn.speed", refusal(NotApplicable("only one GPU"), node="gpu01"))
+CLOSES = (ByDesign("only one GPU", witness="h100.yaml gpu.count"), NotDemanded("the inventory requires none"))
+OPENS = (NotDone("no other node takes part"), NotApplicable("nobody looked"))
+
+
+@pytest.mark.parametrize("silence", CLOSES, ids=repr)
+def test_a_check_that_is_silent_by_design_or_undemanded_counts_for_nothing(silence: NotApplicable) -> None:
+    absent = record("burn.speed", refusal(silence, node="gpu01"))
     assert of(RESULTS, absent) == Shown("compute", State.PROVEN, by=("burn.results",))
-    none_applies = record("burn.results", refusal(NotApplicable("only one GPU"), node="gpu01"))
+    none_applies = record("burn.results", refusal(silence, node="gpu01"))
     assert shown([COMPUTE], [none_applies, absent], CHECKS) == ()
+
+
+@pytest.mark.parametrize("silence", OPENS, ids=repr)
+def test_every_other_silence_leaves_it_open(silence: NotApplicable) -> None:
+    left = record("burn.speed", refusal(silence, node="gpu01"))
+    assert of(RESULTS, left) == Shown("compute", State.NOT_PROVEN, str(silence), ("burn.speed",))
+
+
+SILENT = replace(COMPUTE, silent_ok=(("burn.gpu_burn", "burn.results compares every word"),), speak=())
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        (Finding(gpu(0), Verdict.SKIP, text="not installed", why=Why.NOT_DONE), State.PROVEN),
+        (Finding(gpu(0), Verdict.NOT_JUDGED, text="no limit"), State.PROVEN),
+        (Finding(gpu(0), Verdict.WARN, text="a little slow"), State.PROVEN),
+        (Finding(gpu(0), Verdict.ERROR, text="it crashed"), State.NOT_PROVEN),
+        (Finding(gpu(0), Verdict.FAIL, text="wrong results"), State.REFUTED),
+    ],
+)
+def test_a_check_that_may_be_silent_is_excused_of_silence_alone(said: Finding, state: State) -> None:
+    (each,) = shown([SILENT], [RESULTS, SPEED, record("burn.gpu_burn", said)], CHECKS)
+    assert each.state is state
+
+
+def test_a_claim_rests_on_checks_of_other_claims() -> None:
+    burned = Claim("burned", "all GPUs worked hot", "nightly", proof=("burn.heat",), rests_on=("burn.results",))
+    heat = record("burn.heat", found())
+    (left,) = shown([burned], [heat], ("burn.heat", "burn.results"))
+    assert (left.state, left.by) == (State.NOT_PROVEN, ("burn.results",))
+    (whole,) = shown([burned], [heat, RESULTS], ("burn.heat", "burn.results"))
+    assert whole.state is State.PROVEN
+
+
+@pytest.mark.parametrize(("names", "claim"), [("", "site"), ("configuration", "configuration")])
+def test_a_check_of_the_site_opens_the_claim_that_it_names(names: str, claim: str) -> None:
+    own = replace(record("ours.door", refusal(NotDone("nobody looked"), node="gpu01")), claim=names)
+    found = {each.claim: each for each in claims_of_node(Profile.BOOTCHECK, [own], str)}
+    assert (found[claim].state, found[claim].by) == (State.NOT_PROVEN, ("ours.door",))
 
 
 def test_of_two_nodes_the_pair_is_the_fleet() -> None:

@@ -23,6 +23,7 @@ from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.records.finding import OWN_WORD
 from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.tools import nccl_tests
 from nodegate.transport import Options, connect
@@ -337,7 +338,7 @@ def test_a_node_with_one_gpu_has_no_collective():
     machine = Machine.hgx_h100()
     for _ in range(7):
         machine.remove_gpu(0)
-    assert nccl.NCCL.applies(facts_of(machine)) == Inapplicable("1 GPU: a collective needs two")
+    assert nccl.NCCL.applies(facts_of(machine)) == Inapplicable("1 GPU: a collective needs two", witness=OWN_WORD)
     machine.remove_gpu(0)
     assert nccl.NCCL.applies(facts_of(machine)) == Inapplicable("no GPUs: a collective needs two")
     assert nccl.NCCL.applies(facts_of(Machine.hgx_h100())) is None

@@ -48,7 +48,7 @@ def test_a_record_comes_back_as_it_went(record: Record) -> None:
 def test_a_line_has_the_keys_of_the_docs() -> None:
     line = json.loads(to_bytes(RECORDS[-1]))
     assert list(line) == [
-        *("node", "check", "verdict", "findings", "failure_modes", "evidence", "why", "waiver", "remark"),
+        *("node", "check", "verdict", "findings", "failure_modes", "evidence", "why", "waiver", "remark", "claim"),
     ]
     finding = line["findings"][0]
     assert finding["part"] == {

@@ -37,6 +37,10 @@ def _claim(claim: Claim) -> Iterator[str]:
     yield f"{claim.title[0].upper()}{claim.title[1:]}.\n"
     if claim.proof:
         yield filled(f"* has to pass: {', '.join(f'`{check}`' for check in claim.proof)}")
+    if claim.rests_on:
+        yield filled(f"* and, of other claims: {', '.join(f'`{check}`' for check in claim.rests_on)}")
+    for check, reason in claim.silent_ok:
+        yield filled(f"* may say nothing: `{check}`: {reason}")
     if claim.speak:
         yield filled(f"* refuted too where one of these fails: {', '.join(f'`{each}`' for each in claim.speak)}")
     if claim.asked_by:

@@ -143,11 +143,12 @@ def test_a_task_prolog_ends_the_step_and_leaves_the_node(slurm: Cluster, worker:
     with listening(worker.node):
         taken, free = said(port=PORT), said(port=PORT + 1)
     assert [line.partition(" - ")[0] for line in taken if line.startswith("nodegate: ")] == [
-        f"nodegate: unusable: port {PORT}: another program listens on it"
+        f"nodegate: unfit: port {PORT}: another program listens on it"
     ]
     assert taken[-1] == "exit 1"
     assert free == ["it ran", "it ran", "exit 0"]
-    assert (worker.state, worker.reason) == ("idle", "none")
+    worker.becomes("idle")
+    assert worker.reason == "none"
 
 
 class Spoilt(NamedTuple):
@@ -186,7 +187,8 @@ def test_a_file_that_is_not_this_nodes_or_not_whole_holds_no_job(
     for hook in ("prolog", "healthcheck"):
         (line,) = {line for line in said.splitlines() if line.startswith(f"slurm-{hook}: could not tell: {DEMANDS}: ")}
         assert spoilt.words in line
-    assert (worker.state, worker.reason) == ("idle", "none")
+    worker.becomes("idle")
+    assert worker.reason == "none"
 
 
 def test_a_word_that_was_kept_under_other_demands_is_not_believed(slurm: Cluster, worker: Bench, give: Give) -> None:

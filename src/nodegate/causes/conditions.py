@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
-from nodegate.records.cause import Class, Severity, class_of
+from nodegate.records.cause import ORDER, Class, Severity, class_of
 from nodegate.records.verdict import Verdict
 from nodegate.text import number
 
@@ -90,6 +90,8 @@ class Condition:
             return own
         if self.severity is None and self.sort_of(finding) is Class.CONFIGURATION:
             return Severity.CONFIGURATION
+        if finding.finding.verdict is Verdict.WARN:
+            return max(self.severity or own, own, key=ORDER.__getitem__)
         return self.severity or own
 
     def sort_of(self, finding: CheckFinding) -> Class:

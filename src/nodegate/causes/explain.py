@@ -185,8 +185,11 @@ def _is_reason(reason: _Group, each: CheckFinding, group: _Group) -> bool:
 
 
 def _keeps_from_running(reason: _Group, each: CheckFinding, *, same: bool) -> bool:
-    """Whether an `error` is there because of a condition: its own word for it, or the table's."""
-    if all(other.finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) for other in reason.findings):
+    """Whether an `error` is there because of a condition that failed: its own word for it, or the table's.
+
+    A warning is the reason of no error, and an error of the login or of a busy machine is nobody's.
+    """
+    if not reason.is_failure or each.finding.why in _OF_THE_LOGIN:
         return False
     if each.finding.blocked_by:
         return any(other.check == each.finding.blocked_by for other in (*reason.findings, *reason.follows))

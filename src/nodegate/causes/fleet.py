@@ -13,7 +13,7 @@ from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _REPLACEABLE = frozenset(
     (Kind.GPU, Kind.NIC, Kind.PORT, Kind.NVSWITCH, Kind.NVLINK, Kind.DISK, Kind.MEMORY, Kind.BRIDGE)
@@ -55,14 +55,15 @@ def _parted(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -
     if same[0].sort in (Class.ACCESS, Class.TOOL):
         return [same]
     sizes = Counter(racks.get(name, "") for name in nodes)
-    counts = Counter(racks.get(cause.nodes[0], "") for cause in same)
+    having = _nodes(same)
+    counts = Counter(racks.get(name, "") for name in having)
     apart = [
         rack
         for rack, here in counts.items()
         if rack
         and len(sizes) > 1
         and here >= max(_CROWD, _MOST_OF * sizes[rack])
-        and by_chance(here, sizes[rack], len(same), len(nodes)) < _CHANCE / len(sizes)
+        and by_chance(here, sizes[rack], len(having), len(nodes)) < _CHANCE / len(sizes)
     ]
     parts = [[cause for cause in same if racks.get(cause.nodes[0]) == rack] for rack in apart]
     rest = [cause for cause in same if racks.get(cause.nodes[0]) not in apart]
@@ -78,10 +79,15 @@ def _fold(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -> 
         parts=tuple(dict.fromkeys(part for each in same for part in each.parts)),
         same=tuple(finding for each in same for finding in (*each.same, *([] if each is first else [each.decisive]))),
         follows=tuple(finding for each in same for finding in each.follows),
-        nodes=tuple(name for each in same for name in each.nodes),
+        nodes=_nodes(same),
         members=tuple(same),
     )
     return [replace(whole, place=_crowded(whole, nodes, racks))]
+
+
+def _nodes(causes: Iterable[Cause]) -> tuple[str, ...]:
+    """The nodes that have one of these causes, each once however many of its parts have it."""
+    return tuple(dict.fromkeys(name for each in causes for name in each.nodes))
 
 
 def _crowded(cause: Cause, nodes: Sequence[str], racks: Mapping[str, str]) -> str:

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate import suite
-from nodegate.claims.table import claims_of
+from nodegate.claims.table import SITE, claims_of, homes
 from nodegate.records.claim import Amount, Shown, State, joined
-from nodegate.records.finding import NOT_DONE, LimitKind, kinds
+from nodegate.records.finding import LimitKind, kinds
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
 
@@ -68,6 +68,8 @@ def _shown(
     missing = [check for check in proving if check not in records]
     judged = [records[check] for check in proving if check in records]
     found = [each for record in judged for each in _open(record, number=record.check in claim.numbers)]
+    silent = (records[check] for check in claim.silent if check in records)
+    found += [each for record in silent if record.verdict is Verdict.ERROR for each in _open(record, number=False)]
     found = list(dict.fromkeys(found))
     if found:
         return Shown(claim.name, State.NOT_PROVEN, found[0].why, tuple(dict.fromkeys(each.check for each in found)))
@@ -100,13 +102,15 @@ def _checks(records: Iterable[Record]) -> tuple[str, ...]:
 
 def speaks(claim: Claim, check: str) -> bool:
     """Whether a check that fails refutes a claim."""
-    return check in claim.proving or any(fnmatchcase(check, pattern) for pattern in claim.speak)
+    return (
+        check in claim.proving or check in claim.silent or any(fnmatchcase(check, pattern) for pattern in claim.speak)
+    )
 
 
 def _open(record: Record, *, number: bool) -> Iterator[_Open]:
     """Every reason why a check proves nothing of parts on which it did not fail."""
     for finding in record.findings if kinds(record.findings) & _OPEN else ():
-        if finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) or finding.code == NOT_DONE:
+        if finding.is_open:
             yield _Open(record.check, _reason(finding))
     if number:
         held = {
@@ -126,6 +130,18 @@ def _not_held(finding: Finding) -> str:
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
         return f"{finding.part.short}: {finding.brief}"
     return "no absolute limit: compared with other nodes or parts only"
+
+
+def _of_the_site(records: Sequence[Record], asked: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The checks that are not the suite's own, by the claim to which each belongs."""
+    own: dict[str, tuple[str, ...]] = {}
+    named = {record.check: record.claim for record in records} | dict.fromkeys(
+        set(asked).difference(record.check for record in records), ""
+    )
+    for check, claim in sorted(named.items()):
+        if check not in homes():
+            own[claim or SITE.name] = (*own.get(claim or SITE.name, ()), check)
+    return own
 
 
 def _reason(finding: Finding) -> str:
@@ -155,7 +171,11 @@ def claims_of_node(
     """
     made = [claim for claim in claims_of(profile) if claim.not_of != nodes]
     made = [claim for claim in made if not claim.asked_by or claim.name in by_contract]
-    belonging = {check.id for check in suite.checks_of(profile)}
+    own = _of_the_site(records, asked)
+    site = [check for each in own.values() for check in each]
+    made = [replace(claim, proof=(*claim.proof, *own.pop(claim.name, ()))) for claim in made]
+    made += [replace(SITE, proof=tuple(check for each in own.values() for check in each))] if own else []
+    belonging = {check.id for check in suite.checks_of(profile)}.union(site)
     found = shown(made, records, belonging, frozenset(asked))
     return tuple(
         replace(each, signed=each.signed or signed(each.claim)) if each.state is State.NOT_PROVEN else each

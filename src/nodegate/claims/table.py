@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,18 @@ from nodegate.profile import TIERS, Profile
 from nodegate.records.claim import Claim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
 _LOST = "install nodegate again: a file of checks/ is damaged or missing; a check goes together with its line here"
-_WORDS = ("title", "tier", "proof", "numbers", "speak", "amounts", "needs", "tools", "nodes", "asked_by", "not_of")
+_WORDS = (
+    *("title", "tier", "proof", "numbers", "silent_ok", "rests_on", "speak", "amounts", "needs", "tools", "nodes"),
+    *("asked_by", "not_of"),
+)
+SITE = Claim("site", "the site's own checks", "bootcheck")  # of those that name no other claim
 
 
 def claims_of(profile: Profile) -> tuple[Claim, ...]:
@@ -43,11 +49,17 @@ def claims() -> tuple[Claim, ...]:
     path = suite_folder(CHECKS) / FILE
     found = read(path)
     for claim in found:
-        lost = [check for check in claim.proving if not suite.has(check)]
+        lost = [check for check in (*claim.proving, *claim.silent) if not suite.has(check)]
         if lost:
             said = f"no check file has {', '.join(lost)}, which must prove {claim.name}"
             raise UsageError(said, file=str(path), hint=_LOST)
     return found
+
+
+@cache
+def homes() -> Mapping[str, str]:
+    """The one claim to which each check of the suite belongs, by the check's id."""
+    return {check: claim.name for claim in claims() for check in claim.home_of}
 
 
 def read(path: Path) -> tuple[Claim, ...]:
@@ -59,7 +71,12 @@ def read(path: Path) -> tuple[Claim, ...]:
     loaded = strict_yaml.load_file(path)
     if not isinstance(loaded.value, dict):
         raise loaded.wrong("claims are a mapping", hint="name: {title: .., tier: .., proof: [check, ..]}")
-    return tuple(_claim(loaded, name, entry) for name, entry in loaded.value.items())
+    found = tuple(_claim(loaded, name, entry) for name, entry in loaded.value.items())
+    for check, count in Counter(check for claim in found for check in claim.home_of).items():
+        if count > 1:
+            said, hint = f"{check} belongs to {count} claims", "name it in one, and under rests_on in the others"
+            raise UsageError(said, file=str(path), hint=hint)
+    return found
 
 
 def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
@@ -73,6 +90,9 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
     numbers = entry.get("numbers", {})
     if not isinstance(numbers, dict):
         raise loaded.wrong("numbers map a check to the keys of its limits", (name, "numbers"))
+    silent = entry.get("silent_ok", {})
+    if not isinstance(silent, dict):
+        raise loaded.wrong("silent_ok maps a check to the reason why it may say nothing", (name, "silent_ok"))
     limits = tuple((check, _texts(loaded, (name, "numbers", check), keys)) for check, keys in numbers.items())
     proof = _texts(loaded, (name, "proof"), entry.get("proof", []))
     if not (proof or limits):
@@ -83,6 +103,8 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
         tier=str(entry["tier"]),
         proof=proof,
         numbers=tuple(check for check, _ in limits),
+        silent_ok=tuple((check, _text(loaded, (name, "silent_ok", check), why)) for check, why in silent.items()),
+        rests_on=_texts(loaded, (name, "rests_on"), entry.get("rests_on", [])),
         speak=_texts(loaded, (name, "speak"), entry.get("speak", [])),
         limits=limits,
         amounts=_texts(loaded, (name, "amounts"), entry.get("amounts", [])),

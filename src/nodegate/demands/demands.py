@@ -102,7 +102,7 @@ class Demands:
         Args:
             name: the machine's own name.
             more: variables without their prefix.
-            ports: TCP ports that must be free besides those of the demands.
+            ports: TCP ports that must be free, in addition to those of the demands.
         """
         expected = {name.removeprefix(PREFIX): value for name, value in self.variables.items()}
         expected |= {**({"platform": self.platform} if self.platform else {}), **more}

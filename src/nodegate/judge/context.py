@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
+from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
@@ -164,17 +164,16 @@ class Context:
             return cast("Measured", unpack(self._packed[name]))
         wanted = measurement(name)
         why_not = wanted.applies(self.known_facts)
-        if why_not is not None and why_not.is_split and not self._is_split_by_policy:
-            raise NotDone(f"{name} is not measured: {why_not.reason}; if this is intended, set nodegate_mig: on")
         if why_not is not None:
-            raise NotApplicable(f"{name} is not measured: {why_not.reason}")
+            said, by_policy = f"{name} is not measured: {why_not.reason}", self.baseline.find("gpu.mig")
+            witness = why_not.witness
+            if why_not.is_split and by_policy is not None and by_policy.value == "on":
+                witness = by_policy.source
+            elif why_not.is_split:
+                said += "; if this is intended, set nodegate_mig: on"
+            raise ByDesign(said, witness=witness) if witness else NotDone(said)
         evidence = self._evidence_of(name)
         return wanted.of_document(evidence.document or {})
-
-    @property
-    def _is_split_by_policy(self) -> bool:
-        wanted = self.baseline.find("gpu.mig")
-        return wanted is not None and wanted.value == "on"
 
     def counters(self) -> Counters:
         """The counters before and after the load.

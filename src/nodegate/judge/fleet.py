@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from nodegate.errors import NotApplicable, NotJudged
+from nodegate.errors import ByDesign, NotJudged
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.judge.clocks import CommonSkew, common_skew
 from nodegate.judge.identity import Identities
@@ -158,11 +158,11 @@ class Fleet:
         """In words, why the name of this node does not lead to a separate machine; empty if it does.
 
         Raises:
-            NotApplicable: the node is judged by itself.
+            ByDesign: the node is judged by itself.
             NotJudged: nothing is known by which this machine could be told from others.
         """
         if not self._nodes:
-            raise NotApplicable("a node by itself: there is no other name to compare")
+            raise ByDesign("a node by itself: there is no other name to compare", witness="the inventory: one node")
         if node not in self._identities.known:
             raise NotJudged("not judged: its boot id and host name could not be read")
         return self._identities.wrong(node)

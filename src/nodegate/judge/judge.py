@@ -7,13 +7,14 @@ import traceback
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
 from nodegate.records.evidence import BUSY
-from nodegate.records.finding import NOT_DONE, Finding, Record, reason_of
+from nodegate.records.finding import OWN_WORD, Finding, Record, reason_of
 from nodegate.records.part import NO_PARTS, NODE
 from nodegate.records.verdict import Verdict, worst
 from nodegate.text import MOST_CHARACTERS, visible
-from nodegate.verdicts import Verdicts
+from nodegate.unknown import Why
+from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from nodegate.suite import Check
 
 _LARGEST = (1 << 63) - 1
+_SPOKEN = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))
+_OTHERS_DO = "others of this node do"
 OWN_FAULT = "own fault"  # the code of an error that says nothing of the node: the check broke
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
 _PART_TEXTS = ("name", "pci", "serial", "uuid", "netdev")
@@ -82,7 +85,7 @@ def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str, lacks
         )
     if isinstance(said, NotJudged):
         return Finding(NODE, Verdict.NOT_JUDGED, text=str(said))
-    return Finding(NODE, Verdict.SKIP, text=str(said), code=NOT_DONE if isinstance(said, NotDone) else "")
+    return Finding(NODE, Verdict.SKIP, text=str(said), why=said.why, witness=said.witness)
 
 
 def own_fault(fault: BaseException) -> Finding:
@@ -97,7 +100,7 @@ def own_fault(fault: BaseException) -> Finding:
 def record_of(check: Check, node: str, findings: Sequence[Finding], *, evidence: Sequence[str] = ()) -> Record:
     """The record of a check from its findings; a check without one is `error`: nothing was judged."""
     nothing = Finding(NODE, Verdict.ERROR, text="the check found nothing to judge", action="look at the evidence file")
-    printable = [_printable(finding) for finding in findings or (nothing,)]
+    printable = [_printable(finding) for finding in _witnessed(findings) or (nothing,)]
     verdict = worst(finding.verdict for finding in printable)
     return Record(
         node=node,
@@ -107,7 +110,34 @@ def record_of(check: Check, node: str, findings: Sequence[Finding], *, evidence:
         findings=_folded(printable),
         failure_modes=check.failure_modes,
         evidence=tuple(evidence),
+        claim=check.claim,
     )
+
+
+def _witnessed(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The findings, in which no part is without something by its own word that another part of its kind has."""
+    if not any(finding.witness == OWN_WORD for finding in findings):
+        return findings
+    spoken = {
+        (of.kind, quantity)
+        for finding in findings
+        if finding.verdict in _SPOKEN
+        for of in finding.parts
+        for quantity in ("", finding.quantity)
+    }
+    return [
+        replace(
+            finding,
+            verdict=Verdict.ERROR,
+            why=Why.FAILED,
+            witness="",
+            text=f"{finding.text}; {_OTHERS_DO}",
+            action=NEXT_STEP_UNKNOWN,
+        )
+        if finding.witness == OWN_WORD and (finding.part.kind, finding.quantity) in spoken
+        else finding
+        for finding in findings
+    ]
 
 
 def _printable(finding: Finding) -> Finding:

@@ -69,10 +69,17 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Inapplicable:
-    """Why a measurement does not apply to a node. `is_split`: by design where the site says so, else left open."""
+    """Why a measurement does not apply to a node.
+
+    Args:
+        reason: in words.
+        is_split: whether its GPUs are split: by design where the site says so, else left open.
+        witness: who says that it is by design; without one it is left open.
+    """
 
     reason: str
     is_split: bool = False
+    witness: str = ""
 
 
 _SPLIT = Inapplicable("MIG is on for every GPU: there is no whole GPU", is_split=True)

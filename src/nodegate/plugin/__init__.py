@@ -37,6 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "tier(profile): the least thorough profile that runs this check: bootcheck, nightly or delivery"
     )
+    config.addinivalue_line(
+        "markers", "claim(name): the claim of nodegate to which a site's own check belongs; without it: site"
+    )
     settings = options.settings(config)
     if not settings.active or config.option.help:
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import suite
+from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.files.strict_yaml import did_you_mean
@@ -69,6 +70,7 @@ class CheckCollection:
             raise pytest.Collector.CollectError(f"{collector.path}: {said}") from None
         self._refuse_unknown_facts(check, collector.path)
         self._refuse_twins(check, collector.path)
+        self._refuse_unknown_claim(check, collector.path)
         if not self._judging.profile.includes(check.tier) or (self._passive and is_active(check.asks_for)):
             return []
         return list(CheckItem.each(collector, name, check, self._judging.nodes))
@@ -79,6 +81,13 @@ class CheckCollection:
             hint = did_you_mean(unknown[0], argument_names())
             said = f"{file}: {check.id} asks for unknown fact {unknown[0]!r} - {hint}"
             raise pytest.Collector.CollectError(said)
+
+    @staticmethod
+    def _refuse_unknown_claim(check: suite.Check, file: Path) -> None:
+        names = [claim.name for claim in claims()]
+        if check.claim and check.claim not in names:
+            hint = did_you_mean(check.claim, names)
+            raise pytest.Collector.CollectError(f"{file}: {check.id} has unknown claim {check.claim!r} - {hint}")
 
     def _refuse_twins(self, check: suite.Check, file: Path) -> None:
         """Two checks with one id would share their verdicts."""

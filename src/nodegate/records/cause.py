@@ -19,6 +19,7 @@ class Severity(str, Enum):
     SLOW = "slow"
     LINK = "link"
     DEGRADED = "degraded"
+    CONTRACT = "contract"  # less than this contract asks for, and no fault by any other
     CONFIGURATION = "configuration"
     DRIFT = "drift"
     NOT_MEASURED = "not measured"

@@ -30,6 +30,8 @@ class Claim:
         tier: the least thorough profile that claims it.
         proof: the checks that all have to pass.
         numbers: those of which every part has to keep an absolute limit: other nodes or the past prove nothing.
+        silent_ok: those that may say nothing, each with the reason: what else catches the fault.
+        rests_on: those of other claims that have to pass for this one too.
         speak: patterns of all other checks that refute it where they fail.
         limits: for each check of `numbers`, the keys of limits of which one is enough to judge it.
         amounts: the checks whose values are said with it where it is proven.
@@ -45,6 +47,8 @@ class Claim:
     tier: str
     proof: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    silent_ok: tuple[tuple[str, str], ...] = ()
+    rests_on: tuple[str, ...] = ()
     speak: tuple[str, ...] = ()
     limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
     amounts: tuple[str, ...] = ()
@@ -57,7 +61,17 @@ class Claim:
     @property
     def proving(self) -> tuple[str, ...]:
         """Every check that has to pass."""
-        return (*self.proof, *self.numbers)
+        return (*self.proof, *self.numbers, *self.rests_on)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The checks that may say nothing."""
+        return tuple(check for check, _ in self.silent_ok)
+
+    @property
+    def home_of(self) -> tuple[str, ...]:
+        """The checks whose silence or failure is this claim's, and no other's."""
+        return (*self.proof, *self.numbers, *self.silent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"
 NOT_FOR_LACK_OF_A_LIMIT = frozenset((COUNTER_FULL, NOT_READ))  # codes of what is not judged for another reason
-NOT_DONE = "not done"  # the code of a skip that says nothing about the node: it was left out of this run
+OWN_WORD = "the device itself"  # the witness of a skip that holds only if all parts of the kind say the same
+VIRTUAL = "the machine: it is virtual"  # the witness of what its host keeps for itself
+CLOSED = frozenset((Why.BY_DESIGN, Why.NOT_DEMANDED))  # a skip for one of these may leave a claim closed
 _MOST_NAMES = 8  # of parts in one finding; the record has them all
 Value = bool | int | float | str | None
 LimitValue = bool | int | float | str | tuple[int | float | str, ...]
@@ -97,7 +99,9 @@ class Finding:
         code: a finer name of what was found, where one check finds several things: "79" of Xid 79, "power brake".
         metric: the key of a measured number in baselines and history: "burn.bf16_tflops"; empty for other values.
         share: the part of what is right that is left, 0 to 1; None where that means nothing.
-        why: of an `error`, why the value is unknown.
+        why: of an `error`, why the value is unknown; of a `skip`, what the silence means (`Why.BY_DESIGN` and after).
+            A skip without it counts as one that was not done.
+        witness: of a skip by design, who says so: a platform's file and key, the order, the device itself.
         blocked_by: of an `error`, the check that kept the measurement from being made.
         lacks: of an `error`, the code of what was not there to judge by: a fact, a section of the probe, a tool, a
             third node. Errors of a node that lack the same are one cause.
@@ -120,6 +124,7 @@ class Finding:
     blocked_by: str = ""
     lacks: str = ""
     also: tuple[Part, ...] = ()
+    witness: str = ""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -137,6 +142,13 @@ class Finding:
         return self.verdict is Verdict.PASS and self.limit is not None and self.limit.kind.proves
 
     @property
+    def is_open(self) -> bool:
+        """Whether it leaves open what its check is to prove: not judged, not done, or not known."""
+        if self.verdict is Verdict.SKIP:
+            return self.why not in CLOSED
+        return self.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED)
+
+    @property
     def brief(self) -> str:
         """What was found, without part, source and action: "link width 8 lanes, expected at least 16 lanes"."""
         return self._said(source=False)
@@ -146,6 +158,8 @@ class Finding:
         """What was found, without what was expected: "link width 8 lanes"."""
         if self.verdict is Verdict.ERROR and self.quantity:
             return f"could not read {self.quantity}: {self.text}"
+        if self.witness and self.witness != OWN_WORD:
+            return f"{self.text} ({self.witness})"
         return self.text or self._reading
 
     @property
@@ -199,7 +213,7 @@ class Record:
 
     `check` is the check's own id, the same in every install mode. `why` is a code: why there is no verdict on the
     hardware (`reason_of`); empty where there is one. `waiver` is the reason, owner and expiry of the waiver that covers
-    a fail; `remark` says why one does not.
+    a fail; `remark` says why one does not. `claim` is the one that a site's own check belongs to.
     """
 
     node: str
@@ -211,6 +225,7 @@ class Record:
     why: str = ""
     waiver: str = ""
     remark: str = ""
+    claim: str = ""
 
     @property
     def decisive(self) -> tuple[Finding, ...]:
@@ -234,10 +249,15 @@ def kinds(findings: Sequence[Finding]) -> frozenset[Verdict]:
 
 
 def reason_of(verdict: Verdict, findings: Sequence[Finding]) -> str:
-    """Why a check has no verdict on the hardware: "not_done", "by_design", "no_limit", "unknown"; else empty."""
-    codes = {finding.code for finding in findings if finding.verdict is verdict}
+    """Why a check has no verdict on the hardware; else empty.
+
+    "not_done", "not_demanded", "by_design", "no_limit", "unknown", or why a counter was not judged.
+    """
     if verdict is Verdict.SKIP:
-        return "not_done" if NOT_DONE in codes else "by_design"
+        whys = {finding.why for finding in findings}
+        worst = Why.NOT_DONE if whys - CLOSED else Why.NOT_DEMANDED if Why.NOT_DEMANDED in whys else Why.BY_DESIGN
+        return worst.value
+    codes = {finding.code for finding in findings if finding.verdict is verdict}
     if verdict is Verdict.NOT_JUDGED:
         return min(codes & NOT_FOR_LACK_OF_A_LIMIT, default="no_limit")
     return "unknown" if verdict is Verdict.ERROR else ""

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate import suite
-from nodegate.causes.conditions import conditions
-from nodegate.causes.explain import causes_of
 from nodegate.causes.lines import line, shortened
 from nodegate.claims.prove import claims_of_node
-from nodegate.claims.verdict import node_verdict, unsigned
+from nodegate.claims.verdict import unsigned
 from nodegate.demands.demands import Demands
 from nodegate.demands.here import of_another
 from nodegate.demands.limits import baselines_of
@@ -30,6 +28,7 @@ from nodegate.measure.registry import is_active
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.run.decision import decide
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
@@ -140,8 +139,8 @@ def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambd
     """The answer for these records; `signed` says who accepts that a claim is not proven here."""
     claims = claims_of_node(Profile.BOOTCHECK, records, signed=signed)
     claims = tuple(each for each in claims if not each.left_out)  # the site left these checks out
-    verdict = node_verdict(records, claims)
-    causes = causes_of(records, conditions())
+    decided = decide(records[0].node if records else "", records, claims)
+    verdict, records, causes = decided.verdict, decided.records, decided.causes
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
     if verdict in GOOD:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
@@ -150,6 +149,8 @@ def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambd
         return Outcome(Exit.FIT, text, records, causes)
     if decisive is None:
         return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records, causes)
+    if decided.disagrees:
+        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {records[-1].message}"), records, causes)
     open_ones = unsigned(claims)
     if decisive is Verdict.ERROR and open_ones and not any(record.verdict is Verdict.ERROR for record in records):
         said = f"could not tell: {open_ones[0].claim} not proven: {open_ones[0].why}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.claims.prove import claims_of_node
 from nodegate.demands.of_site import SiteDemands
-from nodegate.errors import Busy, NotApplicable, NotDone
+from nodegate.errors import Busy, NotDemanded, NotDone
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.metric import Statistic
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
@@ -150,7 +150,7 @@ class Judging:
         if reason := self._left_alone(context):
             record = record_of(check, node, [refusal(NotDone(reason), node=node)], evidence=evidence)
         elif context.missing is None and not is_asked_for(check.id, self.policy, lambda: context.baseline):
-            record = record_of(check, node, [refusal(NotApplicable(NOT_ASKED), node=node)], evidence=evidence)
+            record = record_of(check, node, [refusal(NotDemanded(NOT_ASKED), node=node)], evidence=evidence)
         else:
             record = judge(check, self._arguments(check, context), node, context.parts, evidence=evidence)
         return self.waivers.cover(record)

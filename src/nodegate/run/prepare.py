@@ -19,6 +19,7 @@ from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions, earlier_folder
+from nodegate.run.agreed_burn import as_agreed
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
@@ -130,6 +131,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     nodes, sources, notes, others = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
     policy = policy_file.read(settings.policy or DEFAULT)
+    settings, agreed = as_agreed(settings, policy.limits, nodes)
     baselines = Baselines.read(settings.baselines, settings.checks, policy.limits)
     baselines.check_expected(nodes)
     check_orders(nodes)
@@ -152,7 +154,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         names_policy=bool(settings.policy),
         asked=SiteDemands.read(settings.baselines, settings.policy),
     )
-    notes = (*notes, *waivers.run_out(), *earlier_folder.moved_note(moved))
+    notes = (*notes, *agreed, *waivers.run_out(), *earlier_folder.moved_note(moved))
     return Prepared(judging, sources, settings, notes, moved, evidence, carried)
 
 

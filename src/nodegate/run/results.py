@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import suite
-from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
@@ -21,6 +20,7 @@ from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
 from nodegate.run import conditions
+from nodegate.run.decision import decide
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
@@ -30,7 +30,6 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.records.claim import Shown
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.judging import Judging
 
@@ -203,23 +202,23 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
     summary = judging.contexts.summary(name)
     known = summary.characteristics if summary else {}
     claims = judging.claims(name, records)
+    decided = decide(name, records, claims, reachable=not unreachable)
     return NodeReport(
         node=name,
-        verdict=_verdict(judging.register.asked.get(name, ()), records, claims, reachable=not unreachable),
+        verdict=_verdict(judging.register.asked.get(name, ()), records, decided.verdict),
         platform=summary.platform if summary else judging.nodes[name].platform,
         rack=judging.nodes[name].rack,
         serials=summary.serials if summary else {},
         identity=tuple((label, value) for label, value in known.items() if not isinstance(value, Unknown)),
-        records=tuple(records),
+        records=decided.records,
         unreachable=unreachable,
         gpus=summary.gpus if summary else 0,
         claims=claims,
     )
 
 
-def _verdict(asked: Iterable[str], records: list[Record], claims: Sequence[Shown], *, reachable: bool) -> NodeVerdict:
+def _verdict(asked: Iterable[str], records: list[Record], said: NodeVerdict) -> NodeVerdict:
     """The verdict of a node: if a check has no verdict (an interrupted run), the others do not make it accepted."""
-    said = node_verdict(records, claims, reachable=reachable)
     silent = set(asked) - {record.check for record in records}
     return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
 

@@ -292,9 +292,9 @@ def none_reported(grown: Iterable[Growth]) -> bool:
 
 
 def skip_if_none(grown: Iterable[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
-    """A GPU that has none of these counters by design is skipped."""
+    """A GPU that has none of these counters by its own word is skipped."""
     if none_reported(grown):
-        verdicts.found(Verdict.SKIP, part=pair.part, text=why)
+        verdicts.lacking(part=pair.part, text=why)
 
 
 def of_part(gpu: Gpu, name: str) -> Known[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, GpuFabric
+    from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.probe.services import Services
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 NO_SWITCHES = "a virtual machine without NVSwitches"
+NO_SUMMARY = 0  # nvml.h, NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED
 _NOT_SUPPORTED = 0  # nvml.h, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 
@@ -33,11 +35,11 @@ def demand_fabric(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) 
     """
     required = baseline.find("fabric.required")
     if required is not None and required.value is False:
-        verdicts.skip(f"this platform runs no fabric manager ({required.source})")
+        verdicts.by_design("this platform runs no fabric manager", witness=required.source)
     if host.is_virtual and not pci.nvswitches:
-        verdicts.skip(f"{NO_SWITCHES}: the fabric manager runs on its host")
+        verdicts.by_design(f"{NO_SWITCHES}: the fabric manager runs on its host", witness=VIRTUAL)
     if required is None and not pci.nvswitches:
-        verdicts.skip("PCIe lists no NVSwitch: no fabric manager is needed")
+        verdicts.not_done("PCIe lists no NVSwitch, and no platform says that there is none")
 
 
 def members(gpus: Sequence[Gpu], verdicts: Verdicts, *, demanded: bool) -> Iterator[tuple[Gpu, GpuFabric]]:
@@ -52,7 +54,7 @@ def members(gpus: Sequence[Gpu], verdicts: Verdicts, *, demanded: bool) -> Itera
     """
     reporting = [gpu for gpu in gpus if not _absent(gpu.fabric)]
     if gpus and not reporting and not demanded:
-        verdicts.skip("no GPU of this node reports a fabric state")
+        verdicts.by_design("no GPU of this node reports a fabric state", witness=OWN_WORD)
     for gpu in gpus:
         if isinstance(gpu.fabric, Unknown):
             verdicts.unknown(part=gpu.part, quantity="fabric state", reason=gpu.fabric)
@@ -64,6 +66,18 @@ def spans_nodes(gpus: Iterable[Gpu]) -> bool:
     """Whether a GPU is in an NVLink domain of several nodes: else the UUID of its cluster is all zeros."""
     ids = [gpu.fabric.cluster_uuid for gpu in gpus if not isinstance(gpu.fabric, Unknown)]
     return any(not isinstance(each, Unknown) and bool(set(each) - set("0-")) for each in ids)
+
+
+def has_domain(gpus: Gpus) -> bool:
+    """Whether a GPU may be in an NVLink domain of several nodes, for all that is known: its word is missing."""
+    return any(
+        gpu.lost is not None
+        or (
+            not _absent(gpu.fabric)
+            and (isinstance(gpu.fabric, Unknown) or isinstance(gpu.fabric.cluster_uuid, Unknown))
+        )
+        for gpu in gpus.devices
+    )
 
 
 def domain_of(gpus: Iterable[Gpu]) -> str | None:
@@ -98,7 +112,7 @@ def _absent(fabric: Known[GpuFabric]) -> bool:
 
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
 FABRIC_SUMMARIES = {0: "not supported", 1: "healthy", 2: "unhealthy", 3: "limited capacity"}
-FABRIC_SUMMARY_VERDICTS = {0: Verdict.SKIP, 1: Verdict.PASS, 2: Verdict.FAIL, 3: Verdict.FAIL}
+FABRIC_SUMMARY_VERDICTS = {1: Verdict.PASS, 2: Verdict.FAIL, 3: Verdict.FAIL}
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,15 @@ def linked(
         NotApplicable: the platform has no NVLink (`nvlink.count` is 0).
     """
     if count is not None and count.value == 0:
-        verdicts.skip(f"this platform has no NVLink ({count.source})")
+        verdicts.by_design("this platform has no NVLink", witness=count.source)
     for gpu in gpus:
         if gpu.mig_enabled is True:
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="MIG is on: its instances do not use NVLink")
+            text = "MIG is on: its instances do not use NVLink"
+            verdicts.lacking(part=gpu.part, text=text, witness="gpu.mig: it judges whether that is right")
         elif not isinstance(gpu.nvlinks, Unknown) and (gpu.nvlinks or count is not None):
             yield gpu, gpu.nvlinks
         elif not isinstance(gpu.nvlinks, Unknown):
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="has no NVLink")
+            verdicts.lacking(part=gpu.part, text="has no NVLink")
         else:
             absent = Verdict.SKIP if count is None else Verdict.ERROR
             verdicts.unknown(part=gpu.part, quantity="the state of its NVLinks", reason=gpu.nvlinks, absent=absent)
@@ -118,6 +119,12 @@ def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]
 
 def _says(reading: Known[int]) -> bool:
     return not isinstance(reading, Unknown) and reading not in SATURATED
+
+
+def unread_peers(gpu: Gpu, others: Iterable[Gpu], peers: Iterable[PeerAccess]) -> list[int]:
+    """The GPUs of which nothing says whether this one may use their memory."""
+    told = {index for pair in peers if gpu.index in (pair.first, pair.second) for index in (pair.first, pair.second)}
+    return sorted({other.index for other in others} - told - {gpu.index})
 
 
 def closed_to(gpu: Gpu, others: Iterable[Gpu], peers: Iterable[PeerAccess]) -> list[str]:

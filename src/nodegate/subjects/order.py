@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, NotApplicable, UsageError
+from nodegate.errors import CannotMeasure, NotApplicable, NotDemanded, UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
 from nodegate.records.part import NODE
@@ -83,7 +83,7 @@ class Order:
         """
         found = tuple(demand for demand in self._demands if demand.item.about is about)
         if not found:
-            raise NotApplicable(f"the inventory requires none ({VARIABLE})")
+            raise NotDemanded(f"the inventory requires none ({VARIABLE})")
         return found
 
     def readings(self, demand: Demand) -> list[tuple[Part, Known[int | float | str]]]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind, NumberLimit
+from nodegate.records.finding import OWN_WORD, VIRTUAL, Limit, LimitKind, NumberLimit
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci, PciDevice
     from nodegate.records.part import Part
     from nodegate.unknown import Known
+    from nodegate.verdicts import Verdicts
 
+NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
 IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)
 _NODES = 4  # nodes whose shared values are kept, one node after the other
 _AER = ("correctable", "nonfatal", "fatal")
@@ -128,6 +131,41 @@ def _with_gaps(device: PciDevice, counted: Container[tuple[str, str]]) -> PciDev
 
 def _is_absent(count: Known[int]) -> bool:
     return isinstance(count, Unknown) and count.is_absent
+
+
+def end_without_counters(devices: Collection[object], verdicts: Verdicts) -> NoReturn:
+    """End a check of AER counters that nothing has: by the devices' own word, if there are any.
+
+    Raises:
+        NotApplicable: always.
+    """
+    if devices:
+        verdicts.by_design("the firmware does not share the PCIe error counters with the OS", witness=OWN_WORD)
+    verdicts.not_done(NOTHING)
+
+
+def end_without_links(pci: Pci, verdicts: Verdicts) -> NoReturn:
+    """End a check of links that no GPU and no RDMA NIC has: by the devices' own word, if there are any.
+
+    Raises:
+        NotApplicable: always.
+    """
+    if judged(pci):
+        verdicts.by_design("no GPU and no RDMA NIC with a PCIe link of its own", witness=OWN_WORD)
+    verdicts.not_done(NOTHING)
+
+
+def end_without_bridges(pci: Pci, host: Host, verdicts: Verdicts) -> NoReturn:
+    """End a check of bridges where none is seen: a virtual machine has none, and integrated GPUs need none.
+
+    Raises:
+        NotApplicable: always.
+    """
+    if host.is_virtual:
+        verdicts.by_design("no bridge is visible above a GPU or RDMA NIC", witness=VIRTUAL)
+    if judged(pci) and all(pci.path(device) for device in judged(pci)):
+        verdicts.by_design("no such bridge is above a GPU or RDMA NIC", witness="the PCIe tree, whole to its root")
+    verdicts.not_done("no bridge is visible above a GPU or RDMA NIC")
 
 
 def busy(gpus: Gpus) -> frozenset[str]:

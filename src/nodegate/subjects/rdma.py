@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
+from nodegate.subjects.pcie import rdma_nics
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.probe.pci import Pci
     from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
     from nodegate.records.part import Part
+    from nodegate.verdicts import Verdicts
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
@@ -45,6 +49,20 @@ def majority(readings: Iterable[Known[T]]) -> Limit[T] | None:
     if 2 * count <= len(known):
         return None
     return Limit(value, "", f"{count} of {len(known)} rails of this node", kind=LimitKind.NODE)
+
+
+def end_without_rails(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> NoReturn:
+    """End the check of a node without a rail: by design where the platform has none, or where nobody says that it has.
+
+    Raises:
+        NotApplicable: always.
+    """
+    limit = baseline.find_number("rdma.rails")
+    if limit and limit.value == 0:
+        verdicts.by_design("no RDMA rail", witness=limit.source)
+    if limit is None and not rdma_nics(pci):
+        verdicts.by_design("no RDMA adapter", witness="PCIe lists no RDMA NIC")
+    verdicts.not_done("no rail is listed: see rdma.rails")
 
 
 def is_active(port: RdmaPort) -> bool:

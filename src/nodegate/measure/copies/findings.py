@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
 from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
@@ -10,7 +10,7 @@ from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
 from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.finding import OWN_WORD, Limit, LimitKind
 from nodegate.records.part import Kind, Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why, value_or
@@ -110,6 +110,17 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
                 absent=Verdict.SKIP,
                 code=code,
             )
+
+
+def end_without_peers(baseline: Baseline, verdicts: Verdicts) -> NoReturn:
+    """End the check where no GPU may reach another: by design of cards that no NVLink joins.
+
+    Raises:
+        NotApplicable: always.
+    """
+    if joined := baseline.find_number("nvlink.count"):
+        verdicts.not_done(f"no peer access between GPUs that NVLink joins ({joined.source}): see nvlink.peer_access")
+    verdicts.by_design("no peer access between the GPUs: copies are staged through host memory", witness=OWN_WORD)
 
 
 def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.plan import PAIR
 from nodegate.records import part
+from nodegate.records.finding import OWN_WORD
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
 
@@ -36,7 +37,9 @@ _NO_MNNVL = (
 def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
     """NCCL sends over RDMA where the node has a port in service. Over sockets it is slow, and nothing says so."""
     if not any(device.address and port.state == ACTIVE for device in rdma.devices for port in device.ports):
-        verdicts.skip("the node has no RDMA port in service")
+        if rdma.devices:
+            verdicts.not_done("the node has no RDMA port in service: see rdma.port_state")
+        verdicts.by_design("the node has no RDMA adapter", witness=OWN_WORD)
     runs = _asked(verdicts, groups, _SOCKETS_ASKED)
     slow = [run for run in runs if run.log and run.log.over_sockets]
     log = _first_known(runs, lambda log: log.network)
@@ -63,7 +66,7 @@ def judge_nvlink_between(verdicts: Verdicts, groups: NcclGroups) -> None:
     """Between trays of one NVLink domain NCCL uses NVLink (MNNVL), which needs an IMEX domain of all trays."""
     runs = [run for run in _asked(verdicts, groups, _MNNVL_ASKED_OFF) if run.one_domain]
     if not runs:
-        verdicts.skip("it was launched with no other node of its NVLink domain")
+        verdicts.not_done("it was launched with no other node of its NVLink domain")
     without = [run for run in runs if run.log and run.log.mnnvl is False]
     if without:
         text = f"{without[0].group}: one NVLink domain, and NCCL goes over the network (MNNVL 0)"
@@ -89,7 +92,7 @@ def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> 
     ]
     off = [word for run in started for word in run.settings.split() if word in asked_off]
     if off:
-        verdicts.skip(f"the inventory sets {off[0]} (nodegate_nccl_env)")
+        verdicts.by_design(f"the inventory sets {off[0]}", witness="the inventory: nodegate_nccl_env")
     if not started:
         verdicts.not_done("no launch over two nodes with NCCL_DEBUG=INFO started: the transport is unknown")
     return started

@@ -169,7 +169,7 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
     """
     limit, steady, gain = baseline.switch(_NVLS_KEY), baseline.number(_STEADY_KEY), nccl.over_ring
     if not limit.value:
-        verdicts.skip("the platform has no NVLS")
+        verdicts.by_design("the platform has no NVLS", witness=limit.source)
     if isinstance(gain, Unknown):
         missing = [what for what in (ALL_REDUCE, RING) if not nccl.named(what)]
         for what in missing:
@@ -178,7 +178,7 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
             verdicts.unknown(part=part.collective("NVLS"), quantity=_GAIN, reason=gain)
         return
     if not has_nvls(nccl, baseline):
-        verdicts.skip(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs")
+        verdicts.by_design(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs", witness=limit.source)
     least: NumberLimit = Limit(1 + steady.value / 100, "times", limit.source, AT_LEAST, limit.kind)
     times = f"all_reduce is {gain:.2f} times as fast as with NCCL_ALGO=Ring"
     if gain > least.value:

@@ -15,6 +15,7 @@ from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
+from nodegate.records.finding import OWN_WORD
 from nodegate.records.program_run import Plan
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Unknown
@@ -91,7 +92,8 @@ def applies(facts: NodeFacts) -> Inapplicable | None:
     except CannotMeasure:
         return None
     if count < FEWEST_GPUS:
-        return Inapplicable(f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two")
+        witness = OWN_WORD if len(facts.gpus.devices) == 1 else ""
+        return Inapplicable(f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two", witness=witness)
     return split_by_mig(facts)
 
 

@@ -26,6 +26,7 @@ from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.result import INSIDE, doubtful, is_latency, parse
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, MissingRail, ProgramRun
+from nodegate.subjects.pcie import rdma_nics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,7 +51,9 @@ Found = dict[str, list[ProgramRun]]  # by node
 
 def applies(facts: NodeFacts) -> Inapplicable | None:
     """Why there is nothing to measure on a node."""
-    return None if any(device.address for device in facts.rdma.devices) else Inapplicable("no RDMA adapters")
+    if any(device.address for device in facts.rdma.devices):
+        return None
+    return Inapplicable("no RDMA adapters", witness="" if rdma_nics(facts.pci) else "PCIe lists no RDMA NIC")
 
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:

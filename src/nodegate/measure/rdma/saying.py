@@ -187,7 +187,7 @@ def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
 def say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
     """That data went one way only, or that there is no limit for it."""
     if has_limit:
-        verdicts.found(Verdict.SKIP, part=part.named(device), text="measured in one direction only")
+        verdicts.left_out(part=part.named(device), text="measured in one direction only")
     else:
         text, action = "RDMA bandwidth has no limit", metric_findings.ADD_A_LIMIT
         verdicts.found(Verdict.NOT_JUDGED, part=part.named(device), text=text, action=action)
