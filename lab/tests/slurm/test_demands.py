@@ -54,19 +54,23 @@ class Case(NamedTuple):
     """What is demanded in vain, what the hook says of it, and which hook."""
 
     hook: str
+    fault: str
     variable: dict[str, str]
     words: str
 
 
 MOUNT, DRIVER = {"mounts": "[/checkpoints]"}, {"expect": '{driver: "580.95.05"}'}
 CASES = [
-    Case(hook, variable, words)
+    Case(hook, fault, variable, words)
     for hook in ("prolog", "healthcheck")
-    for variable, words in ((MOUNT, "/checkpoints: not mounted"), (DRIVER, "driver: version 550"))
+    for fault, variable, words in (
+        ("a mount is missing that is demanded", MOUNT, "/checkpoints: not mounted"),
+        ("another driver than is demanded", DRIVER, "driver: version 550"),
+    )
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.hook} {next(iter(case.variable))}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.hook}: {case.fault}")
 def test_what_is_demanded_and_not_there_drains_the_node(
     slurm: Cluster, worker: Bench, give: Give, told: Told, case: Case
 ) -> None:
@@ -78,7 +82,7 @@ def test_what_is_demanded_and_not_there_drains_the_node(
     if job:
         slurm.wait_for(lambda: slurm.job(job, "Restarts"), "1")
     told.hook(
-        f"demanded: {case.variable}",
+        f"{case.fault} ({case.hook})",
         "a demands file on the node",
         hook=f"slurm-{case.hook}",
         node_state="drained",

@@ -71,7 +71,7 @@ class Demands:
         """
         try:
             text = json.dumps(self._content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, ValueError) as said:
+        except (TypeError, ValueError, RecursionError) as said:
             raise UsageError(f"{self.node}: its variables cannot be written as JSON: {said}") from None
         return hashlib.sha256(text.encode()).hexdigest()
 
