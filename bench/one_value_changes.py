@@ -75,11 +75,11 @@ REASONS: tuple[tuple[str, str], ...] = (
             r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.remote_type)"
             r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),
-        "no check rests on it: in the evidence for a person who opens a support case or compares two nodes",
+        "says nothing of health by itself: for a support case, and for a person who compares two nodes",
     ),
     (
         r"pci\.\w+\.revision",
-        "no check rests on it; of a device off the bus all of its configuration reads ff, which is judged",
+        "says which revision it is; of a device off the bus all of its configuration reads ff, which is judged",
     ),
     (
         r"system\.modules\..*|software\.tools\..*",
@@ -167,6 +167,12 @@ REASONS: tuple[tuple[str, str], ...] = (
         ),
         "within the limit, or as on other healthy nodes",
     ),
+    (
+        r"nvml\.gpus\.(processes|nvlinks)|system\.dstate",
+        "an empty list: no process, or a board without NVLink",
+    ),
+    (r"services\.fabric_manager_\w+", "of a platform that runs no fabric manager"),
+    (r"system\.cmdline", "a kernel without options is one without IOMMU translation by option; the groups are judged"),
     (r"nvml\.gpus\.\w+_app_\w+", "newer drivers have no application clocks; a default below the clock is none"),
 )
 ODD: tuple[object, ...] = (
@@ -188,10 +194,8 @@ def machine() -> Machine:
     return Machine.hgx_h100("gpu01")
 
 
-@cache
-def shown_devices() -> Mapping[int, str]:
+def shown_devices(made: Machine) -> Mapping[int, str]:
     """The PCIe devices of which the values are changed, one of a kind: by place, what each is."""
-    made = machine()
     rail, switch_port = made.nic_address(0), made.pci(made.gpu_address(0))["parent"]
     devices = made.sections["pci"]
     of_kind = {
@@ -199,15 +203,17 @@ def shown_devices() -> Mapping[int, str]:
         rail: "rail",
         switch_port: "switch_port",
         next(each["address"] for each in devices if not each["parent"]): "root_port",
-        next(each["address"] for each in devices if each["class"] == NVSWITCH): "nvswitch",
         next(each["address"] for each in devices if each["class"] == ETHERNET): "management",
     }
+    of_kind.update((each["address"], "nvswitch") for each in devices[::-1] if each["class"] == NVSWITCH)
+    first = next((each["address"] for each in devices if each["class"] == NVSWITCH), "")
+    of_kind = {address: kind for address, kind in of_kind.items() if kind != "nvswitch" or address == first}
     return {place: of_kind[each["address"]] for place, each in enumerate(devices) if each["address"] in of_kind}
 
 
-def places(value: object, where: Place = ()) -> Iterator[Place]:
+def places(value: object, devices: Mapping[int, str], where: Place = ()) -> Iterator[Place]:
     """Where the values are that are changed: of equal parts those of one."""
-    name = field(where)
+    name = field(where, devices)
     if name in NOT_CHANGED:
         return
     if isinstance(value, dict):
@@ -215,27 +221,25 @@ def places(value: object, where: Place = ()) -> Iterator[Place]:
         only = only if isinstance(only, str) else None
         for key, each in value.items():
             if only is None or key == only:
-                yield from places(each, (*where, key))
+                yield from places(each, devices, (*where, key))
     elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for index in _shown(name, value):
-            yield from places(value[index], (*where, index))
+        for index in sorted(devices) if name == "pci" else _shown(name, value):
+            yield from places(value[index], devices, (*where, index))
     else:
         yield where
 
 
 def _shown(name: str, entries: list[Any]) -> list[int]:
-    """The entries of a list that are changed: of PCIe one device of each kind."""
-    if name == "pci":
-        return sorted(shown_devices())
+    """The entries of a list that are changed."""
     only = ONE_OF.get(name, 0)
     return [only] if isinstance(only, int) and only < len(entries) else [0]
 
 
-def field(where: Place) -> str:
+def field(where: Place, devices: Mapping[int, str]) -> str:
     """The name of a value without the places in lists; of a PCIe device with its kind."""
     steps = [each for each in where if isinstance(each, str)]
     if where[:1] == ("pci",) and len(where) > 2:
-        steps.insert(1, shown_devices()[int(where[1])])
+        steps.insert(1, devices[int(where[1])])
     return ".".join(steps)
 
 
@@ -286,14 +290,15 @@ def verdict(made: Machine, section: str) -> str:
 
 def tried() -> Iterator[tuple[str, object, str]]:
     """Each change with the field and what became of the node."""
-    sections = machine().sections
-    for where in places(sections):
+    made = machine()
+    sections, devices = made.sections, shown_devices(made)
+    for where in places(sections, devices):
         at: Any = sections
         for step in where:
             at = at[step]
         for odd in ODD:
             if json.dumps(odd) != json.dumps(at):
-                yield field(where), odd, verdict(changed(where, odd), str(where[0]))
+                yield field(where, devices), odd, verdict(changed(where, odd), str(where[0]))
 
 
 def reason(name: str) -> str:

@@ -141,10 +141,12 @@ def test_identity(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
                 absent = Verdict.ERROR if read is uuid else absence("serial_number", gpu, gpus, baseline)
                 verdicts.unknown(part=gpu.part, quantity=name, reason=number, absent=absent)
                 continue
-            same = [f"GPU {each.index}" for each in answers if has_number(number) and read(each) == number]
+            if not has_number(number):
+                verdicts.lacking(part=gpu.part, text=f"has no {name}", quantity=name)
+                continue
+            same = [f"GPU {each.index}" for each in answers if read(each) == number]
             if len(same) > allowed:
                 text = f"{', '.join(same)} have one {name}, {number}"
                 verdicts.found(Verdict.FAIL, part=gpu.part, text=text, action=_COPY, code=name)
             else:
-                good = "a" if same else "no"
-                verdicts.passed(part=gpu.part, text=f"has {good} {name}")
+                verdicts.passed(part=gpu.part, text=f"has a {name}", quantity=name)

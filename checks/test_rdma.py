@@ -10,7 +10,7 @@ import pytest
 from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
 from nodegate.records.finding import NOT_READ, OWN_WORD
 from nodegate.subjects import pcie
-from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails
+from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails, unplaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,14 @@ def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> 
         step = "load the RDMA driver (mlx5_ib)"
         verdicts.cannot(f"{len(pcie.rdma_nics(pci))} RDMA NICs on PCIe, but no RDMA device", next_step=step)
     limit = baseline.number("rdma.rails")
-    found = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    listed = rails_of(rdma, baseline)
+    found = [port for port in listed if is_active(port)]
+    unread = {port.part: port.state for port in listed if isinstance(port.state, Unknown)}
+    unread |= {port.part: reason for port, _, reason in unplaced(rdma)}
+    if len(found) < limit.value <= len(found) + len(unread):
+        for whose, reason in unread.items():
+            verdicts.unknown(part=whose, quantity="whether it is a rail in service", reason=reason)
+        return
     more = len(found) > limit.value
     verdicts.equal(
         part=part.host("RDMA"),
@@ -84,6 +91,8 @@ def test_port_state(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts
                 action="start the subnet manager, or find out why it does not reach this port" if waits else CABLE,
                 code="init" if waits else "down",
             )
+    for port, quantity, reason in unplaced(rdma):
+        verdicts.unknown(part=port.part, quantity=quantity, reason=reason)
     if not ports:
         end_without_rails(pci, baseline, verdicts)
 

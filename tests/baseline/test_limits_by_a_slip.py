@@ -93,6 +93,8 @@ def test_everywhere_means_everywhere(tmp_path: Path) -> None:
     found = read.for_node(Node("gpu1", expected={"platform": "hgx-h100-8"}), None, None)
     assert found.number("gpu.count").value == 9
     later = tmp_path / "later.yaml"
-    later.write_text("platform: hgx-h100-8\nlimits:\n  gpu.count: {value: 4, unit: GPUs, source: order}\n")
+    later.write_text(
+        "platform: hgx-h100-8\nlimits:\n  gpu.count: {value: 4, unit: GPUs, source: order, deliberate: half}\n"
+    )
     both = Baselines.read([file, later])
     assert both.for_node(Node("gpu1", expected={"platform": "hgx-h100-8"}), None, None).number("gpu.count").value == 4

@@ -128,3 +128,21 @@ def test_a_prolog_says_of_which_job_it_did_not_see_the_port(site: Site, monkeypa
     for nodes, port in (("gpu-[2-9]", hooks.PORT), ("gpu-[1-9]", "")):
         monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
         assert prolog(asked()).line == f"{WORDS[Exit.FIT]}{port}"
+
+
+@pytest.mark.parametrize(
+    ("every_gpu", "exclusive", "fresh_s"), [(False, False, 300.0), (True, False, 0.0), (True, True, 300.0)]
+)
+def test_for_a_job_with_every_gpu_no_word_from_before_the_last_job_will_do(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, every_gpu: bool, exclusive: bool, fresh_s: float
+) -> None:
+    heard: list[tuple[bool, float]] = []
+
+    def answer(question: current_verdict.Question, *, fresh_s: float) -> Answer:
+        heard.append((question.every_gpu, fresh_s))
+        return Answer(Exit.FIT, "fit: x")
+
+    monkeypatch.setattr(current_verdict, "answer", answer)
+    monkeypatch.setattr(hooks.job, "gets_every_gpu", lambda _environ: every_gpu)
+    prolog(HookOptions(current_verdict.Question(Path("/nowhere"), exclusive=exclusive)))
+    assert heard == [(every_gpu, fresh_s)]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, cast
 from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
 from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
+from nodegate.baseline.contradiction import HINT, refuse_far_off
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import alike, merged, overlaid
-from nodegate.baseline.platform import OF_THE_WHOLE, Platform, detect, look
+from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
 from nodegate.baseline.plausible import ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
@@ -52,6 +53,7 @@ class Baseline:
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
     statistic: Statistic = Statistic.BEST
     is_part: bool = False  # a virtual machine with some of the GPUs of a board
+    contradiction: str = ""  # how the settings contradict the machine; then nothing can be judged by them
 
     def find(self, key: str) -> AnyLimit | None:
         """The limit, or None if there is none."""
@@ -151,6 +153,7 @@ class Baselines:
     """All baselines of a run, by platform. `common` applies to every platform; `keys` are the known limit keys.
 
     `settled` are the keys of each platform that a policy has decided: there the inventory's word does not count.
+    `shipped` are the platforms as nodegate's own files have them.
     """
 
     platforms: Mapping[str, Platform]
@@ -159,6 +162,7 @@ class Baselines:
     keys: LimitKeys = field(default_factory=LimitKeys)
     ranges: Ranges = field(default_factory=dict)
     settled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    shipped: Mapping[str, Platform] = field(default_factory=dict)
     _entries: dict[tuple[str, bool], Mapping[str, Entry]] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
@@ -186,12 +190,16 @@ class Baselines:
         for file in sites:
             has_effect(file, [*own, *sites])
         files = [*own, *sites]
+        shipped = Baselines.of(own, known=keys).platforms if sites or policy else {}
         if policy is None:
-            return Baselines.of(files, known=keys)
+            alone = Baselines.of(files, known=keys)
+            refuse_far_off(sites, shipped)
+            return replace(alone, shipped=shipped or alone.platforms)
         decided = policy.files([file.platform for file in files], keys)
         settled = {file.platform: frozenset(file.limits) for file in decided}
         whole = Baselines.of([*files, *decided], known=keys)
-        return replace(whole, sources=whole.sources[: len(files)], settled=settled)
+        refuse_far_off([*sites, *decided], shipped)
+        return replace(whole, sources=whole.sources[: len(files)], settled=settled, shipped=shipped)
 
     @staticmethod
     def of(files: Iterable[BaselineFile], *, known: LimitKeys | None = None) -> Baselines:
@@ -249,7 +257,17 @@ class Baselines:
             entries=entries,
             overrides={key: limit for key, limit in asked.items() if key not in settled},
             is_part=part,
+            contradiction=self._contradiction(node, named, detected),
         )
+
+    def _contradiction(self, node: Node, named: str, detected: Detected) -> str:
+        """How what the site says of a node contradicts what it is; empty where it does not."""
+        if named and detected.name and not detected.part and self._board(named) != self._board(detected.name):
+            return f"platform {named} is named ({node.origin or 'by hand'}), the PCI ids are those of {detected.name}"
+        own = self.shipped.get(named or detected.name)
+        if own is None or detected.part:
+            return ""
+        return next(filter(None, expected.far_off_limits(node, own)), "")
 
     def _entries_of(self, platform: Platform | None, *, part: bool) -> Mapping[str, Entry]:
         """The limits of a platform and those of every one; the same object for all of its nodes."""
@@ -273,3 +291,6 @@ class Baselines:
             UsageError: with the inventory's file and line, and the near match.
         """
         expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys, ranges=self.ranges)
+        for node in nodes:
+            if (own := self.shipped.get(node.platform)) and (said := next(expected.far_off_limits(node, own), "")):
+                raise node.wrong(said, HINT)

@@ -32,7 +32,18 @@ __all__ = [
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch", "system")
-_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "best_value", "parameters", "note")
+_VALUE_WORDS = (
+    "value",
+    "source",
+    "tolerance",
+    "floor",
+    "peak",
+    "peak_source",
+    "best_value",
+    "parameters",
+    "note",
+    "deliberate",
+)
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _CLAUSE = "clause"  # of a policy, which names one for each of its limits
 _SHARED_WORDS = ("unit", "direction", "peak", "peak_source", "note", "variants")  # of an entry with variants
@@ -207,6 +218,7 @@ class _Reader:
             best_value=self.number(found, "best_value", path) if "best_value" in found else None,
             parameters=self._parameters(found, path),
             note=self.text(found, "note", path) if "note" in found else "",
+            deliberate=self.text(found, "deliberate", path) if "deliberate" in found else "",
             file=self.loaded.name,
             line=self.loaded.line(path),
         )

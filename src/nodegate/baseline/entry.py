@@ -46,6 +46,7 @@ class Entry:
     An entry without a value says only that.
     `best_value` is the best that was ever learned for it: by that one sees how far limits that are learned again and
     again have followed an ageing fleet.
+    `deliberate` is the reason why a value far from that of the platform's shipped file is meant.
     `parameters` are the conditions of a measured value. A key may have several values, each with its own
     parameters (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
     """
@@ -65,6 +66,7 @@ class Entry:
     file: str = ""
     line: int = 0
     clause: str = ""
+    deliberate: str = ""
     variants: tuple[Entry, ...] = ()
 
     @property
@@ -102,7 +104,8 @@ class Entry:
     @property
     def origin(self) -> str:
         """Its place and source: "h100.yaml burn.bf16_tflops: learned"."""
-        return f"{self.clause or self.file.rpartition('/')[2]} {self.key}: {self.source}"
+        meant = f"; deliberate: {self.deliberate}" if self.deliberate else ""
+        return f"{self.clause or self.file.rpartition('/')[2]} {self.key}: {self.source}{meant}"
 
     def _judged(self) -> LimitValue:
         if not isinstance(self.value, (int, float)) or not self.tolerance:

@@ -6,16 +6,18 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
+from nodegate.baseline.contradiction import far_off
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node_settings.table import KNOWN, PREFIX
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from nodegate.baseline.baseline_file import Entry
     from nodegate.baseline.limit_keys import LimitKeys
+    from nodegate.baseline.platform import Platform
     from nodegate.baseline.plausible import Ranges
     from nodegate.node import Node
 
@@ -69,7 +71,33 @@ def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mappi
     return found
 
 
+def far_off_limits(node: Node, platform: Platform) -> Iterator[str]:
+    """Each limit of `nodegate_limits` that contradicts the shipped file of its platform, in words."""
+    for key, value in node.settings.limits.items():
+        if not isinstance(value, dict) and (said := far_off(key, _plain(value), platform.limits.get(key))):
+            yield said
+
+
+def _plain(value: object) -> object:
+    """A number, also if an INI inventory has it as text."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return float(value) if "." in value else int(value)
+    return value
+
+
+def _deliberate(node: Node, key: str, value: object) -> tuple[object, str]:
+    """The value of a limit, and the reason for one that is far from the platform's; empty for none."""
+    if not isinstance(value, dict):
+        return value, ""
+    reason = value.get("deliberate")
+    if value.keys() != {"value", "deliberate"} or not isinstance(reason, str) or not reason.strip():
+        raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
+    return value["value"], reason
+
+
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
+    value, reason = _deliberate(node, key, value)
     if key in SWITCHES:
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
         words = switch_words(key)
@@ -79,14 +107,12 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
         value = _number(node, key, value)
     allowed = unit_for(key)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
-    return Limit(limit_value(value), unit, f"inventory {node.origin}".rstrip(), kind=LimitKind.ORDER)
+    source = f"inventory {node.origin}".rstrip() + (f"; deliberate: {reason}" if reason else "")
+    return Limit(limit_value(value), unit, source, kind=LimitKind.ORDER)
 
 
 def _number(node: Node, key: str, value: object) -> float:
-    """A number, also if an INI inventory has it as text."""
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            value = float(value) if "." in value else int(value)
+    value = _plain(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise node.wrong(f"{key} must be a number, not {value!r}")
     return value

@@ -53,7 +53,8 @@ def prolog(asked: HookOptions) -> HookResult:
     The job's own port is in the environment of its script alone: nodegate bootcheck looks at it there.
     """
     question = replace(asked.question, every_gpu=job.gets_every_gpu(os.environ))
-    answer = current_verdict.answer(question, fresh_s=asked.fresh_s)
+    left_over = question.every_gpu and not question.exclusive  # the epilog did not look for it
+    answer = current_verdict.answer(question, fresh_s=0.0 if left_over else asked.fresh_s)
     if _lets_work(answer, asked):
         is_fit = answer.exit is Exit.FIT
         port = PORT if is_fit and job.may_open_port(os.environ, _name()) else ""

@@ -75,6 +75,10 @@ class Kept:
     baseline: Baseline | None
 
 
+_SETTINGS = "correct the platform, the limit or the baseline file, or check which machine answers at this address"
+CONTRADICTION = "settings that contradict the machine"  # the code of what is lacking then
+
+
 class Context:
     """Answers for the argument names of checks on one node.
 
@@ -146,6 +150,9 @@ class Context:
             return self.node if name == "node" else self._profile
         if self.missing:
             raise self.missing
+        if self.baseline.contradiction:
+            said = f"your settings contradict the machine: {self.baseline.contradiction}"
+            raise CannotMeasure(said, next_step=_SETTINGS, lacks=CONTRADICTION)
         if name in _OWN:
             return _once(self._known, name, lambda: _OWN[name](self))
         return self.measured(name) if name in MEASURED else self.known_facts.get(name)

@@ -43,7 +43,7 @@ class NodeSettings:
     nics: object = _variable(kinds.anything, limit="rdma.rails")  # how many, or the devices
     rails: object = _variable(kinds.anything, limit="rdma.rails")
     limits: Mapping[str, object] = _variable(
-        kinds.mapping, what="limit keys to values", example="for example {rdma.rails: 4}"
+        kinds.mapping, what="limit keys to values", example="for example {rdma.rails: 4}", depth=2
     )
     expect: Mapping[str, object] = _variable(
         kinds.mapping, what="items to values", example='for example {driver: "550.163.01", gpus: 8}', depth=2

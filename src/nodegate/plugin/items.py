@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate.errors import NotDone
+from nodegate.claims.table import homes
+from nodegate.errors import NotDemanded, NotDone
 from nodegate.judge.judge import record_of, refusal
 from nodegate.records.store import to_bytes
 from nodegate.records.verdict import Verdict
@@ -78,7 +79,8 @@ class CheckItem(pytest.Item):
         says = report.when == "call" or (report.when == "setup" and not report.passed)
         if says and self.record is None and report.skipped:  # by a pytest mark, before this hook
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-            self.record = record_of(self.check, self.node_name, [refusal(NotDone(reason), node="")])
+            said = NotDone(reason) if self.check.id in homes() else NotDemanded(reason)  # by a site of its own check
+            self.record = record_of(self.check, self.node_name, [refusal(said, node="")])
         if says and self.record is not None:
             self.send(report, self.record)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
 from nodegate.subjects.pcie import rdma_nics
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.pci import Pci
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
+_LAYERS = ("InfiniBand", "Ethernet")
+_NO_ADDRESS = Unknown(Why.FAILED, "an adapter with a model has one, only software devices have none")
 
 
 def rails(rdma: Rdma, *, rate: AnyLimit | None, layer: AnyLimit | None) -> tuple[RdmaPort, ...]:
@@ -73,6 +75,18 @@ def is_active(port: RdmaPort) -> bool:
 def _ports(rdma: Rdma) -> list[tuple[RdmaDevice, RdmaPort]]:
     """Every port of a real adapter: software devices (rxe, siw) have no PCI address."""
     return [(device, port) for device in rdma.devices if device.address for port in device.ports]
+
+
+def unplaced(rdma: Rdma) -> Iterator[tuple[RdmaPort, str, Unknown]]:
+    """The ports of which it is not known whether they are rails: what could not be read of them, and why."""
+    for device in rdma.devices:
+        for port in device.ports:
+            if isinstance(port.link_layer, Unknown):
+                yield port, "link layer", port.link_layer
+            elif port.link_layer not in _LAYERS:
+                yield port, "link layer", Unknown(Why.FAILED, "it is neither InfiniBand nor Ethernet")
+            elif not device.address and not isinstance(device.hca_type, Unknown) and device.hca_type:
+                yield port, "PCI address", _NO_ADDRESS
 
 
 def _design(group: list[RdmaPort]) -> tuple[str, int | None]:

@@ -1,0 +1,56 @@
+"""docs/evidence/silent-values.md: a value that says nothing opens a claim, or there is a reason why it need not."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from support.healthy_platforms import UNSUPPORTED, node_of
+from support.judging import judge_one
+
+from bench import silent_values
+from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict
+from nodegate.unknown import Why
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "silent-values.md"
+SEED, SAMPLE = 27, 500
+
+
+def test_of_a_sample_every_silence_that_changes_nothing_has_its_reason() -> None:
+    some = random.Random(SEED).sample(silent_values.cases(), SAMPLE)  # noqa: S311 - the same sample each time
+    outcomes = list(silent_values.tried(some))
+    assert len(outcomes) == SAMPLE
+    assert silent_values.unexplained(outcomes) == []
+
+
+def test_the_page_has_every_platform_and_profile_and_a_reason_for_each_value() -> None:
+    page = PAGE.read_text("utf-8")
+    for platform in silent_values.PLATFORMS:
+        for profile in silent_values.PROFILES:
+            assert f"| {platform} | {profile.value} |" in page
+    assert "|  |" not in page
+    assert "no check rests on it" not in page
+
+
+def test_a_reading_that_one_gpu_of_eight_lacks_opens_a_claim_at_each_entrance() -> None:
+    for profile in silent_values.PROFILES:
+        for silence in silent_values.SILENT:
+            where = ("nvml", "gpus", 3, "serial")
+            assert silent_values.decided("hgx-h100-8", profile, where, silence) == (silent_values.OPEN, "identity")
+
+
+def test_the_healthy_node_is_as_before_in_each_profile() -> None:
+    for platform in silent_values.PLATFORMS:
+        records = silent_values.before(platform, Profile.NIGHTLY)
+        assert {each.verdict.value for each in records.values()} <= {"pass", "skip", "not-judged"}, platform
+
+
+def test_nvlinks_whose_errors_no_gpu_reports_are_not_without_errors_by_design() -> None:
+    """The drivers of newer boards may count them in other fields."""
+    machine = node_of("hgx-b200-8")
+    for entry in machine.sections["nvml"]["gpus"]:
+        for link in entry["nvlinks"]:
+            link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
+    (finding,) = judge_one("nvlink.errors", machine).findings
+    assert (finding.verdict, finding.why) == (Verdict.SKIP, Why.NOT_DONE)
