@@ -243,6 +243,7 @@ def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> N
 def test_of_the_sites_demands_the_hash_is_read(tree: NodeTree) -> None:
     demands = Demands("gpu01", {"nodegate_mounts": [f"/mount/{number}" for number in range(100)]}, made="today")
     tree.file("/etc/nodegate/demands.yaml", demands.text)
+    tree.program("/bin/sh", "true\n")
     data = run_probe(sections=["environment"], root=tree.root).data("environment")
     assert len(data["demands"]) == 400
     assert environment.parse(data).demands == demands.sha256
