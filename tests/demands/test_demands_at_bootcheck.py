@@ -214,3 +214,14 @@ def test_the_port_of_the_job_is_looked_at_where_it_will_be_opened(environ: dict[
         outcome = judged(demands, environ)
         assert words in outcome.line
         assert outcome.exit is not (Exit.UNFIT if "not looked at" in words else None)
+
+
+@pytest.mark.parametrize(
+    "demands",
+    [asked(platform="hgx-h200-8"), asked(platform="l40s"), asked(limits={"gpu.power_limit_w": 70})],
+    ids=["another board", "a card", "a limit that lost a zero"],
+)
+def test_demands_that_the_machine_contradicts_drain_no_node(demands: Demands) -> None:
+    outcome = judged(demands)
+    assert outcome.exit is Exit.UNKNOWN
+    assert "your settings contradict the machine" in outcome.line
