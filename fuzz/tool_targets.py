@@ -84,7 +84,7 @@ TARGETS = {
     "tools.nvbandwidth": Target(_with_stderr(nvbandwidth.parse), partial(recordings, "nvbandwidth")),
     "tools.nvidia_smi": Target(
         _each(
-            nvidia_smi.parse_xml, nvidia_smi.parse_q_text, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
+            nvidia_smi.parse_xml, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
         ),
         partial(recordings, "nvidia_smi"),
     ),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nodegate.metric import Metric
 
@@ -116,7 +116,7 @@ class History:
         self,
         run: str,
         started_epoch_s: float,
-        measured: Mapping[str, Sequence[Metric]],
+        measured: Iterable[tuple[str, Sequence[Metric]]],
         serial: Callable[[str, str], str] = lambda _node, _device: "",
     ) -> None:
         """Store what accepted nodes measured in a run: values of other nodes are not a reference.
@@ -124,22 +124,12 @@ class History:
         Args:
             run: its id.
             started_epoch_s: when it began.
-            measured: by node.
+            measured: by node, one at a time, which keeps few metrics in memory.
             serial: the serial number of a device of a node; empty where it has none.
 
         Raises:
             UsageError: the file cannot be written.
         """
-        self.keep_nodes(run, started_epoch_s, measured.items(), serial)
-
-    def keep_nodes(
-        self,
-        run: str,
-        started_epoch_s: float,
-        measured: Iterable[tuple[str, Sequence[Metric]]],
-        serial: Callable[[str, str], str] = lambda _node, _device: "",
-    ) -> None:
-        """As `keep`, one node at a time, which keeps few metrics in memory."""
         each = (_rows(node, metrics, serial) for node, metrics in measured)
         known = (rows for rows in each if rows)
         first = next(known, None)

@@ -137,16 +137,12 @@ def _parsed(file: Path) -> ast.Module:
         return ast.Module(body=[], type_ignores=[])
 
 
-def load(folder: Path) -> tuple[Check, ...]:
-    """Every check of a folder of test_*.py files, in file and line order, without pytest's collection.
+def load(files: Iterable[Path]) -> tuple[Check, ...]:
+    """Every check of these files, in their order and that of the lines, without pytest's collection.
 
     Raises:
         UsageError: a check file does not load, or has an invalid check, or two checks share an id.
     """
-    return _load(sorted(folder.glob("test_*.py")))
-
-
-def _load(files: Iterable[Path]) -> tuple[Check, ...]:
     found: dict[str, Check] = {}
     for file in files:
         with light_marks():
@@ -168,7 +164,7 @@ def _load(files: Iterable[Path]) -> tuple[Check, ...]:
 @cache
 def checks() -> tuple[Check, ...]:
     """The checks of this installation."""
-    return _load(own_files())
+    return load(own_files())
 
 
 @cache
@@ -178,7 +174,7 @@ def checks_of(profile: Profile) -> tuple[Check, ...]:
     A job waits for a bootcheck: of the suite's own files those that name other tiers only are not loaded.
     """
     if profile is Profile.BOOTCHECK:
-        every = _load(file for file in own_files() if _may_have(file, profile.value))
+        every = load(file for file in own_files() if _may_have(file, profile.value))
     else:
         every = checks()
     return tuple(each for each in every if profile.includes(each.tier))

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import nvidia_smi_lists
+from support import nvidia_smi_lists, nvidia_smi_text
 from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import judge_smi
 
-from nodegate.errors import CannotMeasure
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
@@ -115,7 +114,7 @@ RECORDINGS = [
 
 def gpus_of(file: str) -> Gpus:
     text = corpus(f"smi/{file}")
-    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi.parse_q_text(text)
+    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi_text.parse_text(text)
 
 
 def judged(recording: Recording, profile: Profile) -> Mapping[str, Record]:
@@ -258,12 +257,3 @@ def test_instances_of_mig_hide_counters_and_links_and_nothing_else() -> None:
         records = judge_smi(gpus_of(file), Profile.DELIVERY)
         assert records["gpu.mig"].verdict is Verdict.PASS
         assert records["nvlink.links"].message.count("MIG is on: its instances do not use NVLink")
-
-
-# What must not be read at all
-
-
-def test_broken_lists_of_gpus_are_refused() -> None:
-    for block in corpus("smi/insights_smi_L_unparsable.txt").split("\n\n"):
-        with pytest.raises(CannotMeasure):
-            nvidia_smi_lists.parse_list(block)

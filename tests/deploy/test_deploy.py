@@ -134,11 +134,6 @@ def test_a_drain_that_is_done_is_no_failure_of_the_hook(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "nodegate: unfit: GPU 3: lost; drained\n")
 
 
-def test_the_reason_is_printed(tmp_path: Path) -> None:
-    said = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1").stdout
-    assert said == "nodegate: unfit: GPU 3: lost\n"
-
-
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert shutil.which("systemd-analyze"), "install the package systemd"
     for unit in DEPLOY.glob("nodegate-nightly.*"):

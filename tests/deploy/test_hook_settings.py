@@ -69,12 +69,7 @@ def test_a_mistyped_setting_holds_no_job(site: Site) -> None:
 
 
 def test_blanks_and_export_do_no_harm(site: Site) -> None:
-    for line in (
-        "NODEGATE_NODES =gpu*",
-        "NODEGATE_NODES = gpu* ",
-        "export NODEGATE_NODES=gpu*",
-        "  NODEGATE_NODES=gpu*",
-    ):
+    for line in ("NODEGATE_NODES =gpu*", "  NODEGATE_NODES = gpu* ", "export NODEGATE_NODES=gpu*"):
         assert site.hook("cpu01", line) == (0, "")
         assert site.hook("gpu01", line)[0] == 1
 

@@ -43,14 +43,10 @@ def question(tmp_path: Path) -> current_verdict.Question:
     return current_verdict.Question(tmp_path / "run/verdict.json")
 
 
-def test_a_fit_word_is_kept_and_used(node: Bootchecks, question: current_verdict.Question) -> None:
+def test_a_fit_word_is_kept_and_used_while_it_is_fresh(node: Bootchecks, question: current_verdict.Question) -> None:
     assert current_verdict.answer(question, fresh_s=60) == Answer(Exit.FIT, "fit: all")
     again = current_verdict.answer(question, fresh_s=60)
     assert (again.exit, again.age_s is not None, node.asked) == (Exit.FIT, True, 1)
-
-
-def test_the_node_is_measured_where_only_now_is_fresh(node: Bootchecks, question: current_verdict.Question) -> None:
-    current_verdict.answer(question, fresh_s=0)
     current_verdict.answer(question, fresh_s=0)
     assert node.asked == 2
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from support.corpus import corpus_folder
 from support.patterns import alternatives
 
-from nodegate.knowledge.signatures import LINE_LIMIT, Cause, Role, Side, Signature, find, literals, signatures
+from nodegate.knowledge.signature import Signature
+from nodegate.knowledge.signatures import LINE_LIMIT, find, literals, signatures
+from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from nodegate.measure.copies import run as copies
-from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.measure import own_program
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.copies import WIRE
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def environment(scenario: Path) -> dict[str, str]:
 
 def program(**options: Any) -> bytes:
     """The program as it goes to a node."""
-    return pack(main=copies.MAIN, packages=copies.PACKAGES, options=options, purpose="copies for a test.")
+    return own_program.program("copies", options=options, purpose="copies for a test.")
 
 
 def run(

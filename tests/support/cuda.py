@@ -16,10 +16,12 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from nodegate.measure.burn.run import MAIN, PACKAGES
-from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.measure import own_program
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.burn import WIRE
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def environment(scenario: Path) -> dict[str, str]:
 def program(**options: Any) -> bytes:
     """The burn's program as it goes to a node."""
     purpose = "loads the GPUs of this node for a while and writes one JSON document."
-    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
+    return own_program.program("burn", options=options, purpose=purpose)
 
 
 def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:
@@ -90,3 +92,15 @@ def ptxas() -> str:
             packed.chmod(0o755)  # an installer may leave the bit out
             return str(packed)
     return shutil.which("ptxas") or ""
+
+
+def assembled(text: str, architecture: str, folder: Path) -> str:
+    """What the assembler says of a text for this architecture; the test is skipped where it does not know it."""
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    argv = [ptxas(), "-v", "-arch", architecture, "-o", "/dev/null", str(source)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if "is not defined for option 'gpu-name'" in done.stderr:
+        pytest.skip(f"this ptxas does not know {architecture}")
+    assert done.returncode == 0, done.stderr
+    return done.stderr

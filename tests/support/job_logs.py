@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.triage.triage import triage
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from nodegate.triage.answer import Answer
 
+NOW_S = 1_786_406_400.0  # 2026-08-11
 TIMEOUT_MS = 600_000
 
 
@@ -17,6 +22,34 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def told(answer: Answer) -> dict[str, object]:
+    """What an answer comes to, by the names that tables of tests use."""
+    return {
+        "failed": answer.failed,
+        "root": answer.root.kind.id if answer.root else "",
+        "cause": answer.cause,
+        "sure": answer.sure,
+        "fine": answer.nodes_fine,
+        "past": [group.kind.id for group in answer.overcome],
+        "rank": answer.where.rank,
+        "node": answer.where.node,
+        "pod": answer.where.pod,
+        "gpu": answer.where.gpu,
+        "device": answer.device,
+    }
+
+
+def judge(folder: Path, files: Mapping[str, Sequence[str]], says: str = "", **expected: object) -> Answer:
+    """Asserts what triage comes to on logs of these lines, by the names of `told`, and what its sentence says."""
+    for name, lines in files.items():
+        write(folder, name, *lines)
+    answer = triage([str(folder)], now_s=NOW_S)
+    found = told(answer)
+    assert {name: found[name] for name in expected} == expected
+    assert says in answer.sentence.en
+    return answer
 
 
 def remarks(answer: Answer) -> list[str]:

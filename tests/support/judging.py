@@ -15,7 +15,7 @@ from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.baseline.baseline_file import unit_for
+from nodegate.baseline.entry import unit_for
 from nodegate.errors import CannotMeasure
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet

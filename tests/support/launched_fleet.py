@@ -47,7 +47,7 @@ FACTS = facts_of(Machine.hgx_h100())
 
 @dataclass(frozen=True)
 class Sick:
-    """A node that spoils launches over `least` nodes and more: "hang", "wrong" (data), or the share that is left."""
+    """A node that spoils launches over `least` nodes and more: "hang", "cuda", "wrong" (data), or the share left."""
 
     node: str
     how: str | float
@@ -87,6 +87,7 @@ class Fabric:
     uplink: float = 1.0
     seed: int = 0
     lost: tuple[str, int] | None = None
+    version: str = "2.17.5"  # of nccl-tests; from 2.19.4 on each node is launched by itself too
     launches: int = 0
     rounds: int = 0  # launches at the same time are one
     clock_s: float = 0.0
@@ -133,9 +134,13 @@ class Fabric:
         self._took.append(took_s)
         self.log.append(f"{self.clock_s / 60:5.1f} {what} {group.name} {spoilt or ''}")  # type: ignore[attr-defined]
         ranks = sum(member.gpus for member in members)  # type: ignore[attr-defined]
-        text = _printed(what, ranks, size, self._speed(what, nodes, spoilt), 3 if wrong else 0)
+        text = _printed(what, ranks, size, self._speed(what, nodes, spoilt), 3 if wrong else 0).replace(
+            "2.17.5", self.version
+        )
         if hangs:
             text = text[: text.index("NCCL version")]
+        if "cuda" in spoilt:
+            text, wrong = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n", True
         code = None if hangs else int(wrong)
         return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, plan=plan)
 
@@ -150,7 +155,7 @@ class Fabric:
 
 
 def _printed(what: str, ranks: int, size: int, busbw: float, wrong: int) -> str:
-    """One size of nccl-tests 2.17.5, which has no times by process."""
+    """One size, as nccl-tests 2.17.5 prints it."""
     factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
     time_us = size / 1e3 / (busbw / factor)
     half = f" {time_us:.2f} {size / 1e3 / time_us:.2f} {size / 1e3 / time_us * factor:.2f} {wrong}"

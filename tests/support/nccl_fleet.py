@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew
 from support.sshd import Fleet
+from support.tool_folder import ToolFolder
 
-from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -33,25 +31,6 @@ COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
 NIGHTLY = Durations(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=60.0)
 DELIVERY = replace(NIGHTLY, group_s=300.0)
 SIZE = 1 << 30
-
-
-class Folder:
-    """The tools of one folder."""
-
-    def __init__(self, folder: Path, without: tuple[str, ...] = ()) -> None:
-        self.folder, self.without = folder, without
-
-    def find(self, *names: str) -> Tool:
-        for name in names:
-            if name not in self.without and (self.folder / name).exists():
-                return Tool(name, (str(self.folder / name),), "the test's")
-        raise CannotMeasure(f"no {names[0]} on the node", next_step="install it")
-
-    def has(self, names: object) -> frozenset[str]:
-        return frozenset()
-
-    def cublas(self) -> CublasPlaces:
-        return CublasPlaces()
 
 
 class NcclFleet:
@@ -100,7 +79,7 @@ class NcclFleet:
                 connection = replace(node.connection, transport=transport)
                 known = replace(node, connection=connection, expected={**rack, **self.expected})
                 session = stack.enter_context(contextlib.closing(connect(known, Options())))
-                tools = Folder(self.folder, self.without.get(node.name, ()))
+                tools = ToolFolder(self.folder, self.without.get(node.name, ()))
                 found.append(Target(known, session, facts(self.gpus), tools, self.durations))
             yield found
 

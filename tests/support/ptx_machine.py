@@ -171,8 +171,8 @@ class Block:
         if modes == ["u32", "u64"]:
             return self.put(operands[0], self.value(operands[1], np.uint64).astype(np.uint32), mask)
         upper, lower = (self.value(each, np.float32) for each in operands[1:])
-        narrow = to_bf16 if modes[1] == "bf16x2" else lambda values: values.astype(np.float16).view(np.uint16)
-        return self.put(operands[0], narrow(lower).astype(np.uint32) | narrow(upper).astype(np.uint32) << 16, mask)
+        assert "bf16x2" in modes
+        return self.put(operands[0], to_bf16(lower).astype(np.uint32) | to_bf16(upper).astype(np.uint32) << 16, mask)
 
     # ---- memory ----
 
@@ -289,17 +289,18 @@ class Block:
     def _mma(self, modes: Any, operands: Any, mask: Any) -> None:
         sums, left, right = (operands[each].strip("{}").split(", ") for each in (0, 1, 2))
         assert operands[3] == operands[0]
-        depth = 16 if "m16n8k16" in modes else 8
-        a, b = (np.zeros((self.threads // WARP, size, depth)) for size in (16, 8))
+        assert "m16n8k16" in modes
+        assert "bf16" in modes
+        a, b = (np.zeros((self.threads // WARP, size, 16)) for size in (16, 8))
         lane = np.arange(WARP)
         group, in_group = lane // 4, lane % 4
         for number, name in enumerate(left):
-            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
-                column = in_group * (depth // 8) + element + (depth // 2) * (number >= 2)
+            for element, values in enumerate(_elements(self.registers[name])):
+                column = in_group * 2 + element + 8 * (number >= 2)
                 a[:, group + 8 * (number % 2), column] = values.reshape(-1, WARP)
         for number, name in enumerate(right):
-            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
-                b[:, group, in_group * (depth // 8) + element + (depth // 2) * number] = values.reshape(-1, WARP)
+            for element, values in enumerate(_elements(self.registers[name])):
+                b[:, group, in_group * 2 + element + 8 * number] = values.reshape(-1, WARP)
         product = a @ b.transpose(0, 2, 1)
         for number, name in enumerate(sums):
             part = product[:, group + 8 * (number // 2), in_group * 2 + number % 2].reshape(-1)
@@ -312,14 +313,9 @@ def to_bf16(values: Any) -> Any:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def _elements(words: Any, kind: str) -> list[Any]:
-    """The values in a register, the lowest first."""
-    if kind == "tf32":
-        return [(words & np.uint32(0xFFFFE000)).view(np.float32)]
-    halves = [(words & 0xFFFF).astype(np.uint16), (words >> 16).astype(np.uint16)]
-    if kind == "f16":
-        return [half.view(np.float16).astype(np.float32) for half in halves]
-    return [(half.astype(np.uint32) << 16).view(np.float32) for half in halves]
+def _elements(words: Any) -> list[Any]:
+    """The bf16 values in a register, the lowest first."""
+    return [(words << 16).view(np.float32), (words & np.uint32(0xFFFF0000)).view(np.float32)]
 
 
 def _operands(text: str) -> list[str]:

@@ -25,21 +25,24 @@ if TYPE_CHECKING:
     from nodegate.node import Node
 
 
-def test_a_known_node_runs_a_program(node: Node) -> None:
-    with contextlib.closing(connect(node, Options())) as session:
-        output = session.run(["sh", "-c", "echo out; echo err >&2; cat; exit 3"], timeout_s=10, stdin=b"in")
-    assert (output.stdout, output.stderr, output.exit_code) == (b"out\nin", b"err\n", 3)
-    assert not output.timed_out
-    assert not output.truncated
-    assert 0 < output.duration_s < 60
-
-
-def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
-    before = fleet.connections()
-    with contextlib.closing(connect(node, Options())) as session:
-        for _ in range(5):
-            session.run(["true"], timeout_s=10)
-    assert fleet.connections() - before == 1
+def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+    port, stranger, locked = free_port(node.address), make_key(tmp_path / "stranger"), make_key(tmp_path / "locked")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-f", locked, "-P", "", "-N", "secret"], check=True)
+    wrong: list[tuple[dict[str, object], str, str]] = [
+        ({"address": "no-such-host.invalid"}, "unresolved", "no-such-host.invalid"),
+        ({"port": port}, "refused", f"{node.address}:{port} refused the connection"),
+        ({"key_files": (str(stranger),)}, "authentication", f"{fleet.user}@"),
+        ({"key_files": (str(stranger),)}, "authentication", f"refused: {stranger}"),
+        ({"key_files": ("/no/key",)}, "authentication", "no key was available (/no/key: no such file)"),
+        ({"key_files": (str(locked),)}, "authentication", f"{locked}: has a passphrase and is not loaded in the agent"),
+        *(
+            ({"address": hostile}, "configuration", "is not a host name or address")
+            for hostile in ("-oProxyCommand=touch /tmp/x", "a b", "node;reboot", "$(reboot)")
+        ),
+    ]
+    for connection, kind, said in wrong:
+        error = refusal(changed(node, **connection))
+        assert (error.kind, said in error.reason) == (kind, True), error
 
 
 def test_each_of_64_nodes_has_one_connection(tmp_path: Path) -> None:
@@ -73,19 +76,6 @@ def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: py
         assert list(pool.map(one, range(20))) == [0] * 20
         assert fleet.connections() == 20
     assert "closed the connection before its SSH banner; it is tried again, at most" in caplog.text
-
-
-def test_a_name_that_does_not_resolve(node: Node) -> None:
-    error = refusal(changed(node, address="no-such-host.invalid"))
-    assert error.kind == "unresolved"
-    assert "no-such-host.invalid" in error.reason
-
-
-def test_a_port_that_refuses(node: Node) -> None:
-    port = free_port(node.address)
-    error = refusal(changed(node, port=port))
-    assert error.kind == "refused"
-    assert f"{node.address}:{port} refused the connection" in error.reason
 
 
 @pytest.fixture
@@ -146,20 +136,6 @@ def test_what_is_no_ssh_server(node: Node) -> None:
     assert "is not an SSH server" in error.reason
 
 
-def test_a_key_that_the_node_does_not_know(fleet: Fleet, node: Node, tmp_path: Path) -> None:
-    stranger = make_key(tmp_path / "stranger")
-    error = refusal(changed(node, key_files=(str(stranger),)))
-    assert error.kind == "authentication"
-    assert f"refused: {stranger}" in error.reason
-    assert f"{fleet.user}@" in error.reason
-
-
-def test_a_key_file_that_is_missing(node: Node) -> None:
-    error = refusal(changed(node, key_files=("/nonexistent/key",)))
-    assert error.kind == "authentication"
-    assert "no key was available (/nonexistent/key: no such file)" in error.reason
-
-
 def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
     with Fleet(tmp_path, PubkeyAuthentication="no", PasswordAuthentication="yes") as fleet:
         error = refusal(fleet.nodes[0])
@@ -174,8 +150,7 @@ def test_a_user_certificate_logs_in(tmp_path: Path) -> None:
         assert refusal(fleet.nodes[0]).kind == "authentication"
         sign = ["ssh-keygen", "-q", "-s", authority, "-I", "test", "-n", fleet.user, f"{fleet.user_key}.pub"]
         subprocess.run(sign, check=True)
-        with contextlib.closing(connect(fleet.nodes[0], Options())) as session:
-            assert session.login == f"{fleet.user_key} with its certificate"
+        connect(fleet.nodes[0], Options()).close()
 
 
 def test_the_agent_logs_in(node: Node, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,18 +160,13 @@ def test_the_agent_logs_in(node: Node, fleet: Fleet, tmp_path: Path, monkeypatch
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
         assert wait_until(lambda: subprocess.run(["ssh-add", "-q", fleet.user_key], check=False).returncode == 0)
         args = ("-F", "none", "-o", f"UserKnownHostsFile={fleet.known_hosts}")
-        with contextlib.closing(connect(changed(node, key_files=(), ssh_args=args), Options())) as session:
-            assert session.login.startswith("agent key SHA256:")
+        assert (
+            refusal(changed(node, key_files=(), ssh_args=(*args, "-o", "IdentityAgent=none"))).kind == "authentication"
+        )
+        connect(changed(node, key_files=(), ssh_args=args), Options()).close()
     finally:
         agent.terminate()
         agent.wait()
-
-
-def test_a_key_with_a_passphrase_is_named(node: Node, tmp_path: Path) -> None:
-    key = make_key(tmp_path / "locked")
-    subprocess.run(["ssh-keygen", "-q", "-p", "-f", key, "-P", "", "-N", "secret"], check=True)
-    error = refusal(changed(node, key_files=(str(key),)))
-    assert f"{key}: has a passphrase and is not loaded in the agent" in error.reason
 
 
 def test_a_server_that_stops_listening_to_keys(tmp_path: Path) -> None:
@@ -252,18 +222,3 @@ def test_a_node_that_runs_nothing(tmp_path: Path) -> None:
     ):
         session.run(["true"], timeout_s=10)
     assert caught.value.kind == "configuration"
-
-
-def test_a_closed_session_says_so(node: Node) -> None:
-    session = connect(node, Options())
-    session.close()
-    session.close()
-    with pytest.raises(Unreachable, match="the session is closed"):
-        session.run(["true"], timeout_s=10)
-
-
-@pytest.mark.parametrize("address", ["-oProxyCommand=touch /tmp/x", "a b", "node;reboot", "$(reboot)"])
-def test_a_hostile_host_name_reaches_no_program(node: Node, address: str) -> None:
-    error = refusal(changed(node, address=address))
-    assert error.kind == "configuration"
-    assert "is not a host name or address" in error.reason

@@ -53,18 +53,12 @@ def test_fewer_begin_at_once_after_the_first_was_turned_away() -> None:
     assert server.asked < 500  # 32 at a time without an end would be thousands
 
 
-def test_a_server_that_lets_nobody_in_is_given_up_after_the_retries() -> None:
+@pytest.mark.parametrize("retries", [3, 0])
+def test_a_server_that_lets_nobody_in_is_given_up_after_the_retries(retries: int) -> None:
     server = Server(0)
     with pytest.raises(TurnedAway):
-        Turns().take(KEY, server.connect, retries=3, within_s=30)
-    assert server.asked == 4
-
-
-def test_without_retries_it_is_asked_once() -> None:
-    server = Server(0)
-    with pytest.raises(TurnedAway):
-        Turns().take(KEY, server.connect, retries=0, within_s=30)
-    assert server.asked == 1
+        Turns().take(KEY, server.connect, retries=retries, within_s=30)
+    assert server.asked == retries + 1
 
 
 def test_the_time_limit_ends_the_tries() -> None:

@@ -2,25 +2,115 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-
 import pytest
-from support.job_logs import iteration, joins, kernel, remarks, times_out, write, xid
+from support.job_logs import iteration, joins, judge, kernel, remarks, times_out, write, xid
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
-from nodegate.triage.triage import triage
 
-NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
-
-
-def judged(folder, **options):
-    return triage([str(folder)], now_s=NOW_S, **options)
+LOST = "GPU has fallen off the bus."
+MEMORY_ERROR = {"root": "xid_48"}
+SWITCH_AND_GPU = [
+    kernel("15:36:05.000000", "nvidia-nvswitch3: SXid (PCI:0000:c7:00.0): 24007, Fatal, Link 44 sourcetrack"),
+    kernel("15:36:05.004000", xid("0000:3e:00", 79, LOST)),
+]
+CONNECT = (
+    "2026-08-10 15:05:02 torch.distributed.DistNetworkError: The client socket has timed out after 300s while trying to"
+    " connect to (w-0, 23456)."
+)
 
 
 def of_lines(folder, *lines, name="rank3.log"):
-    write(folder, name, *lines)
-    return judged(folder)
+    return judge(folder, {name: lines})
+
+
+def heartbeats(rank, minutes):
+    return [f"[rank{rank}]: 2026-08-10 15:{minute:02}:00 waiting for the others" for minute in range(minutes)]
+
+
+def codes(*order):
+    return [kernel("15:36:05.000000", xid("0000:3e:00", code, f"text {code}")) for code in order]
+
+
+CASES = {
+    "an unknown line before the last progress is none": (
+        {"rank3.log": ["something failed", iteration("15:30:00.0", 10), iteration("15:31:00.0", 11)]},
+        {"failed": False},
+    ),
+    "the end of a p2p test is no failure": (
+        {
+            "gpu01.log": [
+                "Rank 1 received tensor: 7",
+                "gpu01:1:2 [0] NCCL INFO [Service thread] Connection closed by localRank 0",
+                "gpu01:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 19000 - Abort COMPLETE",
+            ]
+        },
+        {"says": "no error in these logs"},
+    ),
+    "a quiet worker beside progress is no hang": (
+        {
+            "gpu00.log": heartbeats(0, 20),
+            "gpu01.log": [iteration(f"15:{minute:02}:30.0", minute + 1) for minute in range(40)],
+        },
+        {"failed": False},
+    ),
+    "a watchdog's line of another shape is a time-out all the same": (
+        {
+            "job.log": [
+                f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType::{operation},"
+                " Timeout(ms)=60000)"
+                for rank, operation in ((0, "ALLREDUCE"), (1, "ALLGATHER"), (2, "ALLGATHER"))
+            ]
+        },
+        {"cause": Cause.PROGRAM, "rank": 0},
+    ),
+    "and of no shape": ({"job.log": ["Watchdog caught collective operation timeout"]}, {"failed": True}),
+    "faults of programs without a time suspect no GPU": (
+        {
+            "dmesg-gpu09.txt": [
+                xid("0000:3e:00", 31, f"pid=7{pid}, name={name}")
+                for pid, name in enumerate(("python3", "nbody", "bert", "vectoradd"))
+            ]
+        },
+        {"cause": Cause.PROGRAM},
+    ),
+    "the memory error stands above what it brings": ({"dmesg-gpu09.txt": codes(63, 94, 48)}, MEMORY_ERROR),
+    "in whatever order": ({"dmesg-gpu09.txt": codes(48, 63, 94)}, MEMORY_ERROR),
+    "or in this one": ({"dmesg-gpu09.txt": codes(94, 48, 63)}, MEMORY_ERROR),
+    "a lost GPU stands above the switch errors before it": ({"dmesg-gpu09.txt": SWITCH_AND_GPU}, {"root": "xid_79"}),
+    "or after it": ({"dmesg-gpu09.txt": SWITCH_AND_GPU[::-1]}, {"root": "xid_79"}),
+    "the Xid that a line blames is the cause though its own line is gone": (
+        {"dmesg-gpu09.txt": [kernel("15:36:05.0", xid("0000:3e:00", 45, "pid=7, name=x, caused by previous Xid 145"))]},
+        {"root": "xid_145"},
+    ),
+    "a kernel message without a date is a suspicion": (
+        {
+            "gpu09.log": [iteration("15:36:00.0", 5), "[rank3]: RuntimeError: CUDA error: unknown error"],
+            "dmesg-gpu09.txt": [f"[ 1234.500000] NVRM: Xid (PCI:0000:3e:00): 79, pid=1, {LOST}"],
+        },
+        {"cause": Cause.HARDWARE, "sure": False, "node": "gpu09"},
+    ),
+    "a bare Killed at the end of a log is explained by the kernel after the last time": (
+        {
+            "gpu09.log": [iteration("15:36:00.0", 5), "Killed"],
+            "dmesg-gpu09.txt": [kernel("15:36:55.000000", "Memory cgroup out of memory: Killed process 77 (python3)")],
+        },
+        {"cause": Cause.HOST, "sure": True, "root": "oom_cgroup"},
+    ),
+    "a fault that may have come after the program's own error is a suspicion": (
+        {
+            "gpu09.log": [iteration("15:36:00.0", 5), "[rank3]: KeyError: 'attention_mask'"],
+            "gpu10.log": [iteration("15:36:00.0", 5), "2026-08-10 15:50:00 INFO still waiting"],
+            "dmesg-gpu10.txt": [kernel("15:45:00.000000", xid("0000:3e:00", 79, LOST))],
+        },
+        {"sure": False, "fine": False},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), CASES.values(), ids=CASES)
+def test_what_is_claimed(tmp_path, files, expected):
+    judge(tmp_path, files, **expected)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +170,32 @@ def test_a_rank_without_a_heartbeat_is_named_and_is_not_the_cause_itself(tmp_pat
     line = (
         "2026-08-10 15:33:00 [WARNING] [RankMonitorServer:34] Did not get subsequent heartbeat. Waited 171.92 seconds."
     )
-    found = of_lines(tmp_path, iteration("15:30:00.0", 150), line, name="job.log")
-    assert (found.cause, found.sure) == (Cause.UNKNOWN, False)
+    found = judge(tmp_path, {"job.log": [iteration("15:30:00.0", 150), line]}, cause=Cause.UNKNOWN, sure=False)
     (group,) = found.followed
     assert group.ranks == (34,)
+
+
+def test_an_old_kernel_is_told_beside_a_hang(tmp_path):
+    old = "Detected kernel version 4.18.0, which is below the recommended minimum of 5.5.0; this can cause a hang."
+    found = of_lines(tmp_path, old, times_out(0, "15:46:05.7"))
+    assert any("4.18.0, below 5.5" in reason.en for reason in found.why)
+
+
+def test_the_worker_that_started_late_is_told_and_the_master_is_where_to_look(tmp_path):
+    files = {"w-0.log": ["2026-08-10 15:08:30 RANK: 0 MASTER_ADDR=w-0 calls torchrun"]}
+    for worker in (1, 2):
+        files[f"w-{worker}.log"] = [
+            f"2026-08-10 15:00:0{worker} RANK: {worker} MASTER_ADDR=w-0 calls torchrun",
+            CONNECT,
+        ]
+    found = judge(tmp_path, files, cause=Cause.HOST, sure=False, node="w-0", fine=False)
+    assert any("worker 0) came to its launcher 8 min 29 s after the first worker" in reason.en for reason in found.why)
+
+
+def test_two_gpus_lost_in_one_minute_are_two(tmp_path):
+    lost = [kernel("15:36:05.0", xid(f"0000:{bus}:00", 79, LOST)) for bus in ("48", "52")]
+    found = judge(tmp_path, {"dmesg-gpu09.txt": lost})
+    assert sum(group.count for group in found.followed if group.kind.id == "xid_79") == 1
 
 
 @pytest.mark.parametrize(
@@ -117,11 +229,6 @@ def test_words_of_errors_in_healthy_lines_are_none(tmp_path, line):
     assert of_lines(tmp_path, iteration("15:30:00.0", 10), line).sentence.en == "no error in these logs"
 
 
-def test_an_unknown_line_before_the_last_progress_is_none(tmp_path):
-    found = of_lines(tmp_path, "something failed", iteration("15:30:00.0", 10), iteration("15:31:00.0", 11))
-    assert not found.failed
-
-
 @pytest.mark.parametrize(
     "end",
     [
@@ -146,102 +253,6 @@ def test_a_training_that_came_to_its_end_is_healthy(tmp_path, end):
     assert "the training came to its end" in [reason.en for reason in found.why]
 
 
-def test_the_end_of_a_p2p_test_is_no_failure(tmp_path):
-    found = of_lines(
-        tmp_path,
-        "Rank 1 received tensor: 7",
-        "gpu01:1:2 [0] NCCL INFO [Service thread] Connection closed by localRank 0",
-        "gpu01:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 19000 - Abort COMPLETE",
-        name="gpu01.log",
-    )
-    assert found.sentence.en == "no error in these logs"
-
-
-def test_what_a_job_got_over_is_still_told(tmp_path):
-    found = of_lines(
-        tmp_path,
-        iteration("15:30:00.0", 10),
-        "gpu01:1:2 [0] NCCL WARN NET/IB : mlx5_3:1 Got async event : port error",
-        iteration("15:31:00.0", 11),
-        iteration("15:32:00.0", 12),
-        name="gpu01.log",
-    )
-    assert not found.failed
-    text = render.text(found)
-    assert "  past   " in text
-    assert "the port of a NIC went down or came back" in text
-    assert "曾有" in render.text(found, "zh")
-
-
-def test_ranks_that_did_not_finish_ncclls_start_are_named(tmp_path):
-    for rank in range(4):
-        who = f"gpu{rank // 2:02}:43{rank}:43{rank} [{rank % 2}] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank}"
-        words = ("START", "COMPLETE") if rank < 2 else ("START",)
-        write(
-            tmp_path,
-            f"rank{rank}.log",
-            *(f"{who} nranks 4 cudaDev {rank % 2} busId 19000 commId 0x7 - Init {word}" for word in words),
-        )
-    found = judged(tmp_path)
-    assert (found.failed, found.cause, found.where.node) == (True, Cause.UNKNOWN, "gpu01")
-    assert "rank 2-3 began NCCL's start and did not complete it" in found.sentence.en
-    assert "2 of 4 ranks did" in found.sentence.en
-
-
-def heartbeats(rank, minutes):
-    return [f"[rank{rank}]: 2026-08-10 15:{minute:02}:00 waiting for the others" for minute in range(minutes)]
-
-
-def test_the_node_that_fell_silent_first_is_named(tmp_path):
-    for rank in range(3):
-        write(tmp_path, f"gpu0{rank}.log", *heartbeats(rank, 20 if rank == 1 else 40))
-    found = judged(tmp_path)
-    assert (found.failed, found.cause, found.where.node, found.where.rank) == (True, Cause.UNKNOWN, "gpu01", 1)
-    assert "gpu01 (rank 1) stopped first: it wrote nothing after 2026-08-10 15:19:00.0" in found.sentence.en
-
-
-def test_a_quiet_worker_beside_progress_is_no_hang(tmp_path):
-    write(tmp_path, "gpu00.log", *heartbeats(0, 20))
-    write(tmp_path, "gpu01.log", *(iteration(f"15:{minute:02}:30.0", minute + 1) for minute in range(40)))
-    assert not judged(tmp_path).failed
-
-
-def test_a_watchdog_line_of_another_shape_is_a_time_out_all_the_same(tmp_path):
-    lines = [
-        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType::{operation},"
-        " Timeout(ms)=60000)"
-        for rank, operation in ((0, "ALLREDUCE"), (1, "ALLGATHER"), (2, "ALLGATHER"))
-    ]
-    found = of_lines(tmp_path, *lines, name="job.log")
-    assert (found.cause, found.where.rank) == (Cause.PROGRAM, 0)
-    assert of_lines(tmp_path / "b", "Watchdog caught collective operation timeout", name="job.log").failed
-
-
-def test_an_old_kernel_is_told_beside_a_hang(tmp_path):
-    found = of_lines(
-        tmp_path,
-        "Detected kernel version 4.18.0, which is below the recommended minimum of 5.5.0; this can cause a hang.",
-        times_out(0, "15:46:05.7"),
-    )
-    assert any("4.18.0, below 5.5" in reason.en for reason in found.why)
-
-
-def test_the_worker_that_started_late_is_told_and_the_master_is_where_to_look(tmp_path):
-    write(tmp_path, "w-0.log", "2026-08-10 15:08:30 RANK: 0 MASTER_ADDR=w-0 calls torchrun")
-    for worker in (1, 2):
-        write(
-            tmp_path,
-            f"w-{worker}.log",
-            f"2026-08-10 15:00:0{worker} RANK: {worker} MASTER_ADDR=w-0 calls torchrun",
-            "2026-08-10 15:05:02 torch.distributed.DistNetworkError: The client socket has timed out after 300s while"
-            " trying to connect to (w-0, 23456).",
-        )
-    found = judged(tmp_path)
-    assert (found.cause, found.sure, found.where.node) == (Cause.HOST, False, "w-0")
-    assert not found.nodes_fine
-    assert any("worker 0) came to its launcher 8 min 29 s after the first worker" in reason.en for reason in found.why)
-
-
 def test_a_gpu_on_which_every_program_fails_is_suspected(tmp_path):
     def fault(clock, address, pid, name):
         return kernel(clock, xid(address, 31, f"pid={pid}, name={name}, Ch 00000008, MMU Fault: ENGINE GRAPHICS"))
@@ -254,90 +265,18 @@ def test_a_gpu_on_which_every_program_fails_is_suspected(tmp_path):
     names = enumerate(("python3", "nbody", "bert", "python3"), 9)
     several = [fault(f"{hour:02}:10:00.0", "0000:3e:00", hour, name) for hour, name in names]
     write(tmp_path, "dmesg-gpu09.txt", *several, fault("15:36:04.0", "0000:3e:00", 77, "python3"))
-    found = judged(tmp_path)
+    found = judge(tmp_path, {})
     assert (found.cause, found.sure, found.nodes_fine, found.device) == (Cause.HARDWARE, False, False, "0000:3e:00.0")
     write(tmp_path, "dmesg-gpu09.txt", fault("15:36:04.0", "0000:3e:00", 77, "python3"))
-    assert judged(tmp_path).cause is Cause.PROGRAM
-
-
-def test_faults_of_programs_without_a_time_suspect_no_gpu(tmp_path):
-    names = ("python3", "nbody", "bert", "vectoradd")
-    write(
-        tmp_path,
-        "dmesg-gpu09.txt",
-        *(xid("0000:3e:00", 31, f"pid=7{pid}, name={name}") for pid, name in enumerate(names)),
-    )
-    assert judged(tmp_path).cause is Cause.PROGRAM
-
-
-@pytest.mark.parametrize("order", [(63, 94, 48), (48, 63, 94), (94, 48, 63)])
-def test_the_memory_error_stands_above_what_it_brings_in_whatever_order(tmp_path, order):
-    write(
-        tmp_path,
-        "dmesg-gpu09.txt",
-        *(kernel("15:36:05.000000", xid("0000:3e:00", code, f"text {code}")) for code in order),
-    )
-    assert judged(tmp_path).root.kind.id == "xid_48"
-
-
-@pytest.mark.parametrize("first", ["sxid", "xid"])
-def test_a_lost_gpu_stands_above_the_switch_errors_beside_it(tmp_path, first):
-    lines = [
-        kernel("15:36:05.000000", "nvidia-nvswitch3: SXid (PCI:0000:c7:00.0): 24007, Fatal, Link 44 sourcetrack"),
-        kernel("15:36:05.004000", xid("0000:3e:00", 79, "GPU has fallen off the bus.")),
-    ]
-    write(tmp_path, "dmesg-gpu09.txt", *(lines if first == "sxid" else reversed(lines)))
-    assert judged(tmp_path).root.kind.id == "xid_79"
-
-
-def test_the_xid_that_a_line_blames_is_the_cause_though_its_own_line_is_gone(tmp_path):
-    write(
-        tmp_path,
-        "dmesg-gpu09.txt",
-        kernel("15:36:05.0", xid("0000:3e:00", 45, "pid=7, name=x, caused by previous Xid 145")),
-    )
-    assert judged(tmp_path).root.kind.id == "xid_145"
-
-
-def test_two_gpus_lost_in_one_minute_are_two(tmp_path):
-    lost = [kernel("15:36:05.0", xid(f"0000:{bus}:00", 79, "GPU has fallen off the bus.")) for bus in ("48", "52")]
-    write(tmp_path, "dmesg-gpu09.txt", *lost)
-    found = judged(tmp_path)
-    assert sum(group.count for group in found.followed if group.kind.id == "xid_79") == 1
+    assert judge(tmp_path, {}).cause is Cause.PROGRAM
 
 
 def test_a_fault_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_fine(tmp_path):
     write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[2026-08-10 15:36:20.0] KeyError: 'attention_mask'")
     write(tmp_path, "dmesg-gpu09.txt", "[Mon Aug 10 21:10:07 2026] NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off.")
-    found = judged(tmp_path)
+    found = judge(tmp_path, {})
     assert (found.cause, found.nodes_fine) == (Cause.PROGRAM, False)
     assert "fine" not in render.text(found)
     assert any("of another time than the job" in note for note in remarks(found))
     write(tmp_path, "dmesg-gpu09.txt", "[Mon Aug  3 21:10:07 2026] NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off.")
-    assert judged(tmp_path).nodes_fine
-
-
-def test_a_kernel_message_without_a_date_is_a_suspicion(tmp_path):
-    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[rank3]: RuntimeError: CUDA error: unknown error")
-    write(
-        tmp_path, "dmesg-gpu09.txt", "[ 1234.500000] NVRM: Xid (PCI:0000:3e:00): 79, pid=1, GPU has fallen off the bus."
-    )
-    found = judged(tmp_path)
-    assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, False, "gpu09")
-
-
-def test_a_bare_killed_at_the_end_of_a_log_is_explained_by_the_kernel_after_the_last_time(tmp_path):
-    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "Killed")
-    message = "Memory cgroup out of memory: Killed process 77 (python3) total-vm:1500000kB"
-    write(tmp_path, "dmesg-gpu09.txt", kernel("15:36:55.000000", message))
-    found = judged(tmp_path)
-    assert (found.cause, found.sure, found.root.kind.id) == (Cause.HOST, True, "oom_cgroup")
-
-
-def test_a_fault_that_may_have_come_after_the_programs_own_error_is_a_suspicion(tmp_path):
-    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[rank3]: KeyError: 'attention_mask'")
-    write(tmp_path, "gpu10.log", iteration("15:36:00.0", 5), "2026-08-10 15:50:00 INFO still waiting")
-    write(tmp_path, "dmesg-gpu10.txt", kernel("15:45:00.000000", xid("0000:3e:00", 79, "GPU has fallen off the bus.")))
-    found = judged(tmp_path)
-    assert not found.sure
-    assert not found.nodes_fine
+    assert judge(tmp_path, {}).nodes_fine

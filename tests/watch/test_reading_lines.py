@@ -4,86 +4,139 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate.watch import formats, marks
+from nodegate.watch import marks
+from nodegate.watch.formats import FORMATS
 from nodegate.watch.lines import MOST_BYTES, LineSplitter, sender, stamp
 from nodegate.watch.metric_lines import metrics
-from nodegate.watch.reading import Reading
+from nodegate.watch.reading import Reading, elapsed_s
 
 TAIL = " | learning rate: 1.0E-04 | global batch size:    96 | lm loss: 2.1E+00 |"
+MS, MS_OF_5 = "elapsed time per iteration (ms):", " iteration 5/ 100 | elapsed time per iteration (ms):"
+NEMO = (
+    "Training epoch 1, iteration 27/99 | lr: 0.00017 | global_batch_size: 32 | global_step: 127 | reduced_train_loss: 2"
+)
+TIMER = "global_step=1880, RunningAvgSamplesPerSec=6.6037, CurrSamplesPerSec=6."
+MMENGINE = "2026/03/02 08:00:00 - mmengine - INFO - "
+VERL = "step:40 - timing_s/save_checkpoint:12.5 - timing_s/testing:30.0 - timing_s/step:102.5 - perf/x:1"
 
 
 @pytest.mark.parametrize(
-    ("line", "iteration", "seconds"),
+    ("line", "reading"),
     [
         (
-            f" iteration     7000/  159576 | consumed samples: 260912 | elapsed time per iteration (ms): 18706.1{TAIL}",
-            7000,
-            18.7061,
+            f" iteration     7000/  159576 | consumed samples: 260912 | {MS} 18706.1{TAIL}",
+            Reading("megatron", 7000, 159576, 18.7061, batch=96),
         ),
         (
-            f"3:  iteration       25/73242187 | consumed samples: 50 | elapsed time per iteration (ms): 87.0{TAIL}",
-            25,
-            0.087,
+            f"3:  iteration       25/73242187 | consumed samples: 50 | {MS} 87.0{TAIL}",
+            Reading("megatron", 25, 73242187, 0.087, batch=96),
         ),
-        (f" [2026-01-02 03:04:05.123456] iteration 5/ 100 | elapsed time per iteration (ms): 15800.0{TAIL}", 5, 15.8),
-        (f" iteration        2/   95367 | elapsed time per iteration (s): 769.99{TAIL}", 2, 769.99),
-        (f"gpu07: iteration 9/ 10 | elapsed time per iteration (ms): 1.0E+03{TAIL}", 9, 1.0),
+        (
+            f" [2026-01-02 03:04:05.12] iteration 5/ 100 | {MS} 15800.0{TAIL}",
+            Reading("megatron", 5, 100, 15.8, batch=96),
+        ),
+        (
+            f" iteration        2/   95367 | elapsed time per iteration (s): 769.99{TAIL}",
+            Reading("megatron", 2, 95367, 769.99, batch=96),
+        ),
+        (f"gpu07: iteration 9/ 10 | {MS} 1.0E+03{TAIL}", Reading("megatron", 9, 10, 1.0, batch=96)),
+        (
+            f" iteration 6/ 100 | consumed tokens: 8388608 | {MS} 800.0 | actual seqlen:  2048 |",
+            Reading("megatron", 6, 100, 0.8, sequence=2048, tokens=8388608),
+        ),
+        (
+            f"[2025-10-17T11:32:59+08:00] {NEMO} | train_step_timing in s: 2.389",
+            Reading("nemo", 127, 0, 2.389, batch=32),
+        ),
+        (f"{TIMER}25, MemAllocated=7.79GB, MaxMem", Reading("deepspeed", 1880, 0, 0.16, per="sample", alone=True)),
+        (
+            "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706",
+            Reading("deepspeed-pipeline", 200, 0, 0.936),
+        ),
+        ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", Reading("tqdm", 12, 1000, None, 83, bar=" of 1000")),
+        (
+            " 1%|#| 12/1000 [1:01:23<1 day, 10:00:00,  3.45it/s, loss=1.2]",
+            Reading("tqdm", 12, 1000, None, 3683, bar=" of 1000"),
+        ),
+        *(
+            (
+                f" 12%|#2     | 120/1000 [02:10<16:13,  1.08{unit}, a=2]",
+                Reading("tqdm", 120, 1000, None, 130, bar=" of 1000"),
+            )
+            for unit in ("s/it", "it/s", "s/step", "steps/s", "batch/s")
+        ),
+        ("Epoch 2:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 205, 0, None, 10, bar="Epoch of 100")),
+        ("0:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 5, 100, None, 10, bar=" of 100")),
+        (
+            "Map: 100%|#| 9/9 [00:01<00:00, 9.0it/s]  5%|#| 5/100 [00:10<00:20, 1.0it/s]",
+            Reading("tqdm", 5, 100, None, 10, bar=" of 100"),
+        ),
+        ("iter 120: loss 4.3214, time 245.00ms, mfu 23.10%", Reading("steps", 120, 0, 0.245)),
+        ("step 00100/05000 (2.00%) | loss: 4.5 | dt: 250.00ms | tok/sec: 1,000", Reading("steps", 100, 5000, 0.25)),
+        ("[2026-03-02 08:00:00] step 120/2000 loss 2.31 lr 1e-4 0.32 it/s", Reading("steps", 120, 2000, 3.125)),
+        ("Step: 7, loss: 2.3, 3.10 s/step", Reading("steps", 7, 0, 3.1)),
+        ("train: global_step=9 loss=2.1 step_time=3.12s grad=1", Reading("steps", 9, 0, 3.12)),
+        (
+            f"{MMENGINE}Iter(train) [ 120/9000]  lr: 1.0e-05  time: 2.5000  data_time: 0.0077  loss: 2.69",
+            Reading("mmengine", 120, 9000, 2.5),
+        ),
+        (
+            f"{MMENGINE}Epoch(train) [3][ 40/500]  lr: 1.0e-05  loss: 2.69  time: 0.25",
+            Reading("mmengine", 1040, 0, 0.25),
+        ),
+        (f"(TaskRunner pid=7) {VERL}", Reading("verl", 40, 0, 60.0)),
     ],
 )
-def test_megatron(line: str, iteration: int, seconds: float) -> None:
-    assert formats.megatron(line) == Reading("megatron", iteration, total=_total(line), seconds=seconds, batch=96)
-
-
-def _total(line: str) -> int:
-    return int(line.split("/", 1)[1].split("|", 1)[0])
+def test_an_iteration(line: str, reading: Reading) -> None:
+    assert FORMATS[reading.source](line) == reading
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("name", "line"),
     [
-        " iteration 5/ 100 | elapsed time per iteration (ms): 158",  # cut
-        " iteration 5/ 100 | elapsed time per iteration (ms): nan | lm loss: 1 |",
-        " iteration 5/ 100 | elapsed time per iteration (ms): -3.0 | lm loss: 1 |",
-        " iteration 5/ 100 | elapsed time per iteration (ms): 0.0 | lm loss: 1 |",
-        " iteration 5/ 100 | elapsed time per iteration (ms): 1e999 | lm loss: 1 |",
-        " iteration \u0665/ 100 | elapsed time per iteration (ms): 158.0 | lm loss: 1 |",
-        " iteration 99999999999999999999/ 100 | elapsed time per iteration (ms): 158.0 |",
-        "validation loss at iteration 100 | lm loss value: 8.09E+00 | lm loss PPL: 3.2E+03 |",
-        "time (ms) | forward-compute: 144.44 | optimizer: 9.18 |",
-        "setting training iterations to 500000",
+        ("megatron", f"{MS_OF_5} 158"),  # cut
+        ("megatron", f"{MS_OF_5} nan | lm loss: 1 |"),
+        ("megatron", f"{MS_OF_5} -3.0 | lm loss: 1 |"),
+        ("megatron", f"{MS_OF_5} 0.0 | lm loss: 1 |"),
+        ("megatron", f"{MS_OF_5} 1e999 | lm loss: 1 |"),
+        ("megatron", f" iteration \u0665/ 100 | {MS} 158.0 | lm loss: 1 |"),
+        ("megatron", f" iteration 99999999999999999999/ 100 | {MS} 158.0 |"),
+        ("megatron", "validation loss at iteration 100 | lm loss value: 8.09E+00 | lm loss PPL: 3.2E+03 |"),
+        ("megatron", "time (ms) | forward-compute: 144.44 | optimizer: 9.18 |"),
+        ("megatron", "setting training iterations to 500000"),
+        ("nemo", f"{NEMO} | train_step_timing in s: "),
+        ("deepspeed", f"{TIMER}2"),  # cut
+        ("llama-factory", "{"),
+        ("llama-factory", '{"current_steps": 10'),
+        ("llama-factory", '{"current_steps": true, "elapsed_time": "0:01:00"}'),
+        ("llama-factory", '{"current_steps": -1, "elapsed_time": "0:01:00"}'),
+        ("llama-factory", '{"current_steps": 10, "eval_loss": 1.0, "elapsed_time": "0:01:00"}'),
+        ("llama-factory", '{"current_steps": ' + "[" * 5000),
+        ("llama-factory", '{"current_steps": ' + "9" * 5000 + ', "elapsed_time": "0:01:00"}'),
+        ("llama-factory", '["current_steps"]'),
+        ("tqdm", "Map:  5%|#| 5/100 [00:10<00:20, 1.0it/s]"),
+        ("tqdm", "Loading checkpoint shards:  5%|#| 5/100 [00:10<00:20, 1.0it/s]"),
+        ("tqdm", "Evaluating:  5%|#| 5/100 [00:10<00:20, 1.0it/s]"),
+        ("tqdm", "Running tokenizer on dataset (num_proc=8):  5%|#| 5/100 [00:10<00:20, 1.0it/s]"),
+        ("steps", "step: 10 saved checkpoint in time: 12.1s"),
+        ("steps", "step 100: eval loss 2.31, time 12.1s"),
+        ("steps", "Iteration 100 done"),
+        ("steps", "time: 3.1s"),
+        ("steps", "step 3.5 took 2 s"),
+        ("steps", " 10%|#   | step 3/30 [00:01<00:02,  2.1it/s]"),
+        ("mmengine", f"{MMENGINE}Epoch(train) [3][ 40/500]  lr: 1.0e-05  data_time: 0.25  loss: 2.69"),
+        ("mmengine", f"{MMENGINE}Epoch(val) [3][ 40/500]  data_time: 0.01  time: 0.06"),
+        ("mmengine", f"{MMENGINE}Iter(train) [ 120/9000]  loss: 2.69"),
+        ("verl", "step:0 - val/reward:0.1 - timing_s/testing:30.0"),
+        ("verl", "global_step:40 - timing_s/step:102.5"),
+        *(
+            ("json", line)
+            for line in ("{", "[7]", '{"step": 7.5, "step_time": 1}', '{"step": "x"}', "{" * 20_000, '{"a": 1}')
+        ),
     ],
 )
-def test_what_is_no_iteration_of_megatron(line: str) -> None:
-    assert formats.megatron(line) is None
-
-
-def test_tokens_and_sequence_length() -> None:
-    line = (
-        " iteration 6/ 100 | consumed tokens: 8388608 | elapsed time per iteration (ms): 800.0 | actual seqlen:  2048 |"
-    )
-    said = formats.megatron(line)
-    assert said is not None
-    assert (said.tokens, said.sequence) == (8388608, 2048)
-
-
-def test_nemo_counts_by_its_global_step() -> None:
-    line = (
-        "[2025-10-17T11:32:59+08:00] Training epoch 1, iteration 27/99 | lr: 0.00017 | global_batch_size: 32 |"
-        " global_step: 127 | reduced_train_loss: 2.79 | train_step_timing in s: 2.389"
-    )
-    assert formats.nemo(line) == Reading("nemo", 127, seconds=2.389, batch=32)
-    assert formats.nemo(line.replace("2.389", "")) is None
-
-
-def test_deepspeed_timer_is_the_last_step_alone() -> None:
-    line = "global_step=1880, RunningAvgSamplesPerSec=6.6037, CurrSamplesPerSec=6.25, MemAllocated=7.79GB, MaxMem"
-    assert formats.deepspeed_timer(line) == Reading("deepspeed", 1880, seconds=0.16, per="sample", alone=True)
-    assert formats.deepspeed_timer(line[: line.index("6.25") + 2]) is None
-
-
-def test_deepspeed_pipeline_with_more_losses() -> None:
-    line = "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706"
-    assert formats.deepspeed_pipeline(line) == Reading("deepspeed-pipeline", 200, seconds=0.936)
+def test_no_iteration(name: str, line: str) -> None:
+    assert FORMATS[name](line) is None
 
 
 @pytest.mark.parametrize(
@@ -97,59 +150,12 @@ def test_deepspeed_pipeline_with_more_losses() -> None:
     ],
 )
 def test_elapsed(text: str, seconds: int) -> None:
-    assert formats.elapsed_s(text) == seconds
+    assert elapsed_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "12", "1:2", "a:bc", None, 12, "1 day", "1:00:00:00"])
 def test_what_is_no_elapsed_time(text: object) -> None:
-    assert formats.elapsed_s(text) is None
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        '{"current_steps": 10',
-        '{"current_steps": true, "elapsed_time": "0:01:00"}',
-        '{"current_steps": -1, "elapsed_time": "0:01:00"}',
-        '{"current_steps": 10, "eval_loss": 1.0, "elapsed_time": "0:01:00"}',
-        '{"current_steps": ' + "[" * 5000,
-        '{"current_steps": ' + "9" * 5000 + ', "elapsed_time": "0:01:00"}',
-        '["current_steps"]',
-    ],
-)
-def test_what_is_no_step_of_llama_factory(line: str) -> None:
-    assert formats.llamafactory(line) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "reading"),
-    [
-        ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", Reading("tqdm", 12, total=1000, elapsed_s=83, bar=" of 1000")),
-        (
-            " 1%|#| 12/1000 [1:01:23<1 day, 10:00:00,  3.45it/s, loss=1.2]",
-            Reading("tqdm", 12, 1000, None, 3683, bar=" of 1000"),
-        ),
-        ("Epoch 2:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 205, 0, None, 10, bar="Epoch of 100")),
-        ("0:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 5, 100, None, 10, bar=" of 100")),
-    ],
-)
-def test_progress_bars(line: str, reading: Reading) -> None:
-    assert formats.tqdm(line) == reading
-
-
-@pytest.mark.parametrize(
-    "name", ["Map", "Loading checkpoint shards", "Evaluating", "Running tokenizer on dataset (num_proc=8)"]
-)
-def test_bars_that_train_nothing(name: str) -> None:
-    assert formats.tqdm(f"{name}:  5%|#| 5/100 [00:10<00:20, 1.0it/s]") is None
-
-
-def test_of_bars_in_one_line_the_last_counts() -> None:
-    line = "Map: 100%|#| 9/9 [00:01<00:00, 9.0it/s]  5%|#| 5/100 [00:10<00:20, 1.0it/s]"
-    said = formats.tqdm(line)
-    assert said is not None
-    assert (said.iteration, said.total) == (5, 100)
+    assert elapsed_s(text) is None
 
 
 @pytest.mark.parametrize(
@@ -219,44 +225,6 @@ def test_a_tail_without_its_end_counts_only_when_it_is_whole() -> None:
     assert list(splitter.end()) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "iteration", "seconds"),
-    [
-        ("iter 120: loss 4.3214, time 245.10ms, mfu 23.10%", 120, 0.2451),
-        ("step 00100/05000 (2.00%) | loss: 4.5 | dt: 250.00ms | tok/sec: 1,000", 100, 0.25),
-        ("[2026-03-02 08:00:00] step 120/2000 loss 2.31 lr 1e-4 0.32 it/s", 120, 3.125),
-        ("Step: 7, loss: 2.3, 3.10 s/step", 7, 3.1),
-        ("train: global_step=9 loss=2.1 step_time=3.12s grad=1", 9, 3.12),
-    ],
-)
-def test_any_line_with_a_step_and_its_time_or_rate(line: str, iteration: int, seconds: float) -> None:
-    said = formats.steps(line)
-    assert said is not None
-    assert (said.iteration, said.seconds) == (iteration, pytest.approx(seconds))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "step: 10 saved checkpoint in time: 12.1s",
-        "step 100: eval loss 2.31, time 12.1s",
-        "Iteration 100 done",
-        "time: 3.1s",
-        "step 3.5 took 2 s",
-        " 10%|#   | step 3/30 [00:01<00:02,  2.1it/s]",
-    ],
-)
-def test_a_time_of_something_else_is_no_step(line: str) -> None:
-    assert formats.steps(line) is None
-
-
-@pytest.mark.parametrize("unit", ["s/it", "it/s", "s/step", "steps/s", "batch/s"])
-def test_the_units_of_bars(unit: str) -> None:
-    said = formats.tqdm(f" 12%|#2        | 120/1000 [02:10<16:13,  1.08{unit}, loss=2.1]")
-    assert said is not None
-    assert (said.iteration, said.elapsed_s) == (120, 130)
-
-
 def test_times_without_a_year_take_that_of_the_line_before() -> None:
     before = stamp("[2026-12-31 23:59:30] iteration 1")
     glog = stamp("[rank3]:[E0101 00:29:30.118204311 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog", before)
@@ -274,28 +242,6 @@ def test_other_ways_to_write_a_date(written: str) -> None:
     said = stamp(f"{written} - INFO - step")
     assert said is not None
     assert said.text == "2026-03-02 08:00:00"
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("Iter(train) [ 120/9000]  lr: 1.0e-05  time: 2.5000  data_time: 0.0077  loss: 2.69", (120, 9000, 2.5)),
-        ("Epoch(train) [3][ 40/500]  lr: 1.0e-05  loss: 2.69  time: 0.25", (1040, 0, 0.25)),
-        ("Epoch(train) [3][ 40/500]  lr: 1.0e-05  data_time: 0.25  loss: 2.69", None),
-        ("Epoch(val) [3][ 40/500]  data_time: 0.01  time: 0.06", None),
-        ("Iter(train) [ 120/9000]  loss: 2.69", None),
-    ],
-)
-def test_mmengine(line: str, said: tuple[int, int, float] | None) -> None:
-    reading = formats.mmengine(f"2026/03/02 08:00:00 - mmengine - INFO - {line}")
-    assert (reading and (reading.iteration, reading.total, reading.seconds)) == said
-
-
-def test_verls_step_without_its_evaluation_and_checkpoint() -> None:
-    line = "step:40 - timing_s/save_checkpoint:12.5 - timing_s/testing:30.0 - timing_s/step:102.5 - perf/x:1"
-    assert formats.verl(f"(TaskRunner pid=7) {line}") == Reading("verl", 40, seconds=60.0)
-    assert formats.verl("step:0 - val/reward:0.1 - timing_s/testing:30.0") is None
-    assert formats.verl("global_step:40 - timing_s/step:102.5") is None
 
 
 @pytest.mark.parametrize(
@@ -337,10 +283,3 @@ def test_a_field_of_json_is_known_by_the_words_of_its_name(fields: str, seconds:
 def test_json_without_the_time_of_a_step_is_read_by_its_clock(fields: str, since: float | None) -> None:
     reading = metrics('{"_step": 7, "loss": 1.5, ' + fields + "}")
     assert (reading and reading.elapsed_s) == since
-
-
-@pytest.mark.parametrize(
-    "line", ["{", "[7]", '{"step": 7.5, "step_time": 1}', '{"step": "x"}', "{" * 20_000, '{"a": 1}']
-)
-def test_what_is_no_record_of_a_step(line: str) -> None:
-    assert metrics(line) is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.contradiction import far_off
+from nodegate.baseline.entry import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node_settings.table import KNOWN, PREFIX
@@ -15,7 +15,7 @@ from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.baseline.limit_keys import LimitKeys
     from nodegate.baseline.platform import Platform
     from nodegate.baseline.plausible import Ranges
@@ -90,10 +90,10 @@ def _deliberate(node: Node, key: str, value: object) -> tuple[object, str]:
     """The value of a limit, and the reason for one that is far from the platform's; empty for none."""
     if not isinstance(value, dict):
         return value, ""
-    reason = value.get("deliberate")
-    if value.keys() != {"value", "deliberate"} or not isinstance(reason, str) or not reason.strip():
+    meant = value.get("deliberate")
+    if value.keys() != {"value", "deliberate"} or not isinstance(meant, str) or not meant.strip():
         raise node.wrong(f"{key} is a mapping", 'write {value: .., deliberate: "reason"}')
-    return value["value"], reason
+    return value["value"], meant
 
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -32,13 +31,12 @@ class Environment:
     demands: Known[str]
 
 
-def parse(data: object) -> Environment:
+def parse(found: Mapping[str, object]) -> Environment:
     """The data of section `environment`.
 
     Raises:
         CannotMeasure: the login environment could not be read.
     """
-    found = object_in("environment", data)
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -35,13 +34,8 @@ class Services:
     fabric_manager_log: Known[str]
 
 
-def parse(data: object) -> Services:
-    """The data of section `services`.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("services", data)
+def parse(found: Mapping[str, object]) -> Services:
+    """The data of section `services`."""
     return Services(
         units=read.mapped(read.body(found, "show"), units_in),
         fabric_manager_version=read.mapped(read.text(found, "fabric_manager_version"), _version),

@@ -9,7 +9,7 @@ from nodegate.errors import UsageError
 from nodegate.files.bounded import read_bounded
 from nodegate.records import from_02
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
-from nodegate.records.run import CheckInfo, NodeReport
+from nodegate.records.run import CheckInfo, NodeReport, shared
 from nodegate.records.store import from_bytes
 from nodegate.report.from_report_3 import SCHEMA as EARLIER
 from nodegate.report.from_report_3 import upgraded
@@ -64,19 +64,5 @@ def _report(found: ReportFile, results: Iterable[Record]) -> Report:
     checks = {row.check: CheckInfo(row.title, row.failure_modes) for row in found.checks}
     by_node = groupby(sorted(results, key=lambda record: record.node), key=lambda record: record.node)
     records = {node: tuple(by_check(own, checks)) for node, own in by_node}
-    nodes = tuple(
-        NodeReport(
-            row.node,
-            row.verdict,
-            row.platform,
-            row.rack,
-            row.serials,
-            row.identity,
-            records.get(row.node, ()),
-            row.unreachable,
-            row.gpus,
-            row.claims,
-        )
-        for row in found.nodes
-    )
+    nodes = tuple(NodeReport(**shared(row, NodeReport), records=records.get(row.node, ())) for row in found.nodes)
     return Report(found.run, nodes, found.drift, checks, found.policy)

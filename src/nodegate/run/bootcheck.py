@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import socket
-import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ from nodegate.judge.judge import judge
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.registry import is_active
 from nodegate.profile import Profile
-from nodegate.records.evidence import Evidence
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.run.decision import decide
 from nodegate.run.gaps import signed_gaps
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from nodegate.judge.fleet import Fleet
     from nodegate.node import Node
     from nodegate.records.cause import Cause
+    from nodegate.records.evidence import Evidence
     from nodegate.records.finding import Record
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
@@ -177,28 +176,18 @@ def measure_here(node: Node) -> Evidence:
         Busy: another run holds the node's lock.
         CannotMeasure: the probe returned nothing.
     """
-    from nodegate.probe.collect import collect  # noqa: PLC0415
+    from nodegate.run.node_facts import facts  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
 
-    started = time.time()
     session = LocalSession(node)
     try:
         lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
-        document = collect(session, timeout_s=PROBE_TIMEOUT_S)
+        return facts(session, limit_s=PROBE_TIMEOUT_S)
     finally:
         session.close()
-    return Evidence(
-        node.name,
-        "facts",
-        started,
-        time.time() - started,
-        document.received_epoch_s,
-        document.round_trip_s,
-        document=document.raw,
-    )
 
 
 def _no_fleet() -> Fleet:

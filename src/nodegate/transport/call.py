@@ -110,7 +110,7 @@ class Frames:
 
 
 class Call:
-    """One guard at work: `start`, then `output`, or `line` for a program that keeps running."""
+    """One guard at work: `start`, then `output`, or the methods of `Running` for a program that keeps running."""
 
     def __init__(
         self,
@@ -120,11 +120,13 @@ class Call:
         node: str,
         python: str,
         on_silence: Callable[[str], Unreachable],
+        finish: Callable[[Call], None],
         start_s: float,
     ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
         self._start_s = min(START_S, start_s)
-        self._on_silence = on_silence
+        self._on_silence, self._finish = on_silence, finish
+        self._stopped: Output | None = None
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
         self._end: bytes | None = None
@@ -146,19 +148,11 @@ class Call:
             pass
         if self._end is None:
             raise self._why_it_broke()
-        end = _End.parse(self._end)
-        return Output(
-            stdout=bytes(self._kept[b"O"]),
-            stderr=bytes(self._kept[b"E"]),
-            exit_code=end.exit_code,
-            duration_s=time.monotonic() - self._started_s,
-            timed_out=end.timed_out,
-            truncated=end.truncated,
-            stuck=end.stuck,
-        )
+        stdout, stderr = (bytes(self._kept[kind]) for kind in (b"O", b"E"))
+        return _ended(self._end, stdout, stderr, time.monotonic() - self._started_s)
 
     def line(self, within_s: float = float("inf")) -> str:
-        """The first line of a program's standard output; empty when it ended without one."""
+        """See `Running.line`; it must be there within `within_s`."""
         until_s = time.monotonic() + within_s
         while b"\n" not in self._kept[b"O"] and self._end is None and self._advance():
             if time.monotonic() > until_s:
@@ -168,7 +162,7 @@ class Call:
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
 
     def ended(self, within_s: float) -> bool:
-        """Whether the program ends within this many seconds."""
+        """See `Running.ended`."""
         until_s = time.monotonic() + within_s
         while self._end is None:
             left_s = until_s - time.monotonic()
@@ -177,6 +171,16 @@ class Call:
             if left_s <= 0:
                 break
         return self._end is not None
+
+    def stop(self) -> Output:
+        """See `Running.stop`."""
+        if self._stopped is None:
+            self.channel.end_input()
+            try:
+                self._stopped = self.output()
+            finally:
+                self._finish(self)
+        return self._stopped
 
     def _advance(self, most_s: float = POLL_S) -> bool:
         """Read the next data, waiting at most `most_s` for it; False at the end of the stream."""
@@ -254,28 +258,18 @@ class Call:
         return Unreachable(kind, reason, next_step=next_step, whose=self.node)
 
 
-@dataclass(frozen=True)
-class _End:
-    """The guard's final answer."""
-
-    exit_code: int | None
-    timed_out: bool
-    truncated: bool
-    stuck: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, data: bytes) -> _End:
-        try:
-            end = json.loads(data)
-            code = end["exit"]
-            stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
-            exit_code = None if code is None else int(code)
-            return cls(exit_code, end["timed_out"] is True, end["truncated"] is True, stuck)
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            what = f"the answer is not in the guard's format: {type(error).__name__}"
-            raise Unreachable(
-                "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
-            ) from None
+def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> Output:
+    """The output of a program by the guard's final answer."""
+    try:
+        end = json.loads(data)
+        code = None if end["exit"] is None else int(end["exit"])
+        stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
+        return Output(stdout, stderr, code, duration_s, end["timed_out"] is True, end["truncated"] is True, stuck)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        what = f"the answer is not in the guard's format: {type(error).__name__}"
+        raise Unreachable(
+            "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
+        ) from None
 
 
 def printable(text: bytes, limit: int = 300) -> str:

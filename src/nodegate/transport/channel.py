@@ -74,8 +74,8 @@ class PipeChannel:
         pipe = subprocess.PIPE
         # Its own session: the controller handles Ctrl-C on the terminal, so that what runs on a node is ended in order.
         self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
-        self._streams = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._in, self._out, self._err = (stream.fileno() for stream in self._streams if stream is not None)
+        self._streams = [each for each in (self._process.stdin, self._process.stdout, self._process.stderr) if each]
+        self._in, self._out, self._err = (stream.fileno() for stream in self._streams)
         for fd in (self._in, self._out, self._err):
             os.set_blocking(fd, False)
         self._errors, self._stderr_ended = Errors(), False
@@ -90,7 +90,7 @@ class PipeChannel:
             if not poll.poll(pause_s * 1000):
                 raise TimeoutError("the command does not read its input")
             with self._lock:
-                if self._streams[0] is None or self._streams[0].closed:
+                if self._streams[0].closed:
                     raise BrokenPipeError("closed")
                 view = view[os.write(self._in, view[:CHUNK_BYTES]) :]
 
@@ -133,8 +133,7 @@ class PipeChannel:
     def end_input(self) -> None:
         """See `Channel.end_input`."""
         with self._lock, contextlib.suppress(OSError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            self._streams[0].close()
 
     def close(self) -> None:
         """Close the pipes and reap the command, which ends by itself within the guard's limits."""
@@ -145,5 +144,4 @@ class PipeChannel:
             self._process.kill()
             self._process.wait()
         for stream in self._streams[1:]:
-            if stream is not None:
-                stream.close()
+            stream.close()

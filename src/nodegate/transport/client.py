@@ -43,12 +43,10 @@ class _Transport(paramiko.Transport):
 
 @dataclass(frozen=True)
 class Client:
-    """A connection that is logged in: its host key, which key logged in, and the unknown host keys on the way to it."""
+    """A connection that is logged in, and the unknown host keys on the way to it."""
 
     transport: paramiko.Transport
-    host_key: str
     taken_keys: tuple[TakenKey, ...]
-    login: str
     release: Callable[[], None]
 
     def close(self) -> None:
@@ -82,8 +80,8 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         sock = await_banner(way.sock, config.label, left_s())
         transport = _transport(sock, keys.algorithms(), timeout_s)
         _negotiate(transport, config.label, left_s())
-        vouched = keys.check(transport.get_remote_server_key())
-        login = log_in(transport, config, left_s)
+        own = keys.check(transport.get_remote_server_key())
+        log_in(transport, config, left_s)
         transport.set_keepalive(KEEPALIVE_S)
     except BaseException as error:
         if transport is not None:
@@ -94,8 +92,7 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         if isinstance(error, TurnedAway) and said is not None:
             raise _command_ended(config, said) from None
         raise
-    taken = (*way.taken_keys, *([vouched.taken] if vouched.taken else []))
-    return Client(transport, vouched.said, taken, login, way.release)
+    return Client(transport, (*way.taken_keys, *([own] if own else [])), way.release)
 
 
 def _command_ended(config: HostConfig, said: bytes) -> Unreachable:
@@ -155,8 +152,8 @@ def _no_agreement(error: Exception, label: str, took_s: float, timeout_s: float)
     return Unreachable("dropped", reason, next_step="check its sshd's log")
 
 
-def log_in(transport: paramiko.Transport, config: HostConfig, left_s: Callable[[], float]) -> str:
-    """Try each key in turn. Returns the name of the one that was accepted. `left_s`: the time limit of the next one.
+def log_in(transport: paramiko.Transport, config: HostConfig, left_s: Callable[[], float]) -> None:
+    """Try each key in turn. `left_s`: the time limit of the next one.
 
     Raises:
         Unreachable: kind `authentication`, with every key that was tried.
@@ -180,7 +177,7 @@ def log_in(transport: paramiko.Transport, config: HostConfig, left_s: Callable[[
                 raise _denied(
                     config, f"{identity.label} was accepted, but the server also requires {', '.join(left)}", BINARY
                 )
-            return identity.label
+            return
     finally:
         if agent is not None:
             agent.close()

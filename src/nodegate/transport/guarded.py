@@ -17,7 +17,7 @@ from nodegate.transport.call import END_S, START_S, Call, Request, printable
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from nodegate.node import Node
@@ -66,8 +66,7 @@ class GuardedSession(ABC):
 
     def start(self, argv: Sequence[str], *, timeout_s: float, stdin: bytes = b"", as_root: bool = False) -> Running:
         """See `Session.start`."""
-        call = self._start(Request(argv, timeout_s, stdin, as_root))
-        return RunningCall(call, lambda: self._finish(call))
+        return self._start(Request(argv, timeout_s, stdin, as_root))
 
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
         """See `Session.hold_lock`."""
@@ -122,6 +121,7 @@ class GuardedSession(ABC):
             node=self.node.name,
             python=connection.python,
             on_silence=self._stands_still,
+            finish=self._finish,
             start_s=self._answer_s,
         )
         with self._changed:
@@ -154,32 +154,6 @@ class GuardedSession(ABC):
         with contextlib.suppress(Unreachable):  # a hung node is not waited for: its lock expires
             call.ended(0.0 if self._silent else CLOSE_S)
         call.channel.close()
-
-
-class RunningCall:
-    """A guard that runs a program in the background; see `Running`."""
-
-    def __init__(self, call: Call, finish: Callable[[], None]) -> None:
-        self._call, self._finish = call, finish
-        self._output: Output | None = None
-
-    def line(self) -> str:
-        """See `Running.line`."""
-        return self._call.line()
-
-    def ended(self, within_s: float) -> bool:
-        """See `Running.ended`."""
-        return self._call.ended(within_s)
-
-    def stop(self) -> Output:
-        """See `Running.stop`."""
-        if self._output is None:
-            self._call.channel.end_input()
-            try:
-                self._output = self._call.output()
-            finally:
-                self._finish()
-        return self._output
 
 
 def this_run() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,14 +36,6 @@ ASK_CONSOLE = "compare it with the node's own (`ssh-keygen -lf /etc/ssh/ssh_host
 
 
 @dataclass(frozen=True)
-class Vouched:
-    """A key that was accepted: its fingerprint with what verified it, and the key itself if nothing was known of it."""
-
-    said: str
-    taken: TakenKey | None = None
-
-
-@dataclass(frozen=True)
 class HostKeys:
     """What is known of one host, and what to do about an unknown key."""
 
@@ -50,6 +43,7 @@ class HostKeys:
     mode: Mode
     accept_into: Path | None
 
+    @cached_property
     def entries(self) -> list[Entry]:
         """The lines that name it, the project's own file first."""
         own = [str(self.accept_into)] if self.accept_into else []
@@ -63,19 +57,19 @@ class HostKeys:
 
     def algorithms(self) -> tuple[str, ...]:
         """Which key types to request: first the known ones, else the server would appear to be unknown."""
-        entries = self.entries()
+        entries = self.entries
         kinds = [entry.key_type for entry in entries if entry.kind == "host" and entry.key_type in ALGORITHMS]
         plain = [name for kind in dict.fromkeys([*kinds, *PLAIN]) for name in ALGORITHMS[kind]]
         authority = any(entry.kind == "cert-authority" for entry in entries)
         return tuple(([name + CERTIFICATE for name in plain] if authority else []) + plain)
 
-    def check(self, key: paramiko.PKey) -> Vouched:
-        """Accept the key or raise.
+    def check(self, key: paramiko.PKey) -> TakenKey | None:
+        """Accept the key or raise. Returns it if nothing was known of it.
 
         Raises:
             Unreachable: kind `host-key-unknown` or `host-key-changed`.
         """
-        entries, blob = self.entries(), key.asbytes()
+        entries, blob = self.entries, key.asbytes()
         certificate = _certificate(key)
         doubt, signer = "", _signer(certificate)
         if revoked := next((e for e in entries if e.kind == "revoked" and e.blob in {blob, signer}), None):
@@ -85,17 +79,16 @@ class HostKeys:
             authority = next((e for e in entries if e.kind == "cert-authority" and e.blob == signer), None)
             doubt = _doubt(certificate, self.config)
             if authority and not doubt:
-                return Vouched(f"{fingerprint(blob)} (certificate, {authority.origin})")
+                return None
             doubt = f"; its host certificate was not accepted: {doubt or 'no @cert-authority line has its signer'}"
         return self._check_plain(key, [e for e in entries if e.kind == "host"], doubt)
 
-    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> Vouched:
-        blob, kind = key.asbytes(), key.get_name()
-        print_ = fingerprint(blob)
-        if same := next((e for e in known if e.blob == blob), None):
-            return Vouched(f"{print_} ({same.origin})")
+    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> TakenKey | None:
+        kind, print_ = key.get_name(), fingerprint(key.asbytes())
+        if any(entry.blob == key.asbytes() for entry in known):
+            return None
         if self.mode == "off":
-            return Vouched(f"{print_} (not verified)", TakenKey(self.config.known_as, UNVERIFIED, print_))
+            return TakenKey(self.config.known_as, UNVERIFIED, print_)
         if other := next((e for e in known if e.key_type == kind), known[0] if known else None):
             was = f"{other.key_type} {fingerprint(other.blob)}"
             reason = f"the host key CHANGED: the server shows {kind} {print_}, known_hosts has {was}"
@@ -106,7 +99,7 @@ class HostKeys:
         step = f"{ASK_CONSOLE}, then add it to known_hosts, or let new keys be accepted (--host-keys accept-new)"
         raise self._no("unknown", f"the host key {kind} {print_} is not known{doubt}", step)
 
-    def _accept(self, key: paramiko.PKey) -> Vouched:
+    def _accept(self, key: paramiko.PKey) -> TakenKey | None:
         file = self.accept_into or Path(next(iter(self.config.known_hosts_files), "~/.ssh/known_hosts")).expanduser()
         blob = key.asbytes()
         try:
@@ -116,8 +109,7 @@ class HostKeys:
             raise self._no("unknown", reason, "make that file writable") from None
         if all(entry.blob != blob for entry in now):
             return self._check_plain(key, [e for e in now if e.kind == "host"], "")
-        taken = TakenKey(self.config.known_as, NEW, fingerprint(blob))
-        return Vouched(f"{taken.fingerprint} (new, written to {file})", taken)
+        return TakenKey(self.config.known_as, NEW, fingerprint(blob))
 
     def _no(self, what: Literal["unknown", "changed"], reason: str, next_step: str) -> Unreachable:
         return Unreachable(f"host-key-{what}", reason, next_step=next_step, whose=self.config.known_as)

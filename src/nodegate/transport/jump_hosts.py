@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
 from nodegate.transport.ssh_config import HostConfig, misconfigured, resolve, ssh_words
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import paramiko
 
     from nodegate.records.taken_key import TakenKey
+    from nodegate.transport.client import Client
 
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")
 MAX_HOPS = 8
@@ -24,30 +25,12 @@ REMEMBER_FAILURE_S = 20.0  # so that nodes behind a dead jump host do not wait f
 PROHIBITED, RESOURCE_SHORTAGE = 1, 4  # RFC 4254, 5.1
 
 
-class Connected(Protocol):
-    """A connection to a jump host."""
-
-    @property
-    def transport(self) -> paramiko.Transport:
-        """The transport that opens channels."""
-        ...
-
-    @property
-    def taken_keys(self) -> tuple[TakenKey, ...]:
-        """The host keys that were not known before."""
-        ...
-
-    def close(self) -> None:
-        """End the connection and those under it."""
-        ...
-
-
 @dataclass
 class _Hop:
     """One jump host: its connections, and how many nodes use them."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    clients: list[Connected] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
     users: int = 0
     failure: Unreachable | None = None
     failed_s: float = 0.0
@@ -61,7 +44,7 @@ class JumpHosts:
         self._lock = threading.Lock()
 
     def through(
-        self, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Connected]
+        self, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Client]
     ) -> tuple[paramiko.Channel, Callable[[], None], tuple[TakenKey, ...]]:
         """A channel to the target through its jump hosts, and what to call when it is not needed any more.
 
@@ -88,7 +71,7 @@ class JumpHosts:
         config: HostConfig,
         target: HostConfig,
         timeout_s: float,
-        dial: Callable[[HostConfig], Connected],
+        dial: Callable[[HostConfig], Client],
     ) -> tuple[paramiko.Channel, tuple[TakenKey, ...]]:
         from paramiko import ChannelException, SSHException  # noqa: PLC0415 - slow to import
 
@@ -119,7 +102,7 @@ class JumpHosts:
             client.close()
 
 
-def _client(hop: _Hop, config: HostConfig, dial: Callable[[HostConfig], Connected], *, fresh: bool) -> Connected:
+def _client(hop: _Hop, config: HostConfig, dial: Callable[[HostConfig], Client], *, fresh: bool) -> Client:
     """A live connection to the jump host; the newest, or a new one."""
     with hop.lock:
         alive = [client for client in hop.clients if client.transport.is_active()]

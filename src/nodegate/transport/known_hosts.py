@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Kind = Literal["host", "cert-authority", "revoked"]
-_PARSED: dict[str, tuple[tuple[int, int], KnownHosts]] = {}  # by file, with its time and size
 MARKERS: dict[str, Kind] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
 
 
@@ -39,6 +38,8 @@ class Entry:
 
     def covers(self, name: str) -> bool:
         """Whether the line names this host (`name` in lower case, `[name]:port` for another port than 22)."""
+        if self.names.startswith("|1|"):
+            return _is_hashed(name, self.names)
         matched = False
         for pattern in self.names.lower().split(","):
             if pattern.startswith("!"):
@@ -52,6 +53,15 @@ class Entry:
 @lru_cache(maxsize=1024)
 def _wildcard(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
+
+
+def _is_hashed(name: str, hashed: str) -> bool:
+    """Whether this is the name in `|1|salt|hash`; False where the line is damaged."""
+    try:
+        _, _, salt, digest = hashed.split("|")
+        return hmac.digest(base64.b64decode(salt), name.encode(), "sha1") == base64.b64decode(digest)
+    except ValueError:
+        return False
 
 
 def parse(text: str, file: str) -> list[Entry]:
@@ -77,23 +87,18 @@ def parse(text: str, file: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class KnownHosts:
-    """The entries of some files, found by name without reading them all."""
+    """The entries of a file: those of plain names by the name, the others to be tried one by one."""
 
     exact: dict[str, list[Entry]]
-    patterns: list[Entry]
-    hashed: list[tuple[bytes, bytes, Entry]]  # salt and hash of the name: each is tried, for a name once
-    lines: int = 0
-    _tried: dict[str, list[Entry]] = field(default_factory=dict)
+    others: list[Entry]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], lines: int) -> KnownHosts:
-        """Sort the entries: plain names into a table, the rest into lists to be tried one by one."""
-        known = cls({}, [], [], lines)
+    def of(cls, entries: Iterable[Entry]) -> KnownHosts:
+        """Sort the entries."""
+        known = cls({}, [])
         for entry in entries:
-            if entry.names.startswith("|1|"):
-                known.hashed.extend(_hash_of(entry))
-            elif re.search(r"[|*?!]", entry.names):
-                known.patterns.append(entry)
+            if re.search(r"[|*?!]", entry.names):
+                known.others.append(entry)
             else:
                 for name in entry.names.lower().split(","):
                     known.exact.setdefault(name, []).append(entry)
@@ -101,20 +106,7 @@ class KnownHosts:
 
     def find(self, name: str) -> list[Entry]:
         """The lines that name a host."""
-        if name not in self._tried:
-            word = name.encode()
-            self._tried[name] = [e for salt, wanted, e in self.hashed if hmac.digest(salt, word, "sha1") == wanted]
-        plain = self.exact.get(name, ())
-        return [*plain, *self._tried[name], *(entry for entry in self.patterns if entry.covers(name))]
-
-
-def _hash_of(entry: Entry) -> list[tuple[bytes, bytes, Entry]]:
-    """The salt and the hash of a hashed name; nothing where the line is damaged."""
-    try:
-        _, _, salt, digest = entry.names.split("|")
-        return [(base64.b64decode(salt), base64.b64decode(digest), entry)]
-    except ValueError:
-        return []
+        return [*self.exact.get(name, ()), *(entry for entry in self.others if entry.covers(name))]
 
 
 def load(files: Sequence[str]) -> list[KnownHosts]:
@@ -132,18 +124,13 @@ def _stamp(status: os.stat_result) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _known(file: str, stamp: tuple[int, int]) -> KnownHosts:
+@lru_cache(maxsize=8)
+def _known(file: str, stamp: tuple[int, int]) -> KnownHosts:  # noqa: ARG001 - a changed file is read again
     """The content of a file. A file that cannot be read has no entries, as in ssh."""
-    kept = _PARSED.get(file)
-    if kept and kept[0] == stamp:
-        return kept[1]
     try:
-        text = Path(file).read_text(encoding="utf-8", errors="replace")
-        known = KnownHosts.of(parse(text, file), len(text.splitlines()))
+        return KnownHosts.of(parse(Path(file).read_text(encoding="utf-8", errors="replace"), file))
     except OSError:
-        known = KnownHosts({}, [], [])
-    _PARSED[file] = stamp, known
-    return known
+        return KnownHosts({}, [])
 
 
 def add(file: Path, name: str, key_type: str, blob: bytes) -> list[Entry]:
@@ -157,15 +144,9 @@ def add(file: Path, name: str, key_type: str, blob: bytes) -> list[Entry]:
     with os.fdopen(fd, "r+b", buffering=0) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         status = os.fstat(fd)
-        known = _known(str(file), _stamp(status))
-        if found := known.find(name):
+        if found := _known(str(file), _stamp(status)).find(name):
             return found
         line = f"{name} {key_type} {base64.b64encode(blob).decode()}\n".encode()
         whole = not status.st_size or os.pread(fd, 1, status.st_size - 1) == b"\n"
         handle.write(line if whole else b"\n" + line)
-        # What is known of the file goes on, else it would be parsed again for each new host.
-        known = replace(known, lines=known.lines + 1)
-        entry = Entry("host", name, key_type, blob, f"{file}:{known.lines}")
-        known.exact.setdefault(name, []).append(entry)
-        _PARSED[str(file)] = _stamp(os.fstat(fd)), known
-    return [entry]
+    return [Entry("host", name, key_type, blob, str(file))]

@@ -51,11 +51,11 @@ def open_ssh(node: Node, options: Options) -> SshSession:
 
 
 class SshSession(GuardedSession):
-    """An open connection. `host_key` and `login` say what was verified and which key logged in."""
+    """An open connection."""
 
     def __init__(self, node: Node, client: Client, answer_s: float) -> None:
         super().__init__(node, client.taken_keys, answer_s=answer_s)
-        self._client, self.host_key, self.login = client, client.host_key, client.login
+        self._client = client
 
     @property
     def _open_s(self) -> float:

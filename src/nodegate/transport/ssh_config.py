@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import Unreachable
-from nodegate.transport.ssh_answers import answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,10 +89,7 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
     """
     options = _check(host, words)
     program = shutil.which("ssh")
-    if program:
-        values = answer(host, words, _last(options, "-F"), lambda: _ask_ssh(program, host, words))
-    else:
-        values = _ask_paramiko(host, options)
+    values = _ask_ssh(program, host, words) if program else _ask_paramiko(host, options)
     return _config(host, values, options)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.watch.answer import Silent, Slow
-    from nodegate.watch.follow import Source
+    from nodegate.watch.follow import Stream
     from nodegate.watch.options import Asked
     from nodegate.watch.reading import Reading
 
@@ -82,7 +82,7 @@ class _Watch:
             self.say(f"{self.name}: {render.headline(answer)}")
         return answer.exit
 
-    def pump(self, read: Source, stop: Stop) -> None:
+    def pump(self, read: Stream, stop: Stop) -> None:
         """Reads to the end: of the file or pipe, of the training, by Ctrl-C, or at the first finding if asked for."""
         last, age_s = self.clock(), read.idle_s()
         while not stop.asked and not (self.asked.stop and self.found):

@@ -7,7 +7,7 @@ import select
 import stat
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 
@@ -18,59 +18,43 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 18
 
 
-class Source(Protocol):
-    """Bytes as they come."""
+class Stream:
+    """Bytes as they come: of a file that is read once, standard input or a named pipe."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
 
     def read(self, wait_s: float) -> bytes | None:
         """New bytes; empty if none came within `wait_s`; None at the end."""
+        ready, _, _ = select.select([self.file], [], [], wait_s)
+        return (os.read(self.file, CHUNK_BYTES) or None) if ready else b""
 
     def idle_s(self) -> float:
-        """How long nothing had been written when the watch began, in seconds."""
+        """How long nothing had been written to a named file when the watch began, in seconds."""
+        held = os.fstat(self.file)
+        return max(0.0, time.time() - held.st_mtime) if self.file and stat.S_ISREG(held.st_mode) else 0.0
 
 
-class Finished:
-    """A file that is read once, to its end."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def read(self, wait_s: float) -> bytes | None:  # noqa: ARG002 - a file never lets us wait
-        """See `Source`."""
-        return os.read(self._file, CHUNK_BYTES) or None
-
-    def idle_s(self) -> float:
-        """See `Source`."""
-        return _age_s(self._file)
-
-
-class Growing:
+class Growing(Stream):
     """A growing file. A file that replaces it (rotation) or that starts again (truncation) is followed too."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(_opened(path))
         self._path = path
-        self._file = _opened(path)
 
     def read(self, wait_s: float) -> bytes | None:
-        """See `Source`; never None."""
-        data = os.read(self._file, CHUNK_BYTES) or self._anew()
+        """See `Stream`; never None."""
+        data = os.read(self.file, CHUNK_BYTES) or self._anew()
         if not data:
             time.sleep(wait_s)
         return data
 
-    def idle_s(self) -> float:
-        """See `Source`."""
-        return _age_s(self._file)
-
-    def close(self) -> None:
-        """Closes the file."""
-        os.close(self._file)
-
     def _anew(self) -> bytes:
         """The content of the file that replaced this one, or of this one after it was truncated."""
-        held = os.fstat(self._file)
-        if held.st_size < os.lseek(self._file, 0, os.SEEK_CUR):
-            os.lseek(self._file, 0, os.SEEK_SET)
-            return os.read(self._file, CHUNK_BYTES)
+        held = os.fstat(self.file)
+        if held.st_size < os.lseek(self.file, 0, os.SEEK_CUR):
+            os.lseek(self.file, 0, os.SEEK_SET)
+            return os.read(self.file, CHUNK_BYTES)
         try:
             there = self._path.stat()
             if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) or not stat.S_ISREG(there.st_mode):
@@ -78,71 +62,44 @@ class Growing:
             new = _opened(self._path)
         except (OSError, UsageError):
             return b""  # during a rotation there may be no file
-        left = os.read(self._file, CHUNK_BYTES)  # written after our last look and before the change
+        left = os.read(self.file, CHUNK_BYTES)  # written after our last look and before the change
         if left:
             os.close(new)
             return left
-        os.close(self._file)
-        self._file = new
-        return os.read(self._file, CHUNK_BYTES)
-
-
-class Pipe:
-    """Standard input or a named pipe."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def read(self, wait_s: float) -> bytes | None:
-        """See `Source`."""
-        ready, _, _ = select.select([self._file], [], [], wait_s)
-        return (os.read(self._file, CHUNK_BYTES) or None) if ready else b""
-
-    def idle_s(self) -> float:
-        """See `Source`."""
-        return 0.0
+        os.close(self.file)
+        self.file = new
+        return os.read(self.file, CHUNK_BYTES)
 
 
 @contextmanager
-def source(path: Path, *, once: bool) -> Iterator[Source]:
+def source(path: Path, *, once: bool) -> Iterator[Stream]:
     """The log at `path`; `-` is standard input.
 
     Raises:
         UsageError: it cannot be read, or is neither a file nor a pipe.
     """
     if str(path) == "-":
-        yield Pipe(0)
+        yield Stream(0)
         return
     try:
         mode = path.stat().st_mode
     except OSError as said:
-        raise UsageError(
-            f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log"
-        ) from said
-    if stat.S_ISREG(mode) and not once:
-        growing = Growing(path)
-        try:
-            yield growing
-        finally:
-            growing.close()
-        return
+        raise _unreadable(path, said) from said
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
-    file = _opened(path)
+    log = Growing(path) if stat.S_ISREG(mode) and not once else Stream(_opened(path))
     try:
-        yield Finished(file) if stat.S_ISREG(mode) else Pipe(file)
+        yield log
     finally:
-        os.close(file)
+        os.close(log.file)
 
 
 def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as said:
-        raise UsageError(
-            f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log"
-        ) from said
+        raise _unreadable(path, said) from said
 
 
-def _age_s(file: int) -> float:
-    return max(0.0, time.time() - os.fstat(file).st_mtime)
+def _unreadable(path: Path, said: OSError) -> UsageError:
+    return UsageError(f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log")

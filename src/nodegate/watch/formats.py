@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.watch.metric_lines import metrics
-from nodegate.watch.reading import Reading, positive, whole
+from nodegate.watch.reading import Reading, elapsed_s, positive, reading, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MEGATRON = re.compile(r"iteration\s{1,20}([0-9]{1,13})/\s{0,20}([0-9]{1,13}) \|")
 _NEMO = re.compile(r"Training epoch [0-9]{1,9}, iteration [0-9]{1,12}/[0-9]{1,12} \|")
-_TIMER = re.compile(
-    r"global_step=([0-9]{1,13}), RunningAvgSamplesPerSec=[^,]{1,40}, CurrSamplesPerSec=([0-9.eE+-]{1,40}),"
-)
-_STEPS = re.compile(
-    r"steps: ([0-9]{1,13}) loss: [^:]{1,40}(?::[^:]{1,40}){0,8}iter time \(s\): ([0-9.]{1,20}) samples/sec: "
-)
-_TITAN = re.compile(r"step:\s{1,8}([0-9]{1,13})\s{1,4}.{1,200}?\btps:\s{1,4}([0-9,.]{1,20})")
-_MFU = re.compile(r"\bmfu: {1,4}([0-9.]{1,8})%")
-_NEMO_BAR = re.compile(r"\bglobal_step=([0-9]{1,13})(?:\.0)?,.{0,400}?\btrain_step_timing in s=([0-9.]{1,20})")
 _MMENGINE = re.compile(
     r"- mmengine - INFO - (?:Epoch\(train\) {1,4}\[(?P<epoch>[0-9]{1,6})\]|Iter\(train\) )"
     r"\[ {0,8}(?P<step>[0-9]{1,13})/(?P<of>[0-9]{1,13})\] "
@@ -33,12 +25,10 @@ _MMENGINE = re.compile(
 _MMENGINE_TIME = re.compile(r" time: ([0-9.]{1,20})(?=\s|$)")
 _VERL = re.compile(r"(?:^|[\s)])step:([0-9]{1,13}) - ")
 _VERL_TIME = re.compile(r" - timing_s/(step|testing|save_checkpoint):([0-9.e+-]{1,40})(?= - |\s|$)")
-_MAXTEXT = re.compile(r"completed step: ([0-9]{1,13}), seconds: ([0-9.]{1,20}), ")
 _NANOTRON = re.compile(
     r"iteration: ([0-9]{1,13}) / ([0-9]{1,13}) \|.{1,200}?\belapsed_time_per_iteration_ms: ([0-9.]{1,12})([KM]?) \|"
 )
 _SCALE = {"": 1e-3, "K": 1.0, "M": 1e3}  # milliseconds in seconds
-_FAIRSEQ = re.compile(r"\btrain_inner \| .{1,1500}?\bnum_updates=([0-9]{1,13}),.{1,600}?\bwall=([0-9]{1,9})\b")
 _STEP = re.compile(
     r"(?:^|[\s\[({|,])(?:global[ _])?(?:step|iter|iteration)s?[ :=#\[(]{1,4}"
     r"([0-9]{1,13})(?:\s?/\s?([0-9]{1,13}))?(?![0-9.%])",
@@ -55,7 +45,6 @@ _TOOK = re.compile(
 )
 _TIMED = ("/s", "s/", "dt", "time", "took", "Time")
 _NO_STEP = re.compile(r"\b(?:sav(?:e|ed|ing)|checkpoint|eval|evaluat|validat|load(?:ed|ing))", re.IGNORECASE)
-_ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-9]{2}))?")
 _BAR = re.compile(
     r"(?:^|[\s|])([0-9]{1,13})/([0-9]{1,13}) "
     r"\[((?:[0-9]{1,5} days?, )?[0-9:]{4,12})<[0-9:?, days]{1,24}, {1,4}"
@@ -65,6 +54,80 @@ _LAP = re.compile(r"epoch ([0-9]{1,6})", re.IGNORECASE)
 _OTHER_BARS = re.compile(
     r"map|filter|token|load|generat|download|group|convert|sav|eval|valid|test|predict|prefill|fetch|check|sanity|pack|writ",
     re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A format whose line is a word and a regular expression with the groups of `reading`."""
+
+    source: str
+    word: str
+    pattern: re.Pattern[str]
+    per: str = "iteration"
+    alone: bool = False
+
+    def __call__(self, line: str) -> Reading | None:
+        """The reading of a line; commas are between thousands."""
+        found = self.pattern.search(line) if self.word in line else None
+        parts = {name: value and value.replace(",", "") for name, value in found.groupdict().items()} if found else {}
+        return reading(self.source, parts, per=self.per, alone=self.alone) if parts else None
+
+
+_FORMS = (
+    # NeMo 1 and Lightning: the values behind the progress bar, where it says the time of a step.
+    Form(
+        "nemo-bar",
+        "train_step_timing in s=",
+        re.compile(
+            r"\bglobal_step=(?P<iteration>[0-9]{1,13})(?:\.0)?,.{0,400}?\btrain_step_timing in s=(?P<s>[0-9.]{1,20})"
+        ),
+    ),
+    # MaxText: each step by itself.
+    Form(
+        "maxtext",
+        "completed step: ",
+        re.compile(r"completed step: (?P<iteration>[0-9]{1,13}), seconds: (?P<s>[0-9.]{1,20}), "),
+    ),
+    # fairseq: the updates and the time since the start, in whole seconds.
+    Form(
+        "fairseq",
+        "train_inner | ",
+        re.compile(
+            r"\btrain_inner \| .{1,1500}?\bnum_updates=(?P<iteration>[0-9]{1,13}),"
+            r".{1,600}?\bwall=(?P<elapsed>[0-9]{1,9})\b"
+        ),
+    ),
+    # torchtitan: tokens a second and GPU, mean over the log interval; it prints no time of a step.
+    Form(
+        "torchtitan",
+        "tps:",
+        re.compile(
+            r"step:\s{1,8}(?P<iteration>[0-9]{1,13})\s{1,4}.{1,200}?\btps:\s{1,4}(?P<per_s>[0-9,.]{1,20})"
+            r"(?:.{1,200}?\bmfu: {1,4}(?P<mfu>[0-9.]{1,8})%)?"
+        ),
+        per="token",
+    ),
+    # DeepSpeed's pipeline engine: mean over steps_per_print.
+    Form(
+        "deepspeed-pipeline",
+        "iter time (s): ",
+        re.compile(
+            r"steps: (?P<iteration>[0-9]{1,13}) loss: [^:]{1,40}(?::[^:]{1,40}){0,8}"
+            r"iter time \(s\): (?P<s>[0-9.]{1,20}) samples/sec: "
+        ),
+    ),
+    # DeepSpeed's throughput timer: the last step only, without the wait for data.
+    Form(
+        "deepspeed",
+        "CurrSamplesPerSec=",
+        re.compile(
+            r"global_step=(?P<iteration>[0-9]{1,13}), RunningAvgSamplesPerSec=[^,]{1,40},"
+            r" CurrSamplesPerSec=(?P<per_s>[0-9.eE+-]{1,40}),"
+        ),
+        per="sample",
+        alone=True,
+    ),
 )
 
 
@@ -108,15 +171,6 @@ def nemo(line: str) -> Reading | None:
     return Reading("nemo", step, seconds=seconds, batch=whole(fields.get("global_batch_size")))
 
 
-def nemo_bar(line: str) -> Reading | None:
-    """NeMo 1 and Lightning: the values behind the progress bar, where it says the time of a step."""
-    if "train_step_timing in s=" not in line:
-        return None
-    found = _NEMO_BAR.search(line[-1500:])
-    seconds = positive(found[2]) if found else None
-    return Reading("nemo-bar", int(found[1]), seconds=seconds) if found and seconds else None
-
-
 def mmengine(line: str) -> Reading | None:
     """MMEngine, XTuner and OpenMMLab's others: mean over the log interval, with the wait for data."""
     if "(train)" not in line:
@@ -145,15 +199,6 @@ def verl(line: str) -> Reading | None:
     return Reading("verl", int(found[1]), seconds=seconds) if seconds > 0 else None
 
 
-def maxtext(line: str) -> Reading | None:
-    """MaxText: each step by itself."""
-    if "completed step: " not in line:
-        return None
-    found = _MAXTEXT.search(line)
-    seconds = positive(found[2]) if found else None
-    return Reading("maxtext", int(found[1]), seconds=seconds) if found and seconds else None
-
-
 def nanotron(line: str) -> Reading | None:
     """nanotron: mean over the log interval, in three digits and a letter (`3.01K`)."""
     if "elapsed_time_per_iteration_ms: " not in line:
@@ -163,35 +208,6 @@ def nanotron(line: str) -> Reading | None:
     if found is None or value is None:
         return None
     return Reading("nanotron", int(found[1]), total=int(found[2]), seconds=value * _SCALE[found[4]])
-
-
-def fairseq(line: str) -> Reading | None:
-    """fairseq: the updates and the time since the start, in whole seconds."""
-    if "train_inner | " not in line:
-        return None
-    found = _FAIRSEQ.search(line)
-    return Reading("fairseq", int(found[1]), elapsed_s=float(found[2])) if found else None
-
-
-def torchtitan(line: str) -> Reading | None:
-    """torchtitan: tokens a second and GPU, mean over the log interval; it prints no time of a step."""
-    if "tps:" not in line:
-        return None
-    found = _TITAN.search(line)
-    rate = positive(found[2].replace(",", "")) if found else None
-    if found is None or rate is None:
-        return None
-    mfu = _MFU.search(line)
-    return Reading("torchtitan", int(found[1]), seconds=1 / rate, per="token", mfu=positive(mfu[1]) if mfu else None)
-
-
-def deepspeed_pipeline(line: str) -> Reading | None:
-    """DeepSpeed's pipeline engine: mean over steps_per_print."""
-    if "iter time (s): " not in line:
-        return None
-    found = _STEPS.search(line)
-    seconds = positive(found[2]) if found else None
-    return Reading("deepspeed-pipeline", int(found[1]), seconds=seconds) if found and seconds else None
 
 
 def llamafactory(line: str) -> Reading | None:
@@ -209,15 +225,6 @@ def llamafactory(line: str) -> Reading | None:
         return None
     total, tokens = whole(said.get("total_steps")) or 0, whole(said.get("total_tokens"))
     return Reading("llama-factory", step, total=total, elapsed_s=elapsed, tokens=tokens)
-
-
-def deepspeed_timer(line: str) -> Reading | None:
-    """DeepSpeed's throughput timer: the last step only, without the wait for data."""
-    if "CurrSamplesPerSec=" not in line:
-        return None
-    found = _TIMER.search(line)
-    rate = positive(found[2]) if found else None
-    return Reading("deepspeed", int(found[1]), seconds=1 / rate, per="sample", alone=True) if found and rate else None
 
 
 def tqdm(line: str) -> Reading | None:
@@ -272,32 +279,24 @@ def _name_of_bar(before: str) -> str:
     return name if name[:1].isalpha() else ""
 
 
+_BY_NAME = {form.source: form for form in _FORMS}
 FORMATS: dict[str, Callable[[str], Reading | None]] = {
     "megatron": megatron,
     "nemo": nemo,
-    "nemo-bar": nemo_bar,
+    "nemo-bar": _BY_NAME["nemo-bar"],
     "mmengine": mmengine,
     "verl": verl,
-    "maxtext": maxtext,
+    "maxtext": _BY_NAME["maxtext"],
     "nanotron": nanotron,
-    "fairseq": fairseq,
-    "torchtitan": torchtitan,
-    "deepspeed-pipeline": deepspeed_pipeline,
+    "fairseq": _BY_NAME["fairseq"],
+    "torchtitan": _BY_NAME["torchtitan"],
+    "deepspeed-pipeline": _BY_NAME["deepspeed-pipeline"],
     "llama-factory": llamafactory,
     "json": metrics,
-    "deepspeed": deepspeed_timer,
+    "deepspeed": _BY_NAME["deepspeed"],
     "tqdm": tqdm,
     "steps": steps,
 }
-
-
-def elapsed_s(text: object) -> float | None:
-    """`0:12:34`, `01:23` and `1 day, 2:03:04` in seconds."""
-    found = _ELAPSED.fullmatch(text) if isinstance(text, str) and len(text) <= 40 else None
-    if found is None:
-        return None
-    days, first, second, third = (int(part or 0) for part in found.groups())
-    return float(days * 86400 + (first * 3600 + second * 60 + third if found[4] else first * 60 + second))
 
 
 def _fields(text: str, *, all_whole: bool) -> dict[str, str]:

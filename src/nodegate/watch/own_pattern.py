@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.watch.formats import elapsed_s
-from nodegate.watch.reading import Reading, positive, whole
+from nodegate.watch.reading import GROUPS, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nodegate.watch.reading import Reading
+
 MOST_CHARACTERS = 2000
 MOST_CPU_S = 0.1
 MOST_TIMEOUTS = 10
-GROUPS = ("iteration", "ms", "s", "per_s", "elapsed", "total", "batch", "sequence", "world", "tokens")
 _HINT = (
     "named groups: (?P<iteration>...) and one of ms, s, per_s (iterations a second), elapsed;"
     f" also {', '.join(GROUPS[5:])}"
@@ -65,29 +64,7 @@ class OwnPattern:
                 f"--pattern takes more than {MOST_CPU_S} s for a line of {len(line)} characters",
                 hint="do not nest repetitions, and use [^|]* in place of .*",
             ) from None
-        return _reading(found.groupdict()) if found else None
-
-
-def _reading(parts: dict[str, str | None]) -> Reading | None:
-    iteration = whole(parts["iteration"])
-    ms, s, rate = (positive(parts.get(name)) for name in ("ms", "s", "per_s"))
-    seconds = ms / 1000 if ms else 1 / rate if rate else s
-    elapsed = elapsed_s(parts.get("elapsed"))
-    if elapsed is None:
-        elapsed = positive(parts.get("elapsed"))
-    if iteration is None or (seconds is None and elapsed is None):
-        return None
-    return Reading(
-        "pattern",
-        iteration,
-        total=whole(parts.get("total")) or 0,
-        seconds=seconds,
-        elapsed_s=elapsed,
-        batch=whole(parts.get("batch")),
-        sequence=whole(parts.get("sequence")),
-        world=whole(parts.get("world")),
-        tokens=whole(parts.get("tokens")),
-    )
+        return reading("pattern", found.groupdict()) if found else None
 
 
 class _TooLongError(Exception):
@@ -96,10 +73,7 @@ class _TooLongError(Exception):
 
 @contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Ends a match by a signal (the engine looks for signals while it tries); only the main thread can."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Ends a match by a signal (the engine looks for signals while it tries)."""
 
     def ring(_number: int, _frame: object) -> None:
         raise _TooLongError

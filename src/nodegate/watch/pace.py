@@ -138,7 +138,7 @@ class Pace:
         self._ranks.clear()
         known = self.slow[-1] if self.lasts else None
         before = known.smoothed_s if known else seen.baseline
-        back = kind.rule.window() if seen.often else _beginning(kind, before, seen.smoothed)
+        back = _beginning(kind, before, seen.smoothed)
         points = list(islice(kind.recent, len(kind.recent) - back, None))
         since = points[0][0]
         if known:
@@ -146,7 +146,7 @@ class Pace:
         window, smoothed = _window(kind), seen.smoothed
         if kind.rule.name == "auto":
             window = (since.first, points[-1][0].last)
-            smoothed = seen.smoothed if seen.often else pace([(value, point.span) for point, value in points])
+            smoothed = pace([(value, point.span.iterations) for point, value in points])
         self.slow.append(
             Slow(
                 since=since.first,
@@ -183,13 +183,13 @@ def _window(kind: _Kind) -> tuple[int, int]:
 def _beginning(kind: _Kind, usual: float, slow: float) -> int:
     """How many points ago it most probably became slow: where the points from there on are the most above the middle.
 
-    One spike counts no more than a slow point.
+    One spike counts no more than two slow points.
     """
     middle, most = (usual + slow) / 2, (slow - usual) / 2
     sum_so_far = best = 0.0
     back = 1
     for count, (_, value) in enumerate(reversed(kind.recent), 1):
-        sum_so_far += max(-most, min(most, value - middle))
+        sum_so_far += max(-most, min(2 * most, value - middle))
         if sum_so_far > best:
             best, back = sum_so_far, count
     return back

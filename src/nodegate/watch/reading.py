@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nodegate.watch.seen import ONE, Span
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MOST_ITERATION = 10**12
 MOST_S = 1e8
+GROUPS = ("iteration", "ms", "s", "per_s", "elapsed", "total", "batch", "sequence", "world", "tokens")
+_ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-9]{2}))?")
 
 
 @dataclass(frozen=True)
@@ -100,3 +107,40 @@ def positive(text: object) -> float | None:
     except OverflowError:
         return None
     return value if math.isfinite(value) and 0 < value <= MOST_S else None
+
+
+def elapsed_s(text: object) -> float | None:
+    """`0:12:34`, `01:23` and `1 day, 2:03:04` in seconds."""
+    found = _ELAPSED.fullmatch(text) if isinstance(text, str) and len(text) <= 40 else None
+    if found is None:
+        return None
+    days, first, second, third = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + (first * 3600 + second * 60 + third if found[4] else first * 60 + second))
+
+
+def reading(
+    source: str, parts: Mapping[str, str | None], *, per: str = "iteration", alone: bool = False
+) -> Reading | None:
+    """The reading of a line by its named parts: GROUPS, of which one is a time or a rate, and `mfu`."""
+    iteration = whole(parts["iteration"])
+    ms, s, rate = (positive(parts.get(name)) for name in ("ms", "s", "per_s"))
+    seconds = ms / 1000 if ms else 1 / rate if rate else s
+    elapsed = elapsed_s(parts.get("elapsed"))
+    if elapsed is None:
+        elapsed = positive(parts.get("elapsed"))
+    if iteration is None or (seconds is None and elapsed is None):
+        return None
+    return Reading(
+        source,
+        iteration,
+        total=whole(parts.get("total")) or 0,
+        seconds=seconds,
+        elapsed_s=elapsed,
+        per=per,
+        alone=alone,
+        batch=whole(parts.get("batch")),
+        sequence=whole(parts.get("sequence")),
+        world=whole(parts.get("world")),
+        tokens=whole(parts.get("tokens")),
+        mfu=positive(parts.get("mfu")),
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.watch.scales import ScalesRule
@@ -21,29 +20,19 @@ MOST_HISTORY = 10_000  # points for the 10th percentile
 FEWEST = 10  # medians before anything is judged
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Median of `window` values over `ratio` times the baseline, `in_a_row` times."""
-
-    window: int
-    ratio: float
-    in_a_row: int
-
-
-STEADY = Shape(15, 1.1, 5)
-NOISY = Shape(31, 1.1, 10)
-
-
 class MedianRule:
-    """A running median against the running 10th percentile of such medians, those of slow times left out."""
+    """A running median over `ratio` times the running 10th percentile of such medians, `in_a_row` times.
+
+    Those of slow times are left out of the percentile.
+    """
 
     smoothed_by = "median"
 
-    def __init__(self, shape: Shape) -> None:
-        self.name = f"median-{shape.window}"
-        self.needs = shape.window + FEWEST - 1
-        self._shape = shape
-        self._last: deque[float] = deque(maxlen=shape.window)
+    def __init__(self, window: int, ratio: float, in_a_row: int) -> None:
+        self.name = f"median-{window}"
+        self.needs = window + FEWEST - 1
+        self._window, self._ratio, self._turns = window, ratio or 1.1, in_a_row
+        self._last: deque[float] = deque(maxlen=window)
         self._in_order: deque[float] = deque()  # the medians in their order, and sorted
         self._sorted: list[float] = []
         self._in_a_row = 0
@@ -52,9 +41,9 @@ class MedianRule:
     def add(self, value: float, span: Span = ONE) -> Seen | None:  # noqa: ARG002 - it counts lines
         """See `Rule`."""
         self._last.append(value)
-        if len(self._last) < self._shape.window:
+        if len(self._last) < self._window:
             return None
-        smoothed = sorted(self._last)[self._shape.window // 2]
+        smoothed = sorted(self._last)[self._window // 2]
         if not self._slow:
             self._remember(smoothed)
         if len(self._sorted) < FEWEST:
@@ -70,14 +59,14 @@ class MedianRule:
 
     def window(self) -> int:
         """See `Rule`."""
-        return self._shape.window
+        return self._window
 
     def _judge(self, ratio: float) -> None:
         """Slow after enough in a row above the limit; normal again after as many below half of the excess."""
-        limit = self._shape.ratio
+        limit = self._ratio
         turns = ratio < 1 + (limit - 1) / 2 if self._slow else ratio > limit
         self._in_a_row = self._in_a_row + 1 if turns else 0
-        if self._in_a_row >= self._shape.in_a_row:
+        if self._in_a_row >= self._turns:
             self._slow, self._in_a_row = not self._slow, 0
 
     def _remember(self, smoothed: float) -> None:
@@ -130,5 +119,4 @@ def rule(name: str, ratio: float = 0, given: float = 0) -> Rule:
         return FastestRule(ratio)
     if name == "auto":
         return ScalesRule(ratio, given)
-    shape = {"median-15": STEADY, "median-31": NOISY}[name]
-    return MedianRule(replace(shape, ratio=ratio) if ratio else shape)
+    return MedianRule(15, ratio, 5) if name == "median-15" else MedianRule(31, ratio, 10)

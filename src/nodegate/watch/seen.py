@@ -25,14 +25,13 @@ ONE = Span(1, 0.0)
 class Seen:
     """The state of a rule after one more value: smoothed and baseline in the values' unit; slow or not.
 
-    `worse`: with this value it became much slower than was reported. `often`: not each step is slow, but many.
+    `worse`: with this value it became much slower than was reported.
     """
 
     smoothed: float
     baseline: float
     slow: bool
     worse: bool = False
-    often: bool = False
 
 
 class Rule(Protocol):

@@ -70,7 +70,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
         nodes = [Node(machine.name, expected={"rack": where[machine.name]}) for machine in taking_part]
         facts = [facts_of(machine) for machine in taking_part]
         targets = [
-            Target(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)
+            Target(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)  # type: ignore[arg-type]
             for node, each in zip(nodes, facts, strict=True)
         ]
         runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())

@@ -12,11 +12,7 @@ _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
 VALUE_LIMIT = 300
 MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
-_LIMITS = {
-    "nofile": resource.RLIMIT_NOFILE,
-    "nproc": resource.RLIMIT_NPROC,
-    "memlock": resource.RLIMIT_MEMLOCK,
-}
+_LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "memlock": resource.RLIMIT_MEMLOCK}
 DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
@@ -24,16 +20,13 @@ _TCP_LISTEN = "0A"
 
 def read_limits() -> object:
     """The data of section `limits`; jobs inherit slurmd's."""
-    own = {name: [_or_unlimited(value) for value in resource.getrlimit(kind)] for name, kind in _LIMITS.items()}
+    # getrlimit has -1 for no limit
+    own = {name: list(resource.getrlimit(kind)) for name, kind in _LIMITS.items()}
     daemon = [one for one in processes.listed() if one.comm == "slurmd"]
     slurmd: object = reading.unknown("missing", "no process slurmd")
     if daemon:
         slurmd = files.text(f"/proc/{daemon[0].pid}/limits")
     return {"self": own, "slurmd": slurmd}
-
-
-def _or_unlimited(value: int) -> int:
-    return -1 if value == resource.RLIM_INFINITY else value
 
 
 def read_environment() -> object:

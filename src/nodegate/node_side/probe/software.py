@@ -8,38 +8,16 @@ from typing import Dict, List
 from nodegate.node_side.probe import child, commands, files
 
 TOOLS = (
-    "nvidia-smi",
-    "ib_write_bw",
-    "all_reduce_perf",
-    "gpu_burn",
-    "dcgmi",
-    "nvbandwidth",
-    "numactl",
-    "mpirun",
-    "srun",
-    "docker",
-    "podman",
-    "enroot",
-    "apptainer",
+    *("nvidia-smi", "dcgmi", "ib_write_bw", "all_reduce_perf", "gpu_burn", "nvbandwidth", "numactl"),
+    *("mpirun", "srun", "docker", "podman", "enroot", "apptainer"),
 )
 PACKAGES = (
-    "nvidia-fabricmanager*",
-    "libnccl2",
-    "libnccl",
-    "datacenter-gpu-manager*",
-    "nvidia-driver*",
-    "cuda-drivers*",
+    *("nvidia-driver*", "cuda-drivers*", "nvidia-fabricmanager*", "datacenter-gpu-manager*"),
+    *("libnccl2", "libnccl"),
 )
 _LIBRARY_FOLDERS = (
-    "/usr/lib/*-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/lib64",
-    "/usr/local/lib",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/nccl*/lib",
-    "/opt/nccl*/lib",
-    "/opt/nccl*/build/lib",
+    *("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/usr/local/lib"),
+    *("/usr/local/cuda*/lib64", "/usr/local/nccl*/lib", "/opt/nccl*/lib", "/opt/nccl*/build/lib"),
 )
 _DRIVER_FOLDERS = ("/usr/lib/*-linux-gnu/nvidia/current", "/usr/local/nvidia/lib64", "/usr/lib/nvidia*")
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
