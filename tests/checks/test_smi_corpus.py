@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import nvidia_smi_lists, nvidia_smi_text
+from support import nvidia_smi_text
 from support.corpus import corpus
 from support.judging import SITE, judge_one
-from support.smi_node import judge_smi
+from support.smi_node import NOT_SHOWN, judge_smi
 
+from nodegate.probe.gpu import NvLink
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
@@ -189,9 +190,15 @@ def test_a_table_without_the_warning_corrupts_nothing() -> None:
 
 def with_links(file: str) -> Gpus:
     """Healthy GPUs of another sort with the NVLinks of the recording."""
-    listed = nvidia_smi_lists.parse_nvlink_status(corpus(f"smi/{file}"))
+    listed: dict[int, list[NvLink]] = {}
+    for line in corpus(f"smi/{file}").splitlines():
+        if match := re.match(r"GPU (\d+):", line):
+            links = listed.setdefault(int(match[1]), [])
+        elif match := re.match(r"\s+Link (\d+): (?:([\d.]+) GB/s|<inactive>)", line):
+            speed = round(float(match[2]) * 1000) if match[2] else NOT_SHOWN
+            links.append(NvLink(int(match[1]), bool(match[2]), speed, *[NOT_SHOWN] * 4))
     gpus = facts_of(Machine.hgx_h100()).gpus
-    made = tuple(replace(gpu, nvlinks=listed[gpu.index]) for gpu in gpus.devices if gpu.index in listed)
+    made = tuple(replace(gpu, nvlinks=tuple(listed[gpu.index])) for gpu in gpus.devices if gpu.index in listed)
     return replace(gpus, devices=made, count=len(made))
 
 

@@ -16,7 +16,7 @@ MISSING, DENIED = Unknown(Why.MISSING), Unknown(Why.DENIED)
 
 
 def counters(during=lambda machine: None, before=lambda machine: None, **more):
-    return counted(CounterCase("", "", Verdict.PASS, during, before, **more))
+    return counted(CounterCase("", Verdict.PASS, during, before, **more))
 
 
 @pytest.mark.parametrize(

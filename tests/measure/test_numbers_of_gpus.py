@@ -124,7 +124,7 @@ def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
     """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
     slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
     change = fake_copies.together(*slow, *changes)
-    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, change))
+    return fake_copies.judged(fake_copies.CopiesCase("slow", Verdict.FAIL, change, check="copies.host_to_device"))
 
 
 def test_bounce_buffers() -> None:
@@ -139,7 +139,7 @@ def test_idle_in_its_own_burn() -> None:
     def idle(document: burning.Document) -> None:
         burning.every_window(document, 3, reason_samples={"1": 5})
 
-    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, idle))
+    record = burning.judged(burning.BurnCase("idle", Verdict.ERROR, idle, check="burn.clock_reasons"))
     assert record.verdict is Verdict.ERROR
     assert "NVML calls it idle for 100 % of its own burn" in record.message
 

@@ -36,7 +36,7 @@ def said(change: dict[str, object], check: str = "rdma_bandwidth.complete", valu
                 made = link("ib_write_bw", "mlx5_0", key[2], value, peer_best=ran.link.peer_best)
                 links[key] = replace(made, **({"argv": ASKED, "duration_s": 12.0} | change))
 
-    return judged(LinkCase("a try", check, Verdict.ERROR, bad))
+    return judged(LinkCase("a try", Verdict.ERROR, bad, check=check))
 
 
 def of_one_rail(record: Record) -> dict[str, Verdict]:

@@ -105,26 +105,29 @@ def replayed(attempts: list[Attempt]) -> NcclGroups:
     return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]
 
 
-def table(what: str, ranks: int, busbw: float, wrong: int = 0) -> str:
-    """What nccl-tests 2.19.6 prints for one size over nodes of 8 GPUs."""
-    factor = 2.0 * (ranks - 1) / ranks if what == "all_reduce" else (ranks - 1) / ranks if what == "alltoall" else 1.0
-    time_us = SIZE / 1e3 / (busbw / factor)
-    half = f"  {time_us:7.2f}  {SIZE / 1e3 / time_us:6.2f}  {SIZE / 1e3 / time_us * factor:6.2f}  {wrong:6}"
-    bounds = f"{2 * wrong} {'FAILED' if wrong else 'OK'}"
-    return "\n".join(
-        [
-            "# nccl-tests version 2.19.6 nccl-headers=22703 nccl-library=22703",
-            f"# Collective test starting: {what}_perf_mpi",
-            f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE} step: 2(factor) warmup iters: 3 iters: 10",
-            "#\n# Using devices",
-            *(
-                f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
-                " [0000:1b:00] NVIDIA H100 80GB HBM3"
-                for rank in range(ranks)
-            ),
-            "NCCL version 2.27.3+cuda12.8",
-            f"{SIZE:12}  {SIZE // 4:12}     float     sum      -1{half}{half}",
-            f"# Out of bounds values : {bounds}",
-            "# Avg bus bandwidth    : 300 \n#",
-        ]
-    )
+def table(what: str, ranks: int, busbw: float, wrong: int = 0, *, size: int = SIZE, version: str = "2.19.6") -> str:
+    """What nccl-tests print for one size over nodes of 8 GPUs."""
+    factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
+    time_us = size / 1e3 / (busbw / factor)
+    half = f"  {time_us:7.2f}  {size / 1e3 / time_us:6.2f}  {size / 1e3 / time_us * factor:6.2f}  {wrong:6}"
+    lines = [
+        f"# nccl-tests version {version} nccl-headers=22703 nccl-library=22703",
+        f"# Collective test starting: {what}_perf_mpi",
+        f"# nThread 1 nGpus 1 minBytes {size} maxBytes {size} step: 2(factor) warmup iters: 3 iters: 10",
+        "#\n# Using devices",
+        *_devices(ranks),
+        "NCCL version 2.27.3+cuda12.8",
+        f"{size:12}  {size // 4:12}     float     sum      -1{half}{half}",
+        f"# Out of bounds values : {2 * wrong} {'FAILED' if wrong else 'OK'}",
+        "# Avg bus bandwidth    : 300 \n#",
+    ]
+    return "\n".join(lines)
+
+
+@cache
+def _devices(ranks: int) -> list[str]:
+    return [
+        f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
+        " [0000:1b:00] NVIDIA H100 80GB HBM3"
+        for rank in range(ranks)
+    ]

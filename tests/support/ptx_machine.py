@@ -8,6 +8,7 @@ brought yet.
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -17,6 +18,15 @@ WARP = 32
 SHARED_AT = 1024
 _TYPES: dict[str, Any] = {"b32": np.uint32, "u32": np.uint32, "s32": np.int32, "b64": np.uint64, "u64": np.uint64}
 _TYPES |= {"f32": np.float32, "f64": np.float64, "pred": np.bool_}
+_ARITHMETIC: dict[str, Any] = {
+    **{name: getattr(operator, name) for name in ("add", "mul", "neg", "xor")},
+    "and": operator.and_,
+    "or": operator.or_,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "min": np.minimum,
+    **dict.fromkeys(("fma", "mad"), lambda a, b, c: a * b + c),
+}
 _INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.]+)\s*(.*)", re.DOTALL)
 
 
@@ -90,7 +100,14 @@ class Block:
         self.executed[name] = self.executed.get(name, 0) + 1
         if name in ("bar", "ldmatrix", "mma"):
             assert mask.all(), f"{op} by some threads only"
-        getattr(self, f"_{name}")(modes, operands, mask)
+        if modes[:1] == ["wide"]:
+            self._wide(operands, mask)
+        elif name in _ARITHMETIC:
+            kind = _TYPES[modes[-1]]
+            given = (self.value(each, kind) for each in operands[1:])
+            self.put(operands[0], _ARITHMETIC[name](*given).astype(kind), mask)
+        else:
+            getattr(self, f"_{name}")(modes, operands, mask)
 
     def value(self, operand: str, kind: Any) -> Any:
         if operand in self.registers:
@@ -116,49 +133,12 @@ class Block:
 
     # ---- arithmetic ----
 
-    def _binary(self, modes: list[str], operands: list[str], mask: Any, function: Any) -> None:
-        kind = _TYPES[modes[-1]]
-        self.put(operands[0], function(*(self.value(each, kind) for each in operands[1:])).astype(kind), mask)
-
     def _mov(self, modes: Any, operands: Any, mask: Any) -> None:
         self.put(operands[0], np.broadcast_to(self.value(operands[1], _TYPES[modes[0]]), (self.threads,)), mask)
 
-    def _add(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a + b)
-
-    def _min(self, *args: Any) -> None:
-        self._binary(*args, np.minimum)
-
-    def _and(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a & b)
-
-    def _or(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a | b)
-
-    def _xor(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a ^ b)
-
-    def _shl(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a << b)
-
-    def _shr(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a >> b)
-
-    def _neg(self, *args: Any) -> None:
-        self._binary(*args, lambda a: -a)
-
-    def _fma(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b, c: a * b + c)
-
-    def _mul(self, modes: Any, operands: Any, mask: Any) -> None:
-        if modes[0] == "wide":
-            wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
-            self.put(operands[0], wide[0] * wide[1], mask)
-        else:
-            self._binary(modes, operands, mask, lambda a, b: a * b)
-
-    def _mad(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b, c: a * b + c)
+    def _wide(self, operands: Any, mask: Any) -> None:
+        wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
+        self.put(operands[0], wide[0] * wide[1], mask)
 
     def _setp(self, modes: Any, operands: Any, mask: Any) -> None:
         left, right = (self.value(each, _TYPES[modes[1]]) for each in operands[1:])
