@@ -258,7 +258,7 @@ class Verdicts:
         self._found.append(alike)
 
     def skip(self, reason: str) -> NoReturn:
-        """Nothing is judged here, and nobody says that this is right: ends the check, and proves nothing.
+        """Nothing is judged here, without a reason that counts: ends the check, and proves nothing.
 
         Raises:
             NotApplicable: always.

@@ -15,9 +15,12 @@ from support.payload import run_probe
 
 from lab.nodes.tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
 from lab.nvml import scenario as nvml
+from nodegate.demands.demands import Demands
 from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.probe import environment
 from nodegate.probe.collect import decode
 from nodegate.probe.program import program
+from nodegate.unknown import Unknown
 
 
 @pytest.fixture
@@ -207,6 +210,19 @@ def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> N
     assert set(data["variables"]) == {"NCCL_IB_DISABLE", "NCCL_DEBUG", "UCX_TLS", "LD_LIBRARY_PATH"}
     assert data["nccl_conf"] == "NCCL_NET_PLUGIN=none"
     assert data["user_nccl_conf"]["why"] == "missing"
+    assert data["demands"]["why"] == "missing"
+
+
+def test_of_the_sites_demands_the_hash_is_read(tree: NodeTree) -> None:
+    demands = Demands("gpu01", {"nodegate_mounts": [f"/mount/{number}" for number in range(100)]}, made="today")
+    tree.file("/etc/nodegate/demands.yaml", demands.text)
+    tree.program("/bin/sh", "true\n")
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert len(data["demands"]) == 400
+    assert environment.parse(data).demands == demands.sha256
+    tree.file("/etc/nodegate/demands.yaml", demands.text.replace('"sha256"', '"sha"'))
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert isinstance(environment.parse(data).demands, Unknown)
 
 
 def test_files_that_settings_of_nccl_name_are_looked_for(tree: NodeTree) -> None:

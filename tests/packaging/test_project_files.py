@@ -54,7 +54,7 @@ def test_the_hooks_fetch_nothing_and_are_the_linters_of_make_lint() -> None:
 
 def test_the_newest_version_of_the_changelog_is_the_projects() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert newest
     assert newest[1] == project["version"]
     assert project["keywords"]

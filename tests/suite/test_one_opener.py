@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "nodegate"
 ELSEWHERE = (  # on the node there is nothing of the project but the standard library
     "node_side/",
     "files/bounded.py",
-    "files/trusted.py",
+    "files/trusted.py",  # as strict, and follows no link: only root may have written it
 )
 OPENS = frozenset(
     ("open", "fdopen", "open_code", "read_text", "read_bytes", "from_path", "from_file", "loadtxt", "read_csv")
@@ -28,7 +28,6 @@ EXCEPTIONS = {
     ("triage/page.py", "(folder / 'report.css').read_text"): OWN,
     ("watch/html.py", "(_HERE / 'page.css').read_text"): OWN,
     ("hook/verdict_cache.py", "_BOOT.read_text"): "a file of /proc",
-    ("hook/verdict_cache.py", "os.open"): "as strict, and follows no link: only root may have written it",
     ("hook/current_verdict.py", "os.open"): "a lock",
     ("records/manifest.py", "os.open"): "appends",
     ("records/run_folder.py", "os.open"): "a folder, held by a lock",

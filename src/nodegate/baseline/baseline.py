@@ -134,11 +134,13 @@ class Baselines:
     _entries: dict[tuple[str, bool], Mapping[str, Entry]] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
-    def read(extra: Sequence[Path] = (), checks: Iterable[Path] = (), policy: Overlay | None = None) -> Baselines:
+    def read(
+        extra: Sequence[Path | BaselineFile] = (), checks: Iterable[Path] = (), policy: Overlay | None = None
+    ) -> Baselines:
         """Read the suite's own baselines, then those of `extra`, in order: later ones win, key by key.
 
         Args:
-            extra: baseline files of the site.
+            extra: baseline files of the site, those too that were read before.
             checks: check files of the site, whose limit keys are known too; those in a folder checks/ next to a
                 baseline file, or next to its folder, are found without being named.
             policy: the limits that win over all of them.
@@ -150,8 +152,9 @@ class Baselines:
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
         own.sort(key=lambda file: file.platform != EVERYWHERE)
         named = frozenset(METRICS).union(*(file.limits for file in own))
-        keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(extra)))
-        sites = [baseline_file.read(path) for path in extra]
+        paths = [each for each in extra if not isinstance(each, BaselineFile)]
+        keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(paths)))
+        sites = [each if isinstance(each, BaselineFile) else baseline_file.read(each) for each in extra]
         for file in sites:
             has_effect(file, [*own, *sites])
         files = [*own, *sites]

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline import Baselines
+from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
 from nodegate.history import History
 from nodegate.judge.waivers import Waivers
@@ -151,6 +152,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         others=others,
         policy=policy.policy,
         names_policy=bool(settings.policy),
+        asked=SiteDemands.read(settings.baselines, settings.policy),
     )
     notes = (*notes, *agreed, *waivers.run_out(), *earlier_folder.moved_note(moved))
     return Prepared(judging, sources, settings, notes, moved, evidence, carried)

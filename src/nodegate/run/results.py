@@ -24,6 +24,7 @@ from nodegate.run.decision import decide
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
+from nodegate.run.stale_demands import stale_demands
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def _notes(judging: Judging) -> Iterator[str]:
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
     if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
+    yield from stale_demands(judging.nodes, summaries, judging.asked)
     yield from _allows(judging)
     if judging.history and judging.history.lost:
         yield judging.history.lost

@@ -16,6 +16,7 @@ VALUE_LIMIT = 300
 MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
 _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "memlock": resource.RLIMIT_MEMLOCK}
+DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
 
@@ -43,6 +44,7 @@ def read_environment() -> object:
         "nccl_conf": conf[0],
         "user_nccl_conf": conf[1],
         "files": {path: files.is_there(path) for path in sorted(named)[:MOST_NAMED_FILES]},
+        "demands": files.text("/etc/nodegate/demands.yaml", DEMANDS_HEAD),
     }
 
 
