@@ -6,6 +6,7 @@ Each test changes a run folder, as somebody with an editor, another inventory or
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,15 @@ def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> N
     assert "evidence/gpu2/facts.json has changed since it was written" in again.stderr
     assert "evidence/gpu3/nccl.json is not in the manifest" in again.stderr
     assert verdicts_of(run) == {"gpu1": "accepted", "gpu2": "incomplete", "gpu3": "incomplete"}
+
+
+@pytest.mark.parametrize("kept", ["accepted", "accepted-with-gaps", "accepted-with-waivers", "not-judged"])
+def test_no_verdict_that_lets_a_node_work_outlives_its_evidence(run: Path, kept: str) -> None:
+    file = run / "report.json"
+    file.write_text(re.sub(r'("verdict": ?)"(accepted|incomplete)"', rf'\1"{kept}"', file.read_text()))
+    change(facts(run, "gpu2"))
+    assert report(run).returncode == 0
+    assert verdicts_of(run) == {"gpu1": kept, "gpu2": "incomplete", "gpu3": kept}
 
 
 def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:

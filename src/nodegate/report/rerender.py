@@ -11,7 +11,7 @@ from nodegate.records.finding import Finding, Record
 from nodegate.records.manifest import MANIFEST, Manifest, OddFile
 from nodegate.records.part import NODE
 from nodegate.records.results import RESULTS
-from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 CHECK = "node.evidence"
 _STEP = "put the evidence back as it was, or measure this node again: pytest --resume"
-_GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
 
 
 def rerender(run: Path, *, redacted: bool = False, to: Path | None = None, everything: bool = False) -> Path:
@@ -79,5 +78,5 @@ def _with_odd(node: NodeReport, odd: list[OddFile]) -> NodeReport:
     findings = tuple(Finding(NODE, Verdict.ERROR, text=str(each), action=_STEP, code="evidence") for each in odd)
     files = tuple(each.file for each in odd)
     record = Record(node.node, CHECK, Verdict.ERROR, findings, evidence=files)
-    verdict = NodeVerdict.INCOMPLETE if node.verdict in _GOOD else node.verdict
+    verdict = min(NodeVerdict.INCOMPLETE, node.verdict, key=NODE_ORDER.index)
     return replace(node, verdict=verdict, records=(*(each for each in node.records if each.check != CHECK), record))
