@@ -65,7 +65,9 @@ def test_the_hash_is_of_what_is_demanded_and_not_of_the_time() -> None:
     assert len({each.sha256 for each in different}) == len(different)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2, "1": 3}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1: 2, "1": 3}, object()], ids=["nan", "inf", "keys", "object"]
+)
 def test_what_no_json_can_say_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match="cannot be written as JSON"):
         _ = Demands(OWN, {"nodegate_limits": value}).text
