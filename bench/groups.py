@@ -50,7 +50,7 @@ class Told:
 
 def concerned(judged: Judged) -> set[str]:
     """The nodes that the search calls one side of a path or behind uplinks."""
-    return {name for name, found in judged.found.items() for run in found.runs if run.concerned}
+    return {name for name, found in judged.found.items() for run in found.runs if run.notes.concerned}
 
 
 def told(racks: Racks, faults: Faults, **fabric: object) -> Told:

@@ -35,7 +35,7 @@ def main() -> None:
         for run in range(1, max(told) + 1):
             measured = fleet_of(rng, names)
             started = time.process_time()
-            history.keep(f"run {run}", NIGHT_S * run, measured)
+            history.keep(f"run {run}", NIGHT_S * run, measured.items())
             keeping = time.process_time() - started
             if run in told:
                 wall, cpu = read(history, names[:: max(1, nodes // 100)])

@@ -25,7 +25,7 @@ from tests.support.cuda import ptxas
 SCHEDULERS, WARPS = 4, ptx.THREADS // 32
 SHARED_BYTES = 128  # a cycle and multiprocessor
 # k of one round of the loop: 64 bytes of a row, or 8 columns.
-DEPTH = {dtype: 64 // size if dtype in products.TENSOR else 8 for dtype, size in products.BYTES.items()}
+DEPTH = {dtype: 64 // size if dtype == products.TENSOR else 8 for dtype, size in products.BYTES.items()}
 # Bytes of shared memory of an instruction of a warp.
 _BYTES = (("LDSM.16.M88.4", 512), ("LDS.128", 512), ("LDGSTS.E.BYPASS.128", 512), ("STS.64", 256), ("STS", 128))
 _INSTRUCTION = re.compile(r"\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)")
@@ -46,11 +46,11 @@ class Board:
 # FMA a cycle: data sheet TFLOPS / (2 x multiprocessors x boost clock). mma.sync on Hopper reaches 63 %
 # of wgmma (arXiv 2402.13499). B200: mma.sync 381 TFLOPS in FlashAttention 2 (Dao-AILab/flash-attention issue 1589).
 BOARDS = (
-    Board("A100 SXM", "sm_80", 108, 1.30, {"bf16": 1024, "fp16": 1024, "tf32": 512, "fp32": 64, "fp64": 32}),
-    Board("L40S", "sm_89", 142, 1.90, {"bf16": 512, "fp16": 512, "tf32": 256, "fp32": 128, "fp64": 2}),
-    Board("H100 SXM", "sm_90", 132, 1.60, {"bf16": 1290, "fp16": 1290, "tf32": 645, "fp32": 128, "fp64": 64}),
-    Board("B200", "sm_100", 148, 1.80, {"bf16": 1024, "fp16": 1024, "tf32": 512, "fp32": 128, "fp64": 64}),
-    Board("RTX PRO 6000", "sm_120", 188, 2.20, {"bf16": 512, "fp16": 512, "tf32": 256, "fp32": 128, "fp64": 2}),
+    Board("A100 SXM", "sm_80", 108, 1.30, {"bf16": 1024, "fp32": 64, "fp64": 32}),
+    Board("L40S", "sm_89", 142, 1.90, {"bf16": 512, "fp32": 128, "fp64": 2}),
+    Board("H100 SXM", "sm_90", 132, 1.60, {"bf16": 1290, "fp32": 128, "fp64": 64}),
+    Board("B200", "sm_100", 148, 1.80, {"bf16": 1024, "fp32": 128, "fp64": 64}),
+    Board("RTX PRO 6000", "sm_120", 188, 2.20, {"bf16": 512, "fp32": 128, "fp64": 2}),
 )
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     nvdisasm = parser.parse_args().nvdisasm
     print("| type | board | multiply | instructions | multiplications | shared memory | bound by | TFLOPS at most |")
     print("|---|---|---|---|---|---|---|---|")
-    for dtype in ("bf16", "tf32", "fp32", "fp64"):
+    for dtype in ("bf16", "fp32", "fp64"):
         for board in BOARDS:
             if dtype in board.fma:
                 print(row(dtype, board, nvdisasm))

@@ -49,7 +49,7 @@ SILENT: Mapping[str, object] = {
 }
 NODE = Node("gpu01")
 OUTCOMES = REJECTED, OPEN, WARNED, ACCEPTED = "rejected", "a claim is open", "warned", "as before"
-LATER = "no check of this profile reads it: it is told at delivery"
+LATER = "no check of this profile reads it: it is reported at delivery"
 PAGE = """# Silent values
 
 Written by `bench/silent_values.py`; do not edit. Each of {fields} values of healthy nodes of three

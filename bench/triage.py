@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from nodegate.knowledge.signatures import Side, signatures
+from nodegate.knowledge.signatures import signatures
+from nodegate.knowledge.words import Side
 from nodegate.triage.scan import TRIGGERS
 
 LOGS = 8

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Profile, Unknown, Verdict, Why, absence, part
-from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
+from nodegate.api import Profile, Unknown, Verdict, Why, absence, gibibytes, part
+from nodegate.subjects.boards import has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
 
 if TYPE_CHECKING:

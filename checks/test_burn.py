@@ -9,6 +9,7 @@ import pytest
 
 from nodegate.api import CannotMeasure, Limit, Profile, Unknown, Verdict, Why, part
 from nodegate.measure.burn import findings, power, under_load
+from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
@@ -33,7 +34,7 @@ def test_complete(burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     for document in burn.runs:
         for load in document.gpus:
             findings.took_part(load, document, verdicts)
-    burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, burn).values()}
+    burnt = {id(gpu) for gpu in facts_by_index(gpus, burn.loads).values()}
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
             verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the burn", action=findings.AGAIN)
@@ -164,7 +165,7 @@ def test_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profil
     cool. Rejected at delivery; later it warns, for surroundings may be hot for a day.
     """
     limit = baseline.number("burn.temperature_margin_c")
-    known = findings.facts_by_index(gpus, burn)
+    known = facts_by_index(gpus, burn.loads)
     for index, loads in burn.loads.items():
         hottest = under_load.most(loads, "temperature_c")
         threshold = under_load.slowdown_c(known[index]) if index in known else _NOT_SEEN
@@ -184,7 +185,7 @@ def test_memory_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile:
     and with little left, it warns. Boards without HBM report none. Source: burn.memory_temperature_margin_c.
     """
     margin, usual = baseline.number("burn.memory_temperature_margin_c"), baseline.number("gpu.memory_temperature_max_c")
-    known = findings.facts_by_index(gpus, burn)
+    known = facts_by_index(gpus, burn.loads)
     for index, loads in burn.loads.items():
         hottest = under_load.most(loads, "memory_temperature_c")
         if isinstance(hottest, Unknown):
@@ -246,7 +247,7 @@ def test_link(burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
     the start is found by pcie.link_width.
     """
-    known = findings.facts_by_index(gpus, burn)
+    known = facts_by_index(gpus, burn.loads)
     for index, loads in burn.loads.items():
         for load in loads:
             if index not in known:

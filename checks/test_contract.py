@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Unknown, Verdict, Why, part
-from nodegate.measure.burn import by_contract, findings, under_load
+from nodegate.measure.burn import findings, under_load
 from nodegate.metric_names import words
 from nodegate.subjects import contract, nccl_settings, pcie
 from nodegate.subjects.software import judge_dma_buf
@@ -36,7 +36,7 @@ def test_event_reasons(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> No
             reason = loads[0].unread["event_reasons"]
             verdicts.unknown(part=loads[0].part, quantity="clock event reasons", reason=reason)
         else:
-            by_contract.limited(loads, {*allowed, "gpu_idle"}, most, verdicts)
+            under_load.limited(loads, {*allowed, "gpu_idle"}, most, verdicts)
 
 
 def test_temperature_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -46,7 +46,7 @@ def test_temperature_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) 
     is the contract's.
     """
     most = baseline.number("contract.temperature_spread_c")
-    middle = {loads[0].part: by_contract.middle_of(loads, "temperature_c") for loads in burn.loads.values()}
+    middle = {loads[0].part: under_load.middle_of(loads, "temperature_c") for loads in burn.loads.values()}
     known = {each: value for each, value in middle.items() if not isinstance(value, Unknown)}
     coolest = min(known.values(), default=0.0)
     for each, value in middle.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import CannotMeasure, Verdict, part
-from nodegate.measure.copies import findings, host_findings, memory_findings
+from nodegate.measure.copies import findings, host_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import (
     BOTH_WAYS,
@@ -20,6 +20,7 @@ from nodegate.measure.copies.result import (
     TO_HOST,
     TO_HOST_AT_ONCE,
 )
+from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.records.finding import OWN_WORD
@@ -45,7 +46,7 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     for several in gpu_copies.gpus.values():
         for attempt in several:
             findings.took_part(attempt, verdicts)
-    seen = {id(gpu) for gpu in findings.by_index(gpus, gpu_copies).values()}
+    seen = {id(gpu) for gpu in facts_by_index(gpus, gpu_copies.gpus).values()}
     for gpu in gpus.devices:
         if id(gpu) not in seen:
             verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the copies", action=findings.AGAIN)
@@ -107,7 +108,7 @@ def test_host_both_ways(gpu_copies: Copies, baseline: Baseline, peers: NodePeers
     A link can be well in each direction and slow in both: credits, relaxed ordering, an IOMMU in the way. One GPU at a
     time, half of a buffer out and the other half in. It runs at delivery.
     """
-    if not gpu_copies.went_both_ways:
+    if not any(each.both_ways for each in gpu_copies.runs):
         verdicts.not_done("simultaneous copies in both directions are skipped in a run this short")
     findings.missing(gpu_copies, BOTH_WAYS, verdicts)
     if gpu_copies.named(BOTH_WAYS):
@@ -144,7 +145,7 @@ def test_memory_bandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePee
     Most of a training waits for memory, not for arithmetic. Good boards give about 90 % of their peak. All bytes that a
     kernel reads and writes are counted, of operands far larger than the caches.
     """
-    if not gpu_copies.ran_kernels:
+    if not any(each.kernels for each in gpu_copies.runs):
         verdicts.not_done("these copies were made by a release without memory kernels")
     for name in KERNELS:
         findings.missing(gpu_copies, name, verdicts)
@@ -160,9 +161,9 @@ def test_memory_pattern(gpu_copies: Copies, baseline: Baseline, verdicts: Verdic
     A stuck bit, a lost address line or a weak cell that ECC does not see spoils a training without any message. Kernels
     write each pattern and its inverse to all of the memory, then read all of it back. It runs at delivery.
     """
-    if not gpu_copies.tested_memory:
+    if not any(each.patterns for each in gpu_copies.runs):
         verdicts.not_done("the whole memory is tested only at delivery")
-    memory_findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
+    findings.judge_patterns(gpu_copies, baseline.number("memory.tested_percent"), verdicts)
 
 
 @pytest.mark.tier("nightly")
@@ -172,7 +173,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     The lowest pair of each GPU is judged, in either direction, and named. One bad link shows at both of its ends; a GPU
     that is slow with every partner is the one to look at.
     """
-    if not gpu_copies.asked_for_pairs:
+    if all(each.asked in {"none", ""} for each in gpu_copies.runs):
         verdicts.not_done("copies between GPUs are skipped in a run this short")
     if len(gpu_copies.gpus) == 1:
         verdicts.by_design("only one GPU", witness=OWN_WORD)

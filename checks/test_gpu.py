@@ -17,7 +17,7 @@ from nodegate.subjects.gpu import (
     answering,
     answers_on_bus,
     named,
-    off_bus_reports,
+    off_bus,
     on_off,
     presence,
     worded,
@@ -156,8 +156,8 @@ def test_fallen_off_bus(
     NVIDIA's driver says so in four forms, not all with an Xid. The lines around it keep the serial number of a board
     that NVML can no longer read. A log that is not whole since then proves nothing.
     """
-    for report in off_bus_reports(kernel_log):
-        verdicts.found(Verdict.FAIL, part=report.part, text="fell off the bus", action=_POWER_CYCLE)
+    for lost in off_bus(kernel_log):
+        verdicts.found(Verdict.FAIL, part=lost, text="fell off the bus", action=_POWER_CYCLE)
     window, text = LogWindow.of(kernel_log, host, baseline, profile), f"no GPU fell off the bus ({kernel_log.source})"
     clean(kernel_log, "off_bus", window, verdicts, text=text)
 

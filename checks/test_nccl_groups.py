@@ -33,28 +33,28 @@ def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     job hang it or end it.
     """
     findings.skip_alone(verdicts, nccl_groups)
-    launched = [run for run in nccl_groups.runs if run.kind != "part"]
+    launched = [run for run in nccl_groups.runs if run.plan.kind != "part"]
     refused = [run for run in launched if run.ending in {"refused", "incomplete"}]
     started = [run for run in launched if run not in refused]
-    mixed = [run for run in started if run.builds > 1]
+    mixed = [run for run in started if run.plan.builds > 1]
     if refused and not any(run.is_well for run in launched if run.attempt == refused[-1].attempt):
         run = refused[-1]
         verdicts.unknown(
-            part=part.collective(run.group), quantity=f"{run.what} result", reason=run.why, action=run.next_step
+            part=part.collective(run.plan.group), quantity=f"{run.what} result", reason=run.why, action=run.next_step
         )
     elif mixed:
-        message = f"{mixed[0].builds} builds of nccl-tests or NCCL among its nodes"
+        message = f"{mixed[0].plan.builds} builds of nccl-tests or NCCL among its nodes"
         remedy = "install the same nccl-tests and NCCL on all nodes; sha256sum tells them apart"
         verdicts.found(
             Verdict.WARN,
-            part=part.collective(mixed[0].group),
+            part=part.collective(mixed[0].plan.group),
             text=message,
             action=remedy,
             quantity="builds",
-            observed=mixed[0].builds,
+            observed=mixed[0].plan.builds,
         )
     elif started:
-        groups = len({run.group for run in started})
+        groups = len({run.plan.group for run in started})
         verdicts.passed(
             part=part.collective("launches"), text=f"{len(started)} over {groups} groups", observed=len(started)
         )
@@ -153,7 +153,7 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     nodes. A rack that is slow because of one node is not held against the others.
     """
     findings.skip_alone(verdicts, nccl_groups)
-    if not findings.has_kind(nccl_groups, "rack", "fleet"):
+    if not any(run.plan.kind in {"rack", "fleet"} for run in nccl_groups.runs):
         verdicts.not_done("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce",), ("rack", "fleet")
     rates = findings.physics(rdma)
@@ -169,7 +169,7 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
     """
     findings.skip_alone(verdicts, nccl_groups)
     metrics = nccl_groups.named(APART_NAME)
-    runs = [run for run in nccl_groups.runs if run.kind == "apart"]
+    runs = [run for run in nccl_groups.runs if run.plan.kind == "apart"]
     if not runs:
         verdicts.not_done("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
     if metrics:

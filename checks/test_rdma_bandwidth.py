@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import NotJudged, Verdict, part, with_unit
-from nodegate.measure.rdma import distance, findings, saying
+from nodegate.measure.rdma import findings, saying
+from nodegate.measure.rdma.beside import excused, nearest, shared_rail
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, INSIDE
-from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
@@ -82,9 +82,9 @@ def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodeP
     no more than one tier of switches, may only hang on another leaf than the rest: that is a warning.
     """
     metrics = saying.between(rdma_bandwidth, verdicts, "rdma.write_latency_us", "rdma.read_latency_us")
-    near = [distance.nearest(metric, baseline) for metric in metrics]
+    near = [nearest(metric, baseline) for metric in metrics]
     for metric, found in assessments(near, baseline=baseline, peers=peers):
-        said = distance.excused(rdma_bandwidth, metric, found, baseline, peers)
+        said = excused(rdma_bandwidth, metric, found, baseline, peers)
         verdicts.add(metric_findings.finding_of(metric, said, remedy=saying.FAR))
         metric_findings.add_proof(verdicts, metric, said)
 
@@ -260,7 +260,7 @@ def test_inside(
         verdict = Verdict.WARN if run.device in between else Verdict.ERROR
         if verdict is Verdict.ERROR and run.trouble.kind == "link":
             verdict = Verdict.FAIL
-        text = f"{findings.test_of(run)} with {run.peer_device}: {run.trouble.said}"
+        text = f"{findings.test_of(run)} with {run.link.peer_device}: {run.trouble.said}"
         verdicts.found(verdict, part=part.named(run.device), text=text, action=run.trouble.next_step)
     own, rates = [], findings.physics(rdma)
     for metric in metrics:

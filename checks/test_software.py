@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Unknown, Verdict, Why, part
+from nodegate.api import Profile, Unknown, Verdict, Why, part
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.rdma import end_without_rails
 from nodegate.subjects.software import judge_dma_buf, judge_version
@@ -157,23 +157,43 @@ def test_gpudirect(host: Host, driver: Driver, pci: Pci, baseline: Baseline, ver
         )
 
 
-def test_nccl_settings(
-    environment: Environment, pci: Pci, rdma: Rdma, netdevs: Mapping[str, NetDevice], verdicts: Verdicts
+def test_nccl_settings(  # noqa: PLR0917 - arguments are facts
+    environment: Environment,
+    pci: Pci,
+    rdma: Rdma,
+    netdevs: Mapping[str, NetDevice],
+    baseline: Baseline,
+    profile: Profile,
+    verdicts: Verdicts,
 ) -> None:
     """No setting of the login or of nccl.conf slows or breaks NCCL for every job. (F26)
 
     Settings that once worked around a fault stay in images for years: NCCL_IB_DISABLE=1 sends all traffic over TCP,
-    a plugin path that is gone or an interface name of another machine stops NCCL at its start.
+    a plugin path that is gone or an interface name of another machine stops NCCL at its start. A list of adapters that
+    was written for another board leaves out rails: every job is slower, and nothing says so.
     """
+    rails = nccl_settings.rails_of(rdma, baseline)
+    otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
+    ports = [f"{device.name}:{port}" for device in rdma.devices for port in [each.port for each in device.ports] or [0]]
+    per_board = baseline.find_number("gpu.per_board")
+    has = {
+        "rdma": bool(pcie.rdma_nics(pci)),
+        "nvswitch": bool(pci.nvswitches),
+        "superchips": per_board is not None and per_board.value > 1,
+        "": True,
+    }
     for origin, settings in nccl_settings.origins(environment).items():
         if isinstance(settings, Unknown):
             if settings.why is not Why.MISSING:
                 verdicts.unknown(part=part.setting(origin), quantity="NCCL settings", reason=settings)
             continue
-        has = {"rdma": bool(pcie.rdma_nics(pci)), "nvswitch": bool(pci.nvswitches), "": True}
+        for name, value in settings.items():
+            if isinstance(there := environment.files.get(value), Unknown):
+                verdicts.unknown(part=part.setting(origin), quantity=f"file of {name}", reason=there)
         for name, value, verdict, why in (
             *nccl_settings.harmful(settings, has),
-            *nccl_settings.dangling(settings, interfaces=netdevs, adapters=[device.name for device in rdma.devices]),
+            *nccl_settings.missing_files(settings, environment.files),
+            *nccl_settings.dangling(settings, interfaces=netdevs, ports=ports, own=rails, otherwise=otherwise),
         ):
             verdicts.found(
                 verdict,

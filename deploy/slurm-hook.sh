@@ -18,7 +18,7 @@
 #
 #   NODEGATE          the program                             (default /opt/nodegate/bin/nodegate)
 #   NODEGATE_NODES    the nodes to check, as shell patterns or Slurm hostlists: gpu*|dgx[01-16]        (default: all)
-#   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --baseline /etc/nodegate/site.yaml
+#   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --demands /etc/nodegate/demands.yaml
 #   NODEGATE_LIMIT_S  seconds that it may take                (default 30; keep it below PrologEpilogTimeout)
 #   NODEGATE_STRICT   1: block jobs also when nodegate could not tell
 
@@ -29,9 +29,9 @@ set -f # patterns are not for the files of the current folder
 
 END="nodegate's hook: ended with"
 CONF_LIMIT_S=5
-MOST_NUMBERS=100000 # of one range of a hostlist
-NEWLINE='
-'
+CONF_BYTES=65536    # a larger one is refused
+ANSWER_BYTES=4096   # of what the program printed last
+MOST_NUMBERS=100000 # of all hostlists together
 
 say() {
     echo "nodegate: $1"
@@ -53,14 +53,6 @@ within() {
             printf '\n%s %s\n' "$END" "$?"
         } </dev/null 2>&1 &
     } | timeout "$seconds" sed "/^$END /q"
-}
-
-next_line() { # takes the first line of $text to $line
-    line=${text%%"$NEWLINE"*}
-    case $text in
-    *"$NEWLINE"*) text=${text#*"$NEWLINE"} ;;
-    *) text= ;;
-    esac
 }
 
 unusable() { # WHAT: the settings are not understood, so no node is judged by them
@@ -87,6 +79,8 @@ setting() { # LINE
     unquoted "${key#export[[:space:]]}"
     key=$value
     unquoted "$given"
+    case " $seen " in *" $key "*) unusable "$at: $key is set for the second time" ;; esac
+    seen="$seen $key"
     case $key:$value in
     NODEGATE:?*) NODEGATE=$value ;;
     NODEGATE_NODES:?*) NODEGATE_NODES=$value nodes_at="$at: " ;;
@@ -102,18 +96,25 @@ setting() { # LINE
 
 settings() { # FILE
     # shellcheck disable=SC2016 # expanded by that shell
-    text=$(within "$CONF_LIMIT_S" sh -c 'if [ -e "$1" ] || [ -L "$1" ]; then cat -- "$1"; fi' sh "$1" | tr -d '\000\r')
+    read_it='[ -e "$1" ] || [ -L "$1" ] || exit 0
+size=$(wc -c <"$1") || exit 1
+[ "$size" -le "$2" ] || exit 3
+cat -- "$1"'
+    text=$(within "$CONF_LIMIT_S" sh -c "$read_it" sh "$1" "$CONF_BYTES" | tr -d '\000\r')
     case $text in
     *"$END 0") text=${text%"$END 0"} ;;
+    *"$END 3") unusable "$1 is larger than $CONF_BYTES bytes" ;;
     *"$END "*) unusable "$1 cannot be read" ;;
     *) unusable "no answer from the file system of $1 within $CONF_LIMIT_S s" ;;
     esac
-    number=0
-    while [ -n "$text" ]; do
-        next_line
+    number=0 seen=
+    while IFS= read -r line; do
         number=$((number + 1)) at="$1 line $number"
         setting "$line"
-    done
+    done <<EOF
+$text
+EOF
+    [ "$number" -gt 0 ] || unusable "this shell cannot hold $1: is /tmp full?"
 }
 
 decimal() { # DIGITS: to $number, without leading zeros
@@ -135,9 +136,9 @@ with_numbers() {
         decimal "${range##*-}"
         end=$number
         decimal "${range%%-*}"
-        if [ "$number" -gt "$end" ] || [ $((end - number)) -ge "$MOST_NUMBERS" ]; then
-            unusable "$nodes_at[$2] is not a list of numbers"
-        fi
+        [ "$number" -le "$end" ] || unusable "$nodes_at[$2] is not a list of numbers"
+        numbers=$((numbers + end - number + 1))
+        [ "$numbers" -le "$MOST_NUMBERS" ] || unusable "$nodes_at[$2]: more than $MOST_NUMBERS names"
         while [ "$number" -le "$end" ]; do
             digits=$number
             while [ "${#digits}" -lt "$width" ]; do digits=0$digits; done
@@ -167,31 +168,38 @@ alternatives() {
     done
 }
 
-is_named() { # whether this node is one of NODEGATE_NODES; patterns are separated by | or, outside of [], by , or blanks
-    rest=$(printf '%s\n' "$NODEGATE_NODES" | sed -E ':a
-s/^(([^][]|\[[^]]*\])*)[,[:space:]]+/\1|/
-ta')
-    plain=$(printf '%s\n' "$rest" | sed -E 's/\[!?[A-Za-z0-9_.,-]+\]/x/g')
+check_patterns() { # that NODEGATE_NODES can name a node
+    plain=$(printf '%s\n' "$NODEGATE_NODES" | sed -E 's/\[!?[A-Za-z0-9_.,-]+\]/x/g')
     case $plain in
-    *[!A-Za-z0-9_.*?\|-]*) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES is not a pattern of names" ;;
-    *[!\|]*) ;;
+    *[!A-Za-z0-9_.*?\|,[:blank:]-]*) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES is not a pattern of names" ;;
+    *[!\|,[:blank:]]*) ;;
     *) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES names no node" ;;
     esac
     case $name:$plain in
     *.*:*) ;;
     *:*.\**) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES: .* asks for a dot in the name (* alone is any text)" ;;
     esac
-    while [ -n "$rest" ]; do # a|b inside a variable is not an alternative for `case`
-        one=${rest%%|*}
-        case $rest in *"|"*) rest=${rest#*|} ;; *) rest= ;; esac
-        alternatives "$one"
-        if [ "$some" != "$one" ]; then
-            rest=$some$rest
-            continue
-        fi
-        # shellcheck disable=SC2254 # a pattern
-        case $name in $one) return 0 ;; esac
-    done
+}
+
+# is_named NAME: whether it is one of NODEGATE_NODES; patterns are separated by | or, outside of [], by , or blanks
+is_named() {
+    name=$1 numbers=0 one=
+    while IFS= read -r rest; do
+        while [ -n "$rest" ]; do # a|b inside a variable is not an alternative for `case`
+            one=${rest%%|*}
+            case $rest in *"|"*) rest=${rest#*|} ;; *) rest= ;; esac
+            alternatives "$one"
+            if [ "$some" != "$one" ]; then
+                rest=$some$rest
+                continue
+            fi
+            # shellcheck disable=SC2254 # a pattern
+            case $name in $one) return 0 ;; esac
+        done
+    done <<EOF
+$(printf '%s\n' "$NODEGATE_NODES" | grep -oE '([^][|,[:space:]]|\[[^]]*\])+')
+EOF
+    [ -n "$one" ] || unusable "this shell cannot hold NODEGATE_NODES: is /tmp full?"
     return 1
 }
 
@@ -214,22 +222,25 @@ strict=
 [ "${NODEGATE_STRICT:-0}" = 1 ] && strict=--strict
 name=$(uname -n)
 name=${SLURMD_NODENAME:-${name%%.*}}
-is_named || exit 0
+check_patterns
+short=${name%%.*}
+is_named "$name" || { [ "$short" != "$name" ] && is_named "$short"; } || exit 0
 
 # shellcheck disable=SC2086 # the options are words
-text=$(within "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-})
+text=$(within "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-} | tail -c "$ANSWER_BYTES")
 case $text in
 *"$END "*) code=${text##*"$END "} text=${text%"$END "*} ;;
 *) code=124 ;;
 esac
 answer='' last=''
-while [ -n "$text" ]; do # also what it printed on standard error
-    next_line
+while IFS= read -r line; do # also what it printed on standard error
     case $line in
     fit:* | unfit:* | could\ not\ tell:* | busy:*) answer=$line ;;
     ?*) last=$line ;;
     esac
-done
+done <<EOF
+$text
+EOF
 
 # What nodegate prints itself, it has also logged itself.
 case $code:$answer in

@@ -327,7 +327,7 @@ def histories() -> Iterator[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "history.sqlite"
         metric = Metric("burn.bf16_tflops", device="GPU 0", values=(700.0,), unit="TFLOPS", conditions={"tool": "x"})
-        History(file).keep("run", 1e9, {"gpu01": [metric]})
+        History(file).keep("run", 1e9, [("gpu01", [metric])])
         yield file.read_bytes()
         with sqlite3.connect(file) as index:
             index.execute("pragma journal_mode=off")

@@ -9,6 +9,8 @@ from fuzz.seeds import gids, recordings, small_texts
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.probe import driver, environment, limits, services, software
+from nodegate.profile import Profile
+from nodegate.subjects import fabric_log
 from nodegate.tools import (
     fabric_manager,
     gpu_burn,
@@ -18,6 +20,7 @@ from nodegate.tools import (
     nvidia_smi,
     perftest,
 )
+from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +49,12 @@ def _with_stderr(parse: Callable[[str, str], object]) -> Callable[[bytes], None]
 
 
 def _fabric_log(data: bytes) -> None:
-    for entry in fabric_manager.parse_log(text_of(data)):
+    entries = fabric_manager.parse_log(text_of(data))
+    for entry in entries:
         fabric_manager.started(entry)
         fabric_manager.local_s(entry)
         fabric_manager.switch_error(entry)
+    fabric_log.judge_entries(entries, 0.0, Profile.DELIVERY, Verdicts())
 
 
 def _burn(stdout: str, stderr: str) -> None:
@@ -84,7 +89,7 @@ TARGETS = {
     "tools.nvbandwidth": Target(_with_stderr(nvbandwidth.parse), partial(recordings, "nvbandwidth")),
     "tools.nvidia_smi": Target(
         _each(
-            nvidia_smi.parse_xml, nvidia_smi.parse_q_text, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
+            nvidia_smi.parse_xml, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
         ),
         partial(recordings, "nvidia_smi"),
     ),

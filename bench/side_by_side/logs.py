@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from bench.side_by_side.measured import NotMeasured, as_dict, measure
 from bench.triage import LOGS, extended, write_log
-from nodegate.knowledge.signatures import Side, signatures
+from nodegate.knowledge.signatures import signatures
+from nodegate.knowledge.words import Side
 from nodegate.triage.scan import TRIGGERS
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from bench.side_by_side.measured import NotMeasured, Run, measure
 from bench.side_by_side.tools import HOW_MANY, QUESTIONS
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.probe.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import OWN as BURN
 from nodegate.measure.burn.run import PHASES
 from nodegate.measure.copies import document as copies_document
-from nodegate.measure.copies.run import MAIN as COPIES_MAIN
-from nodegate.measure.copies.run import PACKAGES
+from nodegate.measure.own_program import PACKAGES
+from nodegate.measure.own_program import program as own_program
 from nodegate.measure.program_run import run
 from nodegate.node import Connection, Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Running, Session
 
 MAX_BYTES = 8 << 20
-_BURN_MAIN = "nodegate.node_side.load.burn"
 _ANSWER_LIMIT_S = 60.0
 _START_LIMIT_S = 60.0
 _SPARE_S = 90.0  # a slow NVML, and the guard's own end
@@ -95,7 +94,7 @@ class Bench:
         }
         options |= {"peers": "all", "start_limit_s": _COPIES_START_S}
         purpose = "copies to, from and between the GPUs and compares what arrived; writes nothing to disk."
-        program = pack(main=COPIES_MAIN, packages=PACKAGES, options=options, purpose=purpose)
+        program = own_program("copies", options=options, purpose=purpose)
         limit_s = 20 * seconds + 2 * patterns_s + _COPIES_START_S + _SPARE_S
         return self._document("copies", program, limit_s, COPIES_WIRE, name)
 
@@ -143,7 +142,7 @@ def burn_program(path: str, seconds: float, matrix: int, library: str) -> bytes:
         "answer_limit_s": _ANSWER_LIMIT_S,
     }
     purpose = f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk."
-    return pack(main=_BURN_MAIN, packages=PACKAGES, options=options, purpose=purpose)
+    return own_program("burn", options=options, purpose=purpose)
 
 
 def decoded(wire: Wire, written: str) -> Mapping[str, object]:

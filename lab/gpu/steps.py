@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lab.gpu.step import Step
     from nodegate.measure.burn.document import GpuLoad
-    from nodegate.measure.copies.tested import Tested
+    from nodegate.measure.copies.document import Tested
     from nodegate.probe.gpu import Gpu
 
 NO_CUBLAS = "cuBLAS was not found"

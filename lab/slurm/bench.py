@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lab.nodes.node import LabNode
     from lab.slurm.cluster import Cluster
 
-KEPT = "/run/nodegate/verdict.json"
+KEPT, DEMANDS = "/run/nodegate/verdict.json", "/etc/nodegate/demands.yaml"
 
 
 class Bench:
@@ -81,7 +81,7 @@ def _renew(slurm: Cluster, node: LabNode) -> None:
     slurm.hook(node)
     slurm.wait_for(lambda: slurm.controller.run("squeue", "-h", "-w", node.name) or "none", "none")
     _await_hooks(slurm, node)
-    node.run("rm", "-f", KEPT)
+    node.run("rm", "-f", KEPT, DEMANDS)
     # What the kernel said of a fault that is taken back is forgotten, as by a reboot. There is always a line of it: a
     # health check may read the journal just now, and without a line it cannot tell.
     node.run("journalctl", "--rotate")

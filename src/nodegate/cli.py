@@ -21,6 +21,7 @@ COMMANDS = {
     "baseline": "learn a baseline from a run, show the limits that apply, compare two files",
     "bootcheck": "is this node fit for a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     "doctor": "preflight: can every node be reached and queried?",
+    "demands": "what the site asks of a node, as the file that its bootcheck and hooks read",
     "demo": "judge the recorded demo fleet; exit 0 if exactly the planted faults are found",
     "expect": "what is demanded of the nodes (nodegate_expect): learn it from a signed-off run, list the items",
     "history": "what a node measured in earlier runs; --accept-again after a change on purpose",

@@ -33,7 +33,7 @@ from nodegate.probe import (
 )
 from nodegate.probe.rdma import Rdma
 from nodegate.probe.recorder import refuse_later_sections
-from nodegate.probe.section import section_data
+from nodegate.probe.section import section_data, section_object
 from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
 
@@ -66,14 +66,14 @@ class Fact(Generic[T]):
         return self if facts is None else facts.get(self.name)  # type: ignore[return-value]
 
 
-def _of(section: str, parse: Callable[[object], T]) -> Fact[T]:
-    """A fact that is parsed from the data of one section."""
-    return Fact(lambda document: parse(section_data(document.sections, section)), section)
+def _of(section: str, parse: Callable[[Mapping[str, object]], T]) -> Fact[T]:
+    """A fact that is parsed from the data of one section, an object."""
+    return Fact(lambda document: parse(section_object(document.sections, section)), section)
 
 
 def _gpus(document: ProbeDocument) -> Gpus:
     try:
-        return nvml.parse(section_data(document.sections, "nvml"))
+        return nvml.parse(section_object(document.sections, "nvml"))
     except CannotMeasure as by_nvml:
         try:
             return _gpus_of_nvidia_smi(document)
@@ -84,8 +84,7 @@ def _gpus(document: ProbeDocument) -> Gpus:
 
 
 def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
-    section = readings.record(section_data(document.sections, "nvidia_smi"))
-    written = section if isinstance(section, Unknown) else readings.body(section, "q", nvidia_smi.MAX_TEXT)
+    written = readings.body(section_object(document.sections, "nvidia_smi"), "q", nvidia_smi.MAX_TEXT)
     if isinstance(written, Unknown):
         raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node by hand")
     return nvidia_smi.parse_xml(written)
@@ -96,12 +95,12 @@ def _rdma(document: ProbeDocument) -> Rdma:
     section = readings.taken(document.sections, "infiniband")
     if isinstance(section, Unknown) and section.why is Why.MISSING and "infiniband" in document.sections:
         return Rdma(())
-    return rdma.parse(section_data(document.sections, "infiniband"))
+    return rdma.parse(section_object(document.sections, "infiniband"))
 
 
 def _kernel_log(document: ProbeDocument) -> KernelLog:
     return kernel_log.parse(
-        section_data(document.sections, "kernel_log"), epoch_s=document.epoch_s, uptime_s=_uptime_s(document)
+        section_object(document.sections, "kernel_log"), epoch_s=document.epoch_s, uptime_s=_uptime_s(document)
     )
 
 
@@ -116,17 +115,17 @@ class NodeFacts:
 
     gpus = Fact(_gpus, "nvml", "nvidia_smi")
     nvml_library = Fact(lambda document: nvml_library.parse(document.sections), "nvml")
-    pci = _of("pci", pci.parse)
+    pci = Fact(lambda of: pci.parse(section_data(of.sections, "pci")), "pci")
     netdevs = _of("netdev", rdma.parse_netdevs)  # before `rdma`, which is the module up to its own line
     rdma = Fact(_rdma, "infiniband")
     driver = _of("driver", driver.parse)
     services = _of("services", services.parse)
-    host = Fact(lambda of: host.parse(section_data(of.sections, "system"), epoch_s=of.epoch_s), "system")
+    host = Fact(lambda of: host.parse(section_object(of.sections, "system"), epoch_s=of.epoch_s), "system")
     limits = _of("limits", limits.parse)
     mounts = _of("mounts", mounts.parse)
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
-    clock = Fact(lambda of: clock.parse(section_data(of.sections, "clock"), of), "clock")
+    clock = Fact(lambda of: clock.parse(section_object(of.sections, "clock"), of), "clock")
     cpus = _of("cpus", cpus.parse)
     disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)

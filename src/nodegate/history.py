@@ -12,16 +12,17 @@ import json
 import math
 import sqlite3
 import sys
+import threading
 from array import array
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nodegate.metric import Metric
 
@@ -30,6 +31,7 @@ DEFAULT = Path("reports") / "history.sqlite"
 FIRST = 16  # of each series the first values, never forgotten: what the device was when it was accepted
 NEWEST = 32  # and the newest: a month of nights
 WAIT_S = 30.0  # if another run writes: a few thousand rows take a second
+_LAST_EPOCH_S = 253_402_300_799.0  # of the year 9999
 _TURNS = 16  # at the end of a run every 16th series is cleared of what lies between: each in turn
 _OLD = "measured"  # the table of earlier releases, with all values of a run together
 _TABLES = (
@@ -97,26 +99,39 @@ class Again:
 
 
 class History:
-    """The index in `file`, created on the first write; never by a run that only judges again (`keeps` false)."""
+    """The index in `file`, created on the first write; never by a run that only judges again (`keeps` false).
+
+    A run does not rest on it: once it was locked for too long, or is damaged, `lost` says so, and the run goes on as if
+    nothing had been kept; no check waits for it again.
+    """
 
     def __init__(self, file: Path, *, keeps: bool = True) -> None:
         self.file, self._keeps = file, keeps
+        self.lost = ""
+        self._one_at_a_time = threading.Lock()
 
     def check(self) -> None:
         """Refuse a file that is not such an index, before anything is measured; one of an older form is moved over.
 
+        One that is locked is only `lost`: what holds it may be a backup.
+
         Raises:
             UsageError: it is not.
         """
-        if self.file.exists():
-            with self._open():
-                pass
+        try:
+            if self.file.exists():
+                with self._open():
+                    pass
+        except UsageError as broken:
+            if not _is_locked(broken.__cause__):
+                raise
+            self._lose(broken)
 
     def keep(
         self,
         run: str,
         started_epoch_s: float,
-        measured: Mapping[str, Sequence[Metric]],
+        measured: Iterable[tuple[str, Sequence[Metric]]],
         serial: Callable[[str, str], str] = lambda _node, _device: "",
     ) -> None:
         """Store what accepted nodes measured in a run: values of other nodes are not a reference.
@@ -124,22 +139,12 @@ class History:
         Args:
             run: its id.
             started_epoch_s: when it began.
-            measured: by node.
+            measured: by node, one at a time, which keeps few metrics in memory.
             serial: the serial number of a device of a node; empty where it has none.
 
         Raises:
             UsageError: the file cannot be written.
         """
-        self.keep_nodes(run, started_epoch_s, measured.items(), serial)
-
-    def keep_nodes(
-        self,
-        run: str,
-        started_epoch_s: float,
-        measured: Iterable[tuple[str, Sequence[Metric]]],
-        serial: Callable[[str, str], str] = lambda _node, _device: "",
-    ) -> None:
-        """As `keep`, one node at a time, which keeps few metrics in memory."""
         each = (_rows(node, metrics, serial) for node, metrics in measured)
         known = (rows for rows in each if rows)
         first = next(known, None)
@@ -152,6 +157,20 @@ class History:
                 index.executemany(_NEW_SERIES, (row[1:] for row in rows))
                 index.executemany(_KEEP, ((started_epoch_s, number, *row) for row in rows))
             _clear(index, number)
+
+    def known(
+        self, node: str, before_epoch_s: float, serial: Callable[[str], str] = lambda _device: ""
+    ) -> dict[Key, Sequence[float]]:
+        """As `earlier`, for a run: nothing where the index cannot be read, and then `lost` says why."""
+        with self._one_at_a_time:
+            try:
+                return {} if self.lost else self.earlier(node, before_epoch_s, serial)
+            except UsageError as broken:
+                self._lose(broken)
+                return {}
+
+    def _lose(self, broken: UsageError) -> None:
+        self.lost = f"{broken.file}: {broken.message}; after that no node was compared with its earlier runs"
 
     def earlier(
         self, node: str, before_epoch_s: float, serial: Callable[[str], str] = lambda _device: ""
@@ -176,9 +195,11 @@ class History:
                 _EARLIER, {"node": node, "before": before}
             ):
                 if number != last:
-                    key = (sys.intern(device), sys.intern(metric), sys.intern(conditions), sys.intern(unit))
-                    now, last = serial(device), number
-                    values = found.setdefault(key, array("d")) if not (board and now) or board == now else array("d")
+                    last, values = number, array("d")
+                    key = _key(device, metric, conditions, unit)
+                    now = serial(device) if key else ""
+                    if key and (not (board and now) or board == now):
+                        values = found.setdefault(key, values)
                 if isinstance(value, float) and math.isfinite(value):
                     values.append(value)
         few = FIRST + NEWEST
@@ -205,7 +226,7 @@ class History:
         self._refuse_unknown([node])
         with self._open() as index:
             asked = "select epoch_s, reason from accepted where node = ? order by epoch_s"
-            return tuple(Again(*row) for row in index.execute(asked, (node,)))
+            return tuple(Again(*row) for row in index.execute(asked, (node,)) if _is_again(*row))
 
     def _refuse_unknown(self, nodes: Sequence[str]) -> None:
         unknown = list(nodes)
@@ -219,14 +240,31 @@ class History:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        hint = "give another file with --history, or move this one away"
+        if self.file.exists() and not self.file.is_file():
+            raise UsageError("the history cannot be used: it is not a regular file", file=str(self.file), hint=hint)
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(sqlite3.connect(self.file, timeout=WAIT_S)) as index, index:
+            wait_s = 0.0 if self.lost else WAIT_S
+            with contextlib.closing(sqlite3.connect(self.file, timeout=wait_s)) as index, index:
                 _prepare(index)
                 yield index
         except (sqlite3.Error, OSError, UnicodeDecodeError) as broken:  # a damaged column name
-            hint = "give another file with --history, or move this one away"
             raise UsageError(f"the history cannot be used: {broken}", file=str(self.file), hint=hint) from broken
+
+
+def _is_locked(broken: object) -> bool:
+    return isinstance(broken, sqlite3.OperationalError) and "locked" in str(broken)  # Python 3.10 has no code of it
+
+
+def _key(*words: object) -> Key | None:
+    """The key of a series as it is stored; None where a damaged or edited row has no text."""
+    texts = [sys.intern(word) for word in words if isinstance(word, str)]
+    return cast("Key", tuple(texts)) if len(texts) == len(words) else None
+
+
+def _is_again(epoch_s: object, reason: object) -> bool:
+    return isinstance(epoch_s, float) and 0 <= epoch_s <= _LAST_EPOCH_S and isinstance(reason, str)
 
 
 def _rows(

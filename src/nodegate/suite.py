@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import read_whole
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.light_marks import light_marks
 from nodegate.profile import TIERS, Profile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
 DEFAULT_TIER = "delivery"
+_MOST_CODE_BYTES = 4 << 20
 _FAILURE_MODE = re.compile(r"\bF\d\d\b")
 _LIMIT_KEY = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _REFUSED_MARKS = {
@@ -132,21 +134,17 @@ def limit_keys_in(file: Path) -> frozenset[str]:
 def _parsed(file: Path) -> ast.Module:
     """The code of a file; empty if it is not Python."""
     try:
-        return ast.parse(file.read_bytes())
+        return ast.parse(read_whole(file, _MOST_CODE_BYTES))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
 
 
-def load(folder: Path) -> tuple[Check, ...]:
-    """Every check of a folder of test_*.py files, in file and line order, without pytest's collection.
+def load(files: Iterable[Path]) -> tuple[Check, ...]:
+    """Every check of these files, in their order and that of the lines, without pytest's collection.
 
     Raises:
         UsageError: a check file does not load, or has an invalid check, or two checks share an id.
     """
-    return _load(sorted(folder.glob("test_*.py")))
-
-
-def _load(files: Iterable[Path]) -> tuple[Check, ...]:
     found: dict[str, Check] = {}
     for file in files:
         with light_marks():
@@ -168,7 +166,7 @@ def _load(files: Iterable[Path]) -> tuple[Check, ...]:
 @cache
 def checks() -> tuple[Check, ...]:
     """The checks of this installation."""
-    return _load(own_files())
+    return load(own_files())
 
 
 @cache
@@ -178,7 +176,7 @@ def checks_of(profile: Profile) -> tuple[Check, ...]:
     A job waits for a bootcheck: of the suite's own files those that name other tiers only are not loaded.
     """
     if profile is Profile.BOOTCHECK:
-        every = _load(file for file in own_files() if _may_have(file, profile.value))
+        every = load(file for file in own_files() if _may_have(file, profile.value))
     else:
         every = checks()
     return tuple(each for each in every if profile.includes(each.tier))
@@ -212,7 +210,7 @@ def has(wanted: str) -> bool:
 @cache
 def _code(file: Path) -> bytes:
     """What a check file contains; nothing if it is not there."""
-    return file.read_bytes() if file.is_file() else b""
+    return read_whole(file, _MOST_CODE_BYTES) if file.is_file() else b""
 
 
 def check(wanted: str) -> Check:

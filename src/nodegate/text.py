@@ -15,6 +15,7 @@ _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
 _THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
 _LARGEST = 1e15  # more digits mean nothing
 _LAST_PORT = 65535
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)  # Python 3.11 reads weeks as days too
 _MAX_INTEGER = 1 << 64  # Python refuses to write out an integer of thousands of digits
 
 # Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
@@ -83,7 +84,7 @@ def port_number(written: str) -> int | None:
 def day(value: object) -> dt.date | None:
     """A day written as 2026-12-31; None if it is anything else."""
     try:
-        return dt.date.fromisoformat(value) if isinstance(value, str) else None
+        return dt.date.fromisoformat(value) if isinstance(value, str) and _DAY.fullmatch(value) else None
     except ValueError:
         return None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
+from nodegate.alike import Alike, held_to_limit
 from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDemanded, NotDone
 from nodegate.records.finding import (
     AT_LEAST,
@@ -46,14 +47,14 @@ class Verdicts:
     """
 
     def __init__(self, parts: Parts = NO_PARTS) -> None:
-        self._found: list[Finding | _Alike] = []
-        self._healthy: dict[object, list[_Alike]] = {}
+        self._found: list[Finding | Alike] = []
+        self._healthy: dict[object, list[Alike]] = {}
         self._parts = parts
 
     @property
     def findings(self) -> list[Finding]:
         """The findings so far, in the order in which they were made; healthy parts that are alike share one."""
-        return [found.finding() if isinstance(found, _Alike) else found for found in self._found]
+        return [found.finding() if isinstance(found, Alike) else found for found in self._found]
 
     @property
     def verdict(self) -> Verdict:
@@ -253,12 +254,12 @@ class Verdicts:
             if alike.limit is limit or alike.limit == limit:
                 alike.parts.append(whole)
                 return
-        alike = _Alike([whole], quantity, observed, limit, direction, unit, text, code)
+        alike = Alike([whole], quantity, observed, limit, direction, unit, text, code)
         same.append(alike)
         self._found.append(alike)
 
     def skip(self, reason: str) -> NoReturn:
-        """Nothing is judged here, and nobody says that this is right: ends the check, and proves nothing.
+        """Nothing is judged here, without a reason that counts: ends the check, and proves nothing.
 
         Raises:
             NotApplicable: always.
@@ -322,7 +323,7 @@ class Verdicts:
                 part, quantity, cast("Value", observed), cast("AnyLimit", limit), direction, unit=limit.unit, code=code
             )
         else:
-            held_to = _held_to(cast("AnyLimit", limit), direction)
+            held_to = held_to_limit(cast("AnyLimit", limit), direction)
             share = share_left(cast("Value", observed), held_to)
             self.found(
                 verdict,
@@ -336,41 +337,6 @@ class Verdicts:
                 code=code,
                 share=share,
             )
-
-
-@dataclass(slots=True)
-class _Alike:
-    """Healthy parts with the same result, collected into one finding."""
-
-    parts: list[Part]
-    quantity: str
-    observed: Value
-    limit: AnyLimit | None
-    direction: str
-    unit: str
-    text: str
-    code: str
-
-    def finding(self) -> Finding:
-        """The finding of all of them."""
-        return Finding(
-            self.parts[0],
-            Verdict.PASS,
-            self.quantity,
-            self.observed,
-            self.unit,
-            self.limit and _held_to(self.limit, self.direction),
-            self.text,
-            code=self.code,
-            also=tuple(self.parts[1:]),
-        )
-
-
-def _held_to(limit: AnyLimit, direction: str) -> AnyLimit:
-    """The limit, with how it is kept."""
-    if limit.direction == direction:
-        return limit
-    return Limit(limit.value, limit.unit, limit.source, direction, limit.kind)
 
 
 def _equals(observed: object, expected: object) -> bool:

@@ -98,25 +98,22 @@ class TestSitesOwnFiles:
         assert len(read.sources[-1].sha256) == 64
         assert read.common["host.shm_min_gib"].value == 1
 
-    def test_a_unit_that_another_file_does_not_have_is_refused(self):
-        site = "platform: hgx-h100-8\nlimits:\n  gpu.count: {value: 8, unit: cards, source: s}\n"
-        with pytest.raises(UsageError, match=r"^1\.yaml:3: gpu\.count is in 'cards' here and in 'GPUs' in 0\.yaml:6"):
-            baselines(H100, site)
-
-    def test_a_number_cannot_become_text(self):
-        site = 'platform: hgx-h100-8\nlimits:\n  gpu.count: {value: "8", unit: GPUs, source: s}\n'
-        with pytest.raises(UsageError, match=r"gpu\.count is text here and a number in 0\.yaml:6"):
-            baselines(H100, site)
+    @pytest.mark.parametrize(
+        ("limit", "message"),
+        [
+            ("gpu.count: {value: 8, unit: cards, source: s}", "gpu.count is in 'cards' here and in 'GPUs' in 0.yaml:6"),
+            ('gpu.count: {value: "8", unit: GPUs, source: s}', "gpu.count is text here and a number in 0.yaml:6"),
+            ("gpu.cuont: {value: 8, unit: GPUs, source: s}", "no check asks for gpu.cuont - did you mean gpu.count?"),
+        ],
+    )
+    def test_what_contradicts_another_file_is_refused(self, limit: str, message: str):
+        with pytest.raises(UsageError) as refused:
+            baselines(H100, f"platform: hgx-h100-8\nlimits:\n  {limit}\n", known=frozenset({"gpu.count"}))
+        assert str(refused.value).startswith(f"1.yaml:3: {message}")
 
     def test_unlimited_stands_for_a_number(self):
         site = 'platform: "*"\nlimits:\n  host.locked_memory_min_gib: {value: 512, unit: GiB, source: s}\n'
         assert baselines(COMMON, site).common["host.locked_memory_min_gib"].value == 512
-
-    def test_a_near_miss_of_a_known_key_is_refused(self):
-        site = "platform: hgx-h100-8\nlimits:\n  gpu.cuont: {value: 8, unit: GPUs, source: s}\n"
-        message = r"^1\.yaml:3: no check asks for gpu\.cuont - did you mean gpu\.count\?$"
-        with pytest.raises(UsageError, match=message):
-            baselines(H100, site, known=frozenset({"gpu.count", "gpu.power_limit_w"}))
 
     def test_a_site_may_have_keys_of_its_own(self):
         site = "platform: hgx-h100-8\nlimits:\n  sitecheck.coolant_flow: {value: 3, unit: l/min, source: s}\n"
@@ -170,60 +167,70 @@ class TestAPlatformThatIsLikeAnother:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("- 1\n", "b.yaml:1: a baseline file must be a mapping of names"),
-        ("title: x\n", "b.yaml:1: the file needs platform: some text"),
-        ("platform: My Platform\n", "b.yaml:1: 'My Platform' is not a valid platform name"),
-        ("platform: p\nlimit: {}\n", "b.yaml:2: unknown key 'limit' - did you mean limits?"),
-        ('platform: "*"\nmatch: {gpu_pci_ids: ["10de:2330"]}\n', 'b.yaml:2: platform "*" applies everywhere'),
-        ("platform: p\nmatch: {gpu_pci_ids: [2330]}\n", "b.yaml:2: 2330 is not a PCI id"),
-        ("platform: p\nmatch: {gpu_count: 8}\n", "b.yaml:2: match: unknown key 'gpu_count'"),
+        ("- 1\n", "1: a baseline file must be a mapping of names"),
+        ("", "1: a baseline file must be a mapping"),
         (
-            'platform: p\nmatch: {gpu_pci_ids: ["10de:2330"], nvswitch: maybe}\n',
-            "b.yaml:2: nvswitch must be true or false",
+            "platform: p\nlimits:\n\ta.b: {}\n",
+            "indent with spaces",
         ),
-        ("platform: p\nlimits: 8\n", "b.yaml:2: limits must be a mapping"),
-        ("platform: p\nlimits:\n  GPUs: {value: 8}\n", "b.yaml:3: 'GPUs' is not a valid limit key"),
-        ("platform: p\nlimits:\n  a.b: 8\n", "b.yaml:3: a.b must be a mapping"),
-        ("platform: p\nlimits:\n  a.b: {unit: W, source: s}\n", "b.yaml:3: a.b has no value"),
-        ("platform: p\nlimits:\n  a.b: {value: 8, source: s}\n", "b.yaml:3: a.b has no unit"),
-        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W}\n", "b.yaml:3: limits.a.b needs source"),
-        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: ''}\n", "b.yaml:3: limits.a.b needs source"),
-        ("platform: p\nlimits:\n  a.b: {value: 8, unit: 3, source: s}\n", "b.yaml:3: limits.a.b needs unit"),
-        (
-            "platform: p\nlimits:\n  a.b: {value: {x: 1}, unit: W, source: s}\n",
-            "b.yaml:3: a.b: {'x': 1} is not a number",
-        ),
-        ("platform: p\nlimits:\n  a.b: {value: null, unit: W, source: s}\n", "b.yaml:3: a.b: None is not a number"),
-        ("platform: p\nlimits:\n  a.b_mhz: {value: 8, unit: GHz, source: s}\n", "b.yaml:3: a.b_mhz is in MHz"),
-        ("platform: p\nlimits:\n  a.b_gbps: {value: 8, unit: GB/s, source: s}\n", "b.yaml:3: a.b_gbps is in Gb/s"),
-        ("platform: p\nlimits:\n  gpu.ecc: {value: yea, unit: '', source: s}\n", 'gpu.ecc must be "on" or "off"'),
-        (
-            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, tollerance: 0.1}\n",
-            "b.yaml:3: limits.a.b: unknown key 'tollerance' - did you mean tolerance?",
-        ),
-        (
-            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, tolerance: 0.1}\n",
-            "a.b: a tolerance needs a number and direction",
-        ),
-        (
-            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: at least, tolerance: 5}\n",
-            "a tolerance is a part of one",
-        ),
-        (
-            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: atleast}\n",
-            "unknown direction 'atleast' - did you mean at least",
-        ),
-        (
-            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: at most, floor: 5}\n",
-            "a floor needs a number and direction: at least",
-        ),
-        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n", "occurs twice"),
+        ("platform: p\nlimits:\n  a.b: {value: 8\n", "this is not YAML"),
+        ("platform: p\nlimits:\n  a.b: *default\n", "default"),
+        ("title: x\n", "1: the file needs platform: some text"),
+        ("platform: My Platform\n", "1: 'My Platform' is not a valid platform name"),
+        ("platform: p\nlimit: {}\n", "2: unknown key 'limit' - did you mean limits?"),
+        ('platform: "*"\nmatch: {gpu_pci_ids: ["10de:2330"]}\n', '2: platform "*" applies everywhere'),
+        ("platform: p\nmatch: {gpu_pci_ids: [2330]}\n", "2: 2330 is not a PCI id"),
+        ("platform: p\nmatch: {gpu_count: 8}\n", "2: match: unknown key 'gpu_count'"),
+        ('platform: p\nmatch: {gpu_pci_ids: ["10de:2330"], nvswitch: maybe}\n', "2: nvswitch must be true or false"),
+        ("platform: p\nlimits: 8\n", "2: limits must be a mapping"),
     ],
 )
 def test_a_slip_of_the_pen_is_an_error_with_its_line(text: str, complaint: str):
     with pytest.raises(UsageError) as problem:
         parsed(text)
+    assert str(problem.value).startswith("b.yaml:")
     assert complaint in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "complaint"),
+    [
+        ("GPUs: {value: 8}", "'GPUs' is not a valid limit key"),
+        ("a.b: 8", "a.b must be a mapping"),
+        ("a.b: {unit: W, source: s}", "a.b has no value"),
+        ("a.b: {value: 8, source: s}", "a.b has no unit"),
+        ("a.b: {value: 8, unit: W}", "limits.a.b needs source"),
+        ("a.b: {value: 8, unit: W, source: ''}", "limits.a.b needs source"),
+        ("a.b: {value: 8, unit: 3, source: s}", "limits.a.b needs unit"),
+        ("a.b: {value: {x: 1}, unit: W, source: s}", "a.b: {'x': 1} is not a number"),
+        ("a.b: {value: null, unit: W, source: s}", "a.b: None is not a number"),
+        ("a.b: {value: !!python/object:os.system x, unit: W, source: s}", ""),
+        ("a.b_mhz: {value: 8, unit: GHz, source: s}", "a.b_mhz is in MHz"),
+        ("a.b_gbps: {value: 8, unit: GB/s, source: s}", "a.b_gbps is in Gb/s"),
+        ("a.b_per_h: {value: 8, unit: h, source: s}", "a.b_per_h is in per hour"),
+        ("a.b_per_min: {value: 8, unit: h, source: s}", "a.b_per_min is in per minute"),
+        ("gpu.ecc: {value: yea, unit: '', source: s}", 'gpu.ecc must be "on" or "off"'),
+        ("a.b: {value: 8, unit: W, source: s, tollerance: 0.1}", "unknown key 'tollerance' - did you mean tolerance?"),
+        ("a.b: {value: 8, unit: W, source: s, tolerance: 0.1}", "a.b: a tolerance needs a number and direction"),
+        ("a.b: {value: 8, unit: W, source: s, direction: at least, tolerance: 5}", "a tolerance is a part of one"),
+        ("a.b: {value: 8, unit: W, source: s, direction: atleast}", "unknown direction 'atleast' - did you mean at l"),
+        ("a.b: {value: 8, unit: W, source: s, direction: at most, floor: 5}", "a floor needs a number and direction"),
+        (
+            "a.b: {value: 2.333, unit: W, direction: at least, peak: 4800, source: s}",
+            "2.333 W is less than a fifth of its peak of 4800",
+        ),
+    ],
+)
+def test_a_slip_in_a_limit_is_an_error_with_its_line(entry: str, complaint: str):
+    with pytest.raises(UsageError) as problem:
+        parsed(f"platform: p\nlimits:\n  {entry}\n")
+    assert str(problem.value).startswith("b.yaml:3: ")
+    assert complaint in str(problem.value)
+
+
+def test_a_limit_that_is_there_twice_is_refused():
+    with pytest.raises(UsageError, match="occurs twice"):
+        parsed("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n")
 
 
 def test_a_file_that_is_not_there_is_a_clear_message(tmp_path: Path):
@@ -232,28 +239,21 @@ def test_a_file_that_is_not_there_is_a_clear_message(tmp_path: Path):
 
 
 class TestWhatTheInventoryExpects:
-    def test_its_number_of_gpus_wins_over_the_platform(self):
-        found = baselines(H100).for_node(node(gpus=4), None, EIGHT_H100).limit("gpu.count")
-        assert found == Limit(4, "GPUs", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
-
-    def test_text_from_an_ini_inventory_becomes_a_number(self):
-        assert baselines(H100).for_node(node(gpus="4"), None, EIGHT_H100).limit("gpu.count").value == 4
-
-    def test_a_list_of_nics_gives_their_number(self):
-        baseline = baselines(H100).for_node(node(nics=["mlx5_0", "mlx5_1"]), None, EIGHT_H100)
-        assert baseline.limit("rdma.rails") == Limit(2, "ports", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
-
-    @pytest.mark.parametrize("given", [False, "off", "OFF"])
-    def test_gsp_is_on_or_off_however_yaml_reads_it(self, given: object):
-        assert baselines(H100).for_node(node(gsp=given), None, EIGHT_H100).limit("gpu.gsp").value == "off"
-
-    def test_any_limit_can_be_set_for_one_node(self):
-        baseline = baselines(H100).for_node(node(limits={"gpu.power_limit_w": 500}), None, EIGHT_H100)
-        assert baseline.limit("gpu.power_limit_w") == Limit(500, "W", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
-
-    def test_limits_may_be_json_text_in_an_ini_inventory(self):
-        baseline = baselines(H100).for_node(node(limits='{"gpu.power_limit_w": 500}'), None, EIGHT_H100)
-        assert baseline.limit("gpu.power_limit_w").value == 500
+    @pytest.mark.parametrize(
+        ("given", "key", "value", "unit"),
+        [
+            ({"gpus": 4}, "gpu.count", 4, "GPUs"),
+            ({"gpus": "4"}, "gpu.count", 4, "GPUs"),  # of an INI inventory
+            ({"nics": ["mlx5_0", "mlx5_1"]}, "rdma.rails", 2, "ports"),
+            ({"gsp": False}, "gpu.gsp", "off", ""),
+            ({"gsp": "OFF"}, "gpu.gsp", "off", ""),
+            ({"limits": {"gpu.power_limit_w": 500}}, "gpu.power_limit_w", 500, "W"),
+            ({"limits": '{"gpu.power_limit_w": 500}'}, "gpu.power_limit_w", 500, "W"),
+        ],
+    )
+    def test_it_wins_over_the_platform(self, given: dict[str, object], key: str, value: object, unit: str):
+        found = baselines(H100).for_node(node(**given), None, EIGHT_H100).limit(key)
+        assert found == Limit(value, unit, "inventory hosts.yaml:7", kind=LimitKind.ORDER)
 
     @pytest.mark.parametrize(
         ("expected", "complaint"),

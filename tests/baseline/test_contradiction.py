@@ -17,7 +17,7 @@ from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
-from nodegate.run.bootcheck import Exit, Outcome, outcome_of
+from nodegate.run.bootcheck import Exit, Outcome, bootcheck, outcome_of
 
 OFF = [
     ("gpu.power_limit_w", 70, "W"),
@@ -93,3 +93,12 @@ def test_a_limit_that_the_recognised_platform_excludes_says_nothing_either(key: 
 def test_the_cloud_of_a_board_contradicts_it_not() -> None:
     facts = facts_of(Machine.hgx_h100("gpu01"))
     assert baseline_of(facts, Node("gpu01", expected={"platform": "azure-nd-h100-v5"})).contradiction == ""
+
+
+def test_a_site_file_with_the_limits_of_another_board_drains_no_node(tmp_path: Path) -> None:
+    """The file of H200 nodes, by a slip for all H100 nodes of a site: what each of them says before a job."""
+    file = site_file(tmp_path, "gpu.memory_min_gib", 137, "GiB")
+    evidence = Evidence("gpu01", "facts", 0.0, 1.0, document=facts_of(Machine.hgx_h100("gpu01")).document.raw)
+    told = bootcheck(baselines=[file], measure=lambda _node: evidence)
+    assert told.exit is Exit.UNKNOWN
+    assert told.line.startswith("could not tell: ")

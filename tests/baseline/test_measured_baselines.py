@@ -44,17 +44,11 @@ def stored(parameters: str) -> Entry:
 
 class TestWhichValueCounts:
     def test_each_message_size_has_its_own(self):
-        of_8_gib, of_512_mib = entry().for_conditions(measured(8 << 30)), entry().for_conditions(measured(512 << 20))
-        assert isinstance(of_8_gib, Entry)
-        assert isinstance(of_512_mib, Entry)
-        assert (of_8_gib.value, of_512_mib.value) == (480, 445)
-        assert of_8_gib.limit.value == pytest.approx(451.2)
-        assert of_512_mib.limit.source == f"10 % below 445 GB/s, b.yaml {KEY}: aiconfigurator"
-
-    def test_a_value_from_a_size_on_holds_for_what_lies_between(self):
-        found = entry().for_conditions(measured(1 << 30))
-        assert isinstance(found, Entry)
-        assert found.value == 445
+        sizes = 8 << 30, 1 << 30, 512 << 20
+        found = [each for size in sizes if isinstance(each := entry().for_conditions(measured(size)), Entry)]
+        assert [each.value for each in found] == [480, 445, 445]
+        assert found[0].limit.value == pytest.approx(451.2)
+        assert found[2].limit.source == f"10 % below 445 GB/s, b.yaml {KEY}: aiconfigurator"
 
     def test_a_smaller_message_is_not_judged_and_the_difference_is_said(self):
         assert entry().for_conditions(measured(1 << 20)) == (
@@ -79,22 +73,22 @@ class TestWhichValueCounts:
         assert plain.for_conditions({}) is plain
         assert plain.for_conditions(measured(1)) is plain
 
-    @pytest.mark.parametrize("given", ["8192", "8192.0"])
-    def test_numbers_are_compared_as_numbers(self, given: str):
-        assert isinstance(stored("{matrix: 8192}").for_conditions({"matrix": given}), Entry)
-
     def test_a_list_stands_for_any_of_its_items(self):
         either = stored("{dtype: [float, half]}")
         assert isinstance(either.for_conditions({"dtype": "half"}), Entry)
         assert either.for_conditions({"dtype": "int8"}) == "stored for dtype float or half, measured with int8"
 
-    @pytest.mark.parametrize("hostile", ["", "nan", "a lot", "-inf", "9" * 400])
-    def test_what_is_no_number_of_that_size_never_fits_a_number(self, hostile: str):
-        assert isinstance(stored("{size_bytes: 512}").for_conditions({"size_bytes": hostile}), str)
-
-    @pytest.mark.parametrize("hostile", ["", "nan", "a lot", "inf", "-inf"])
-    def test_nor_does_it_reach_a_least_number(self, hostile: str):
-        assert isinstance(stored("{size_bytes_min: 512}").for_conditions({"size_bytes": hostile}), str)
+    @pytest.mark.parametrize(
+        ("parameters", "given", "fits"),
+        [
+            ("{size_bytes: 512}", "512", True),
+            ("{size_bytes: 512}", "512.0", True),
+            *(("{size_bytes: 512}", hostile, False) for hostile in ("", "nan", "a lot", "-inf", "9" * 400)),
+            *(("{size_bytes_min: 512}", hostile, False) for hostile in ("", "nan", "a lot", "inf", "-inf")),
+        ],
+    )
+    def test_numbers_are_compared_as_numbers(self, parameters: str, given: str, fits: bool):
+        assert isinstance(stored(parameters).for_conditions({"size_bytes": given}), Entry) is fits
 
 
 class TestVariantsInAFile:
@@ -143,11 +137,3 @@ class TestVariantsInAFile:
     def test_a_complaint_about_a_variant_has_the_variant_s_own_line(self):
         with pytest.raises(UsageError, match=r"^b\.yaml:14: "):
             entry(H100.replace("value: 445", "value: lots, tolerance: lots"))
-
-
-class TestRates:
-    @pytest.mark.parametrize(("key", "unit"), [("a.b_per_h", "per hour"), ("a.b_per_min", "per minute")])
-    def test_a_key_that_ends_in_a_rate_has_its_unit(self, key: str, unit: str):
-        assert entry(f"platform: p\nlimits:\n  {key}: {{value: 8, unit: {unit}, source: s}}\n", key).unit == unit
-        with pytest.raises(UsageError, match=f"is in {unit} by its name"):
-            entry(f"platform: p\nlimits:\n  {key}: {{value: 8, unit: h, source: s}}\n", key)

@@ -6,60 +6,41 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.hardware import NVSWITCH, gpu_seen, gpus_seen, host_seen, pci_seen
-from support.shipped import shipped as shipped_baselines
+from support.shipped import SHIPPED
 
-from nodegate.baseline.baseline import Baselines
 from nodegate.errors import NotJudged
 from nodegate.node import Node
 
 if TYPE_CHECKING:
-    from nodegate.probe.pci import Pci
+    pass
 
 H100, L40S, H200 = "10de:2330", "10de:26b9", "10de:2335"
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Baselines:
-    return shipped_baselines()
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([H100] * 8 + [NVSWITCH] * 4, "hgx-h100-8"),
+        ([H100] * 3 + [NVSWITCH] * 4, "hgx-h100-8"),  # GPUs are lost
+        ([H100] * 7, "hgx-h100-8"),  # the switches too
+        ([H100] * 8, "hgx-h100-8"),  # a virtual machine that sees no switch
+        ([H100] * 4, "hgx-h100-4"),  # the board of four has none
+        ([L40S] * 7 + [H200], "l40s"),
+    ],
+)
+def test_the_platform_is_known_by_most_gpus_and_the_switches(seen: list[str], expected: str):
+    assert SHIPPED.for_node(Node("n"), None, pci_seen(*seen)).platform == expected
 
 
-def platform(shipped: Baselines, pci: Pci | None) -> str:
-    return shipped.for_node(Node("n"), None, pci).platform
-
-
-def test_eight_h100_with_switches(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[H100] * 8, *[NVSWITCH] * 4)) == "hgx-h100-8"
-
-
-def test_lost_gpus_change_nothing(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[H100] * 3, *[NVSWITCH] * 4)) == "hgx-h100-8"
-
-
-def test_lost_switches_change_nothing(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[H100] * 7)) == "hgx-h100-8"
-
-
-def test_a_virtual_machine_that_sees_no_switch(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[H100] * 8)) == "hgx-h100-8"
-
-
-def test_the_board_of_four_has_no_switches(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[H100] * 4)) == "hgx-h100-4"
-
-
-def test_a_card_of_another_model_among_many_changes_nothing(shipped: Baselines):
-    assert platform(shipped, pci_seen(*[L40S] * 7, H200)) == "l40s"
-
-
-def test_half_and_half_is_unknown(shipped: Baselines):
-    baseline = shipped.for_node(Node("n"), None, pci_seen(*[L40S] * 4, *[H200] * 4))
+def test_half_and_half_is_unknown():
+    baseline = SHIPPED.for_node(Node("n"), None, pci_seen(*[L40S] * 4, *[H200] * 4))
     assert baseline.platform == ""
     assert "4 x 10de:2335, 4 x 10de:26b9" in baseline.reason
 
 
-def test_nvml_alone_will_do(shipped: Baselines):
+def test_nvml_alone_will_do():
     gpus = gpus_seen(*(gpu_seen(index, pci_id=L40S) for index in range(8)))
-    assert shipped.for_node(Node("n"), gpus, None).platform == "l40s"
+    assert SHIPPED.for_node(Node("n"), gpus, None).platform == "l40s"
 
 
 @pytest.mark.parametrize(
@@ -73,11 +54,9 @@ def test_nvml_alone_will_do(shipped: Baselines):
         ("", "", 4, "hgx-h100-8"),
     ],
 )
-def test_a_cloud_is_known_by_its_system(
-    shipped: Baselines, vendor: str, product: str, switches: int, expected: str
-) -> None:
+def test_a_cloud_is_known_by_its_system(vendor: str, product: str, switches: int, expected: str) -> None:
     pci = pci_seen(*[H100] * 8, *[NVSWITCH] * switches)
-    found = shipped.for_node(Node("n"), None, pci, host_seen(vendor, product))
+    found = SHIPPED.for_node(Node("n"), None, pci, host_seen(vendor, product))
     assert (found.platform, found.is_part) == (expected, False)
     assert found.limit("gpu.count").value == 8
 
@@ -89,19 +68,17 @@ def test_a_cloud_is_known_by_its_system(
         ("hgx-h100-8", ("Microsoft Corporation", "Virtual Machine")),  # named before the layout was known
     ],
 )
-def test_a_layout_and_its_board_are_no_contradiction(shipped: Baselines, named: str, system: tuple[str, str]) -> None:
+def test_a_layout_and_its_board_are_no_contradiction(named: str, system: tuple[str, str]) -> None:
     node = Node("n", expected={"platform": named})
-    found = shipped.for_node(node, None, pci_seen(*[H100] * 8, *[NVSWITCH] * 4), host_seen(*system))
+    found = SHIPPED.for_node(node, None, pci_seen(*[H100] * 8, *[NVSWITCH] * 4), host_seen(*system))
     assert (found.platform, found.named, found.detected) == (named, named, named)
 
 
 class TestAPartOfABoard:
     @pytest.mark.parametrize("count", [1, 2, 4])
     @pytest.mark.parametrize("system", [("QEMU", "Standard PC"), ("", "")])
-    def test_a_virtual_machine_may_have_some_of_the_gpus(
-        self, shipped: Baselines, count: int, system: tuple[str, str]
-    ) -> None:
-        found = shipped.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen(*system))
+    def test_a_virtual_machine_may_have_some_of_the_gpus(self, count: int, system: tuple[str, str]) -> None:
+        found = SHIPPED.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen(*system))
         assert (found.platform, found.is_part) == ("hgx-h200-8", True)
         assert found.title == "a virtual machine with a part of 8 x H200 SXM5 141 GB on an HGX board with NVSwitches"
         assert found.limit("gpu.power_limit_w").value == 700
@@ -111,31 +88,31 @@ class TestAPartOfABoard:
         with pytest.raises(NotJudged, match=r"part of hgx-h200-8; nodegate_gpus says how many GPUs it has$"):
             found.limit("gpu.count")
 
-    def test_their_number_is_judged_where_the_inventory_names_it(self, shipped: Baselines) -> None:
+    def test_their_number_is_judged_where_the_inventory_names_it(self) -> None:
         node = Node("n", expected={"gpus": 2})
-        found = shipped.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
+        found = SHIPPED.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
         assert found.limit("gpu.count").value == 2
 
     @pytest.mark.parametrize("count", [3, 5, 6, 7])
-    def test_numbers_that_nobody_sells_are_a_lost_gpu(self, shipped: Baselines, count: int) -> None:
-        found = shipped.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen("QEMU", "KVM"))
+    def test_numbers_that_nobody_sells_are_a_lost_gpu(self, count: int) -> None:
+        found = SHIPPED.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen("QEMU", "KVM"))
         assert not found.is_part
         assert found.limit("gpu.count").value in (4, 8)
         assert found.limit("gpu.count").value != count
 
-    def test_on_bare_metal_a_missing_gpu_is_missing(self, shipped: Baselines) -> None:
+    def test_on_bare_metal_a_missing_gpu_is_missing(self) -> None:
         pci = pci_seen(*[H200] * 4, *[NVSWITCH] * 4)
-        found = shipped.for_node(Node("n"), None, pci, host_seen("Dell Inc.", "PowerEdge XE9680"))
+        found = SHIPPED.for_node(Node("n"), None, pci, host_seen("Dell Inc.", "PowerEdge XE9680"))
         assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
 
-    def test_a_named_platform_is_meant_whole(self, shipped: Baselines) -> None:
+    def test_a_named_platform_is_meant_whole(self) -> None:
         node = Node("n", expected={"platform": "hgx-h200-8"})
-        found = shipped.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
+        found = SHIPPED.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
         assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
 
 
-def test_an_unknown_model_is_said_and_not_judged(shipped: Baselines):
-    baseline = shipped.for_node(Node("n"), None, pci_seen(*["10de:ffff"] * 8))
+def test_an_unknown_model_is_said_and_not_judged():
+    baseline = SHIPPED.for_node(Node("n"), None, pci_seen(*["10de:ffff"] * 8))
     assert baseline.platform == ""
     with pytest.raises(NotJudged) as said:
         baseline.limit("gpu.count")
@@ -144,17 +121,17 @@ def test_an_unknown_model_is_said_and_not_judged(shipped: Baselines):
     )
 
 
-def test_a_node_that_shows_no_gpu_is_unknown(shipped: Baselines):
-    baseline = shipped.for_node(Node("n"), None, None)
+def test_a_node_that_shows_no_gpu_is_unknown():
+    baseline = SHIPPED.for_node(Node("n"), None, None)
     assert "no NVIDIA GPU seen on PCIe or by NVML" in baseline.reason
 
 
-def test_a_named_platform_counts_even_when_every_gpu_is_gone(shipped: Baselines):
-    baseline = shipped.for_node(Node("n", expected={"platform": "hgx-h100-8"}), None, pci_seen())
+def test_a_named_platform_counts_even_when_every_gpu_is_gone():
+    baseline = SHIPPED.for_node(Node("n", expected={"platform": "hgx-h100-8"}), None, pci_seen())
     assert (baseline.platform, baseline.named, baseline.detected) == ("hgx-h100-8", "hgx-h100-8", "")
     assert baseline.limit("gpu.count").value == 8
 
 
-def test_named_and_detected_are_both_kept(shipped: Baselines):
-    baseline = shipped.for_node(Node("n", expected={"platform": "hgx-h200-8"}), None, pci_seen(*[L40S] * 8))
+def test_named_and_detected_are_both_kept():
+    baseline = SHIPPED.for_node(Node("n", expected={"platform": "hgx-h200-8"}), None, pci_seen(*[L40S] * 8))
     assert (baseline.platform, baseline.detected) == ("hgx-h200-8", "l40s")

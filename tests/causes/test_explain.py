@@ -47,57 +47,49 @@ def test_checks_that_show_one_condition_of_one_part_are_one_cause_and_the_most_t
     assert found[0].sort is Class.GPU
 
 
-def test_what_cannot_be_read_of_a_lost_gpu_follows_from_its_loss():
-    unread = finding("error", GPU3, "lost: NVML 15", quantity="its state", why=Why.LOST)
-    assert names(LOST, record("ecc.volatile", unread), record("clocks.sm_max", unread)) == [("gpu_lost", "GPU 3", 2)]
+def unread(where, why):
+    return finding("error", where, f"{why.value}: NVML 15", quantity="its state", why=why)
 
 
-def test_what_cannot_be_read_of_another_gpu_does_not_follow():
-    unread = finding("error", GPU4, "timeout", quantity="its state", why=Why.TIMEOUT)
-    assert len(causes(LOST, record("ecc.volatile", unread))) == 2
+def blocked_by(check):
+    return record("rdma_bandwidth.write", finding("error", text=f"blocked by {check}", blocked_by=check))
 
 
-def test_a_measurement_that_a_check_kept_from_starting_follows_from_that_check():
-    blocked = finding("error", text="blocked by gpu.lost", blocked_by="gpu.lost")
-    assert names(LOST, record("rdma_bandwidth.write", blocked)) == [("gpu_lost", "GPU 3", 1)]
+def slow_rail(nic=NIC2, observed=245.0):
+    return record("rdma_bandwidth.write", rate("fail", nic, observed, 392.0, "rdma.write_gbps"))
 
 
-def test_a_measurement_that_another_check_kept_from_starting_does_not_follow():
-    blocked = finding("error", text="blocked by host.hung_mounts", blocked_by="host.hung_mounts")
-    assert len(causes(LOST, record("rdma_bandwidth.write", blocked))) == 2
+BRIDGE = record(
+    "pcie.bridge_width",
+    finding("fail", part.bridge("0000:39:00.0"), quantity="width", observed=8, limit=Limit(16, "lanes"), share=0.5),
+)
+GROUP = record("nccl_groups.all_reduce", rate("fail", part.NODE, 239.0, 383.0, "nccl.group_all_reduce_gb_per_s"))
+FLAPS = record("kernel_log.nic_flaps", finding("warn", NIC2, "link down once"))
+OF_LOST = [record(check, unread(GPU3, Why.LOST)) for check in ("ecc.volatile", "clocks.sm_max")]
 
 
-@pytest.mark.parametrize(("observed", "hidden"), [(245.0, True), (100.0, False)])
-def test_a_narrow_link_explains_half_of_the_rate_and_no_less(observed, hidden):
-    slow = record("rdma_bandwidth.write", rate("fail", NIC2, observed, 392.0, "rdma.write_gbps"))
-    expected = [("pcie_narrow", "mlx5_2", 1)] if hidden else [("pcie_narrow", "mlx5_2", 0), ("rail_slow", "mlx5_2", 0)]
-    assert names(NARROW, slow) == expected
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([LOST, *OF_LOST], [("gpu_lost", "GPU 3", 2)]),
+        ([LOST, blocked_by("gpu.lost")], [("gpu_lost", "GPU 3", 1)]),
+        ([NARROW, slow_rail()], [("pcie_narrow", "mlx5_2", 1)]),  # it explains half of the rate and no less
+        ([NARROW, slow_rail(observed=100.0)], [("pcie_narrow", "mlx5_2", 0), ("rail_slow", "mlx5_2", 0)]),
+        ([BRIDGE, slow_rail()], [("pcie_narrow", "bridge 0000:39:00.0", 1)]),
+        ([NARROW, slow_rail(part.nic("mlx5_5"))], [("pcie_narrow", "mlx5_2", 0), ("rail_slow", "mlx5_5", 0)]),
+        ([NARROW, slow_rail(), GROUP], [("pcie_narrow", "mlx5_2", 2)]),
+        ([FLAPS, slow_rail()], [("rail_slow", "mlx5_2", 0), ("link_flaps", "mlx5_2", 0)]),  # a warning explains none
+    ],
+)
+def test_what_follows_from_what(records, expected):
+    assert names(*records) == expected
 
 
-def test_a_narrow_bridge_explains_the_rail_below_it():
-    bridge = record(
-        "pcie.bridge_width",
-        finding("fail", part.bridge("0000:39:00.0"), quantity="width", observed=8, limit=Limit(16, "lanes"), share=0.5),
-    )
-    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
-    assert names(bridge, slow) == [("pcie_narrow", "bridge 0000:39:00.0", 1)]
-
-
-def test_a_slow_rail_elsewhere_is_not_explained():
-    slow = record("rdma_bandwidth.write", rate("fail", part.nic("mlx5_5"), 245.0, 392.0, "rdma.write_gbps"))
-    assert [name for name, *_ in names(NARROW, slow)] == ["pcie_narrow", "rail_slow"]
-
-
-def test_a_group_collective_follows_from_a_slow_rail_which_follows_from_its_link():
-    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
-    group = record("nccl_groups.all_reduce", rate("fail", part.NODE, 239.0, 383.0, "nccl.group_all_reduce_gb_per_s"))
-    assert names(NARROW, slow, group) == [("pcie_narrow", "mlx5_2", 2)]
-
-
-def test_a_warning_does_not_explain_a_failure():
-    warned = record("kernel_log.nic_flaps", finding("warn", NIC2, "link down once"))
-    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
-    assert {name for name, *_ in names(warned, slow)} == {"link_flaps", "rail_slow"}
+@pytest.mark.parametrize(
+    "other", [record("ecc.volatile", unread(GPU4, Why.TIMEOUT)), blocked_by("host.hung_mounts")], ids=["GPU", "check"]
+)
+def test_what_has_another_reason_does_not_follow(other):
+    assert len(causes(LOST, other)) == 2
 
 
 def test_the_same_finding_on_all_gpus_is_one_cause_with_all_parts():

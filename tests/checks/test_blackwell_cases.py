@@ -57,7 +57,7 @@ NVLINK5 = (
     rates("a driver that reports none", verdict=SKIP, change=silent(*range(8))),
     rates("NVML failed on one GPU", verdict=ERROR, change=silent(3, reading=FAILED)),
     rates("a probe that did not ask", verdict=SKIP, change=older_probe),
-    Case("healthy: links of H100 count replays", "nvlink.bit_errors", SKIP),
+    rates("healthy: links of H100 count replays", verdict=SKIP, machine=Machine.hgx_h100),
     since_load("no recovery", verdict=PASS),
     since_load("a link of NVLink 5 was recovered", verdict=WARN, change=gpu(recovered=2)),
     since_load("a recovery of NVLink 5 failed", verdict=WARN, change=gpu(failed_recoveries=1)),

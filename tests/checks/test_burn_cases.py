@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from support.burning import BurnCase, every_window, ran_by_others, refused
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.judging import plant
 
 from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.machine import Machine
     from support.burning import Document
-
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 
 
 def gpu(index: int, **values: object) -> Callable[[Document], object]:
@@ -181,41 +177,39 @@ def gen4_slot(machine: Machine) -> None:
         machine.set_gpu(index, "link_gen_max", 4)
 
 
-COMPLETE = (
-    BurnCase("a type of numbers that the board does not have", "burn.complete", PASS, without_fp64),
+COMPLETE = of(
+    "burn.complete",
+    BurnCase("a type of numbers that the board does not have", PASS, without_fp64),
     BurnCase(
         "bf16 cannot be left out",
-        "burn.complete",
         ERROR,
         lambda found: found["gpus"][3].update(left_out={"bf16": "no"}, phases=found["gpus"][3]["phases"][1:]),
     ),
-    BurnCase("healthy", "burn.complete", PASS),
-    BurnCase("a GPU that hangs under load", "burn.complete", FAIL, stopped),
-    BurnCase("a GPU that never starts", "burn.complete", ERROR, never_started),
-    BurnCase("a GPU that is left out", "burn.complete", ERROR, without(3)),
-    BurnCase("a phase that was not reached", "burn.complete", ERROR, phase(3, 2, tflops=None)),
-    BurnCase("a GPU that worked for half of the time", "burn.complete", ERROR, phase(3, 0, seconds=18.0)),
-    BurnCase("a GPU that stood still", "burn.complete", ERROR, idle_from(3, 24)),
+    BurnCase("healthy", PASS),
+    BurnCase("a GPU that hangs under load", FAIL, stopped),
+    BurnCase("a GPU that never starts", ERROR, never_started),
+    BurnCase("a GPU that is left out", ERROR, without(3)),
+    BurnCase("a phase that was not reached", ERROR, phase(3, 2, tflops=None)),
+    BurnCase("a GPU that worked for half of the time", ERROR, phase(3, 0, seconds=18.0)),
+    BurnCase("a GPU that stood still", ERROR, idle_from(3, 24)),
     BurnCase(
         "a GPU that stalled for twenty seconds, in no sample",
-        "burn.complete",
         ERROR,
         phase(3, 0, windows_s=[*(float(at) for at in range(1, 10)), 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0]),
     ),
     BurnCase(
         "pieces of uneven length",
-        "burn.complete",
         PASS,
         phase(3, 0, windows_s=[1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]),
     ),
-    BurnCase("a GPU that nobody watched", "burn.complete", ERROR, gpu(3, samples={"error": "NVML 999"})),
-    BurnCase("GPUs in use", "burn.complete", ERROR, refused),
+    BurnCase("a GPU that nobody watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
+    BurnCase("GPUs in use", ERROR, refused),
 )
-RESULTS = (
-    BurnCase("healthy", "burn.results", PASS),
+RESULTS = of(
+    "burn.results",
+    BurnCase("healthy", PASS),
     BurnCase(
         "a word that changes",
-        "burn.results",
         FAIL,
         phase(
             3,
@@ -224,10 +218,10 @@ RESULTS = (
             first_mismatch={"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12},
         ),
     ),
-    BurnCase("a GPU that is always wrong", "burn.results", FAIL, phase(3, 1, checksum="deadbeef")),
-    BurnCase("a result that is odd with cuBLAS alone", "burn.results", ERROR, odd_with_cublas()),
+    BurnCase("a GPU that is always wrong", FAIL, phase(3, 1, checksum="deadbeef")),
+    BurnCase("a result that is odd with cuBLAS alone", ERROR, odd_with_cublas()),
     *(
-        BurnCase(f"a result that is odd with cuBLAS, and {what}", "burn.results", FAIL, change)
+        BurnCase(f"a result that is odd with cuBLAS, and {what}", FAIL, change)
         for what, change in (
             ("with own kernels too", odd_with_cublas(checksum="deadbeef")),
             ("wrong later with own kernels", odd_with_cublas(mismatches=1)),
@@ -235,210 +229,160 @@ RESULTS = (
             ("stopped with own kernels", odd_with_cublas(stopped=True)),
         )
     ),
-    BurnCase("a first result that is wrong", "burn.results", FAIL, phase(3, 1, reference_errors=3)),
-    BurnCase("two models compared with their own kind", "burn.results", PASS, two_models),
-    BurnCase("two GPUs that differ", "burn.results", FAIL, disagreeing_pair),
+    BurnCase("a first result that is wrong", FAIL, phase(3, 1, reference_errors=3)),
+    BurnCase("two models compared with their own kind", PASS, two_models),
+    BurnCase("two GPUs that differ", FAIL, disagreeing_pair),
     BurnCase(
-        "wrong in the first burn, right in the second",
-        "burn.results",
-        FAIL,
-        phase(3, 0, mismatches=1),
-        again=[lambda found: None],
+        "wrong in the first burn, right in the second", FAIL, phase(3, 0, mismatches=1), again=[lambda found: None]
     ),
-    BurnCase("a GPU without a result", "burn.results", ERROR, never_started),
-    BurnCase("a count that is not told", "burn.results", ERROR, phase(3, 0, mismatches={"why": "failed"})),
+    BurnCase("a GPU without a result", ERROR, never_started),
+    BurnCase("a count that is not told", ERROR, phase(3, 0, mismatches={"why": "failed"})),
 )
-THROUGHPUT = (
-    BurnCase("healthy, in a fleet", "burn.throughput", PASS, nodes=9),
-    BurnCase("a slow GPU in a fleet", "burn.throughput", FAIL, slow(0.9), nodes=9),
-    BurnCase("slow only once", "burn.throughput", NOT_JUDGED, slow(0.9), again=[slow(1.0), slow(1.0)]),
-    BurnCase("no rate from one GPU", "burn.throughput", ERROR, never_started, nodes=9),
+THROUGHPUT = of(
+    "burn.throughput",
+    BurnCase("healthy, in a fleet", PASS, nodes=9),
+    BurnCase("a slow GPU in a fleet", FAIL, slow(0.9), nodes=9),
+    BurnCase("slow only once", NOT_JUDGED, slow(0.9), again=[slow(1.0), slow(1.0)]),
+    BurnCase("no rate from one GPU", ERROR, never_started, nodes=9),
 )
-SPREAD = (
-    BurnCase("healthy", "burn.node_spread", PASS),
-    BurnCase("a GPU 6 % below its node", "burn.node_spread", WARN, slow(0.94)),
-    BurnCase("a GPU 4 % below its node", "burn.node_spread", PASS, slow(0.96)),
-    BurnCase("nothing measured", "burn.node_spread", ERROR, refused),
-    BurnCase("no limit", "burn.node_spread", NOT_JUDGED, limits={"burn.node_spread_percent": None}),
+SPREAD = of(
+    "burn.node_spread",
+    BurnCase("healthy", PASS),
+    BurnCase("a GPU 6 % below its node", WARN, slow(0.94)),
+    BurnCase("a GPU 4 % below its node", PASS, slow(0.96)),
+    BurnCase("nothing measured", ERROR, refused),
+    BurnCase("no limit", NOT_JUDGED, limits={"burn.node_spread_percent": None}),
 )
-REASONS = (
-    BurnCase("the power cap is normal", "burn.clock_reasons", PASS),
-    BurnCase(
-        "a power brake in one sample",
-        "burn.clock_reasons",
-        FAIL,
-        moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1}),
-    ),
-    BurnCase("heat", "burn.clock_reasons", FAIL, load(3, reason_samples={"64": 2, "8": 2})),
-    BurnCase("heat by the driver, at delivery", "burn.clock_reasons", FAIL, load(3, reason_samples={"32": 5})),
-    BurnCase(
-        "heat by the driver in one sample", "burn.clock_reasons", WARN, moment(3, 30, reason_samples={"4": 5, "32": 1})
-    ),
-    BurnCase("idle in its own burn", "burn.clock_reasons", ERROR, load(3, reason_samples={"1": 5})),
-    BurnCase(
-        "heat by the driver, at night",
-        "burn.clock_reasons",
-        WARN,
-        load(3, reason_samples={"32": 5}),
-        profile=Profile.NIGHTLY,
-    ),
-    BurnCase("a bit without a name", "burn.clock_reasons", WARN, moment(3, 30, reason_samples={"2048": 5})),
-    BurnCase("the board's own limit", "burn.clock_reasons", WARN, moment(3, 30, reason_samples={"512": 5})),
-    BurnCase("the voltage limit is normal", "burn.clock_reasons", PASS, load(3, reason_samples={"4": 5, "1024": 5})),
-    BurnCase(
-        "heat in two samples of 300",
-        "burn.clock_reasons",
-        WARN,
-        moment(3, 30, reason_samples={"4": 5, "8": 2, "64": 2}),
-    ),
-    BurnCase(
-        "heat in three samples of 300",
-        "burn.clock_reasons",
-        FAIL,
-        moment(3, 30, reason_samples={"4": 5, "8": 3, "64": 3}),
-    ),
+REASONS = of(
+    "burn.clock_reasons",
+    BurnCase("the power cap is normal", PASS),
+    BurnCase("a power brake in one sample", FAIL, moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1})),
+    BurnCase("heat", FAIL, load(3, reason_samples={"64": 2, "8": 2})),
+    BurnCase("heat by the driver, at delivery", FAIL, load(3, reason_samples={"32": 5})),
+    BurnCase("heat by the driver in one sample", WARN, moment(3, 30, reason_samples={"4": 5, "32": 1})),
+    BurnCase("idle in its own burn", ERROR, load(3, reason_samples={"1": 5})),
+    BurnCase("heat by the driver, at night", WARN, load(3, reason_samples={"32": 5}), profile=Profile.NIGHTLY),
+    BurnCase("a bit without a name", WARN, moment(3, 30, reason_samples={"2048": 5})),
+    BurnCase("the board's own limit", WARN, moment(3, 30, reason_samples={"512": 5})),
+    BurnCase("the voltage limit is normal", PASS, load(3, reason_samples={"4": 5, "1024": 5})),
+    BurnCase("heat in two samples of 300", WARN, moment(3, 30, reason_samples={"4": 5, "8": 2, "64": 2})),
+    BurnCase("heat in three samples of 300", FAIL, moment(3, 30, reason_samples={"4": 5, "8": 3, "64": 3})),
     BurnCase(
         "slowed between two samples, at delivery",
-        "burn.clock_reasons",
         FAIL,
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
     ),
     BurnCase(
         "slowed between two samples, at night",
-        "burn.clock_reasons",
         WARN,
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
         profile=Profile.NIGHTLY,
     ),
     BurnCase(
         "slowed by the board for longer than it may",
-        "burn.clock_reasons",
         WARN,
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(board_limit=2_400_000_000),
     ),
     BurnCase(
         "slowed for a moment",
-        "burn.clock_reasons",
         PASS,
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=400_000_000, board_limit=1),
     ),
-    BurnCase("a fault before the load", "burn.clock_reasons", PASS, moment(3, -1, reason_samples={"8": 5})),
-    BurnCase("not watched", "burn.clock_reasons", ERROR, gpu(3, samples={"error": "NVML 999"})),
+    BurnCase("a fault before the load", PASS, moment(3, -1, reason_samples={"8": 5})),
+    BurnCase("not watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
 )
-CLOCK = (
-    BurnCase("healthy, alone", "burn.clock", PASS),
+CLOCK = of(
+    "burn.clock",
+    BurnCase("healthy, alone", PASS),
+    BurnCase("a GPU at 500 MHz", FAIL, load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5})),
+    BurnCase("a GPU 9 % below its node", PASS, load(3, sm_clock_mhz=[1500, 1600, 1700])),
     BurnCase(
-        "a GPU at 500 MHz", "burn.clock", FAIL, load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5})
+        "a whole node that is short of power, in a fleet", FAIL, every_gpu(sm_clock_mhz=[1100, 1200, 1300]), nodes=9
     ),
-    BurnCase("a GPU 9 % below its node", "burn.clock", PASS, load(3, sm_clock_mhz=[1500, 1600, 1700])),
-    BurnCase(
-        "a whole node that is short of power, in a fleet",
-        "burn.clock",
-        FAIL,
-        every_gpu(sm_clock_mhz=[1100, 1200, 1300]),
-        nodes=9,
-    ),
-    BurnCase("no clock", "burn.clock", ERROR, without_quantity(3, "sm_clock_mhz", "failed")),
-    BurnCase(
-        "a clock that the other GPUs report", "burn.clock", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")
-    ),
-    BurnCase("no clock by design", "burn.clock", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
+    BurnCase("no clock", ERROR, without_quantity(3, "sm_clock_mhz", "failed")),
+    BurnCase("a clock that the other GPUs report", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")),
+    BurnCase("no clock by design", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
 )
-HEAT = (
-    BurnCase("healthy", "burn.temperature", PASS),
-    BurnCase("2 °C from its slowdown", "burn.temperature", FAIL, load(3, temperature_c=[80, 83, 84])),
-    BurnCase(
-        "the same at night", "burn.temperature", WARN, load(3, temperature_c=[80, 83, 84]), profile=Profile.NIGHTLY
-    ),
-    BurnCase("a GPU without threshold", "burn.temperature", PASS, machine=no_slowdown),
-    BurnCase("healthy", "burn.memory_temperature", PASS),
-    BurnCase("96 °C", "burn.memory_temperature", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
-    BurnCase("92 °C", "burn.memory_temperature", WARN, load(3, memory_temperature_c=[80, 90, 92])),
-    BurnCase(
-        "96 °C at night",
-        "burn.memory_temperature",
-        WARN,
-        load(3, memory_temperature_c=[80, 90, 96]),
-        profile=Profile.NIGHTLY,
-    ),
-    BurnCase("NVML failed", "burn.memory_temperature", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
-    BurnCase(
-        "healthy: boards without HBM",
-        "burn.memory_temperature",
-        SKIP,
-        without_quantity(None, "memory_temperature_c", "not supported"),
-    ),
-    BurnCase("no temperature", "burn.temperature", ERROR, without_quantity(3, "temperature_c", "failed")),
+HBM = of(
+    "burn.memory_temperature",
+    BurnCase("healthy", PASS),
+    BurnCase("96 °C", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
+    BurnCase("92 °C", WARN, load(3, memory_temperature_c=[80, 90, 92])),
+    BurnCase("96 °C at night", WARN, load(3, memory_temperature_c=[80, 90, 96]), profile=Profile.NIGHTLY),
+    BurnCase("NVML failed", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
+    BurnCase("healthy: boards without HBM", SKIP, without_quantity(None, "memory_temperature_c", "not supported")),
 )
-POWER_DRAWN = (
-    BurnCase("healthy, at the power cap", "burn.power", PASS),
-    BurnCase("fp32 and fp64 draw less: the heaviest part counts", "burn.power", PASS, lighter_after(36)),
-    BurnCase("a GPU at half of its power", "burn.power", WARN, load(3, power_w=[340, 350, 360])),
-    BurnCase("capped at 500 W: at its limit", "burn.power", PASS, every_gpu(power_w=[490, 496, 505]), machine=capped),
-    BurnCase("own kernels, a little less", "burn.power", PASS, own_kernels(550)),
-    BurnCase("own kernels that do not heat the board", "burn.power", WARN, own_kernels(350)),
-    BurnCase("once hot, once disturbed", "burn.power", PASS, load(3, power_w=[340, 350, 360]), again=(load(3),)),
-    BurnCase("no power of one GPU", "burn.power", ERROR, without_quantity(3, "power_w", "failed")),
-    BurnCase(
-        "one GPU has no sensor, the others have", "burn.power", ERROR, without_quantity(3, "power_w", "not supported")
-    ),
-    BurnCase("no GPU has a sensor: nothing is proven", "burn.power", NOT_JUDGED, all_without("power_w")),
-    BurnCase("twice its limit", "burn.power", ERROR, load(3, power_w=[1300, 1400, 1500])),
+HEAT = of(
+    "burn.temperature",
+    BurnCase("healthy", PASS),
+    BurnCase("2 °C from its slowdown", FAIL, load(3, temperature_c=[80, 83, 84])),
+    BurnCase("the same at night", WARN, load(3, temperature_c=[80, 83, 84]), profile=Profile.NIGHTLY),
+    BurnCase("a GPU without threshold", PASS, machine=no_slowdown),
+    BurnCase("no temperature", ERROR, without_quantity(3, "temperature_c", "failed")),
+)
+POWER_DRAWN = of(
+    "burn.power",
+    BurnCase("healthy, at the power cap", PASS),
+    BurnCase("fp32 and fp64 draw less: the heaviest part counts", PASS, lighter_after(36)),
+    BurnCase("a GPU at half of its power", WARN, load(3, power_w=[340, 350, 360])),
+    BurnCase("capped at 500 W: at its limit", PASS, every_gpu(power_w=[490, 496, 505]), machine=capped),
+    BurnCase("own kernels, a little less", PASS, own_kernels(550)),
+    BurnCase("own kernels that do not heat the board", WARN, own_kernels(350)),
+    BurnCase("once hot, once disturbed", PASS, load(3, power_w=[340, 350, 360]), again=(load(3),)),
+    BurnCase("no power of one GPU", ERROR, without_quantity(3, "power_w", "failed")),
+    BurnCase("one GPU has no sensor, the others have", ERROR, without_quantity(3, "power_w", "not supported")),
+    BurnCase("no GPU has a sensor: nothing is proven", NOT_JUDGED, all_without("power_w")),
+    BurnCase("twice its limit", ERROR, load(3, power_w=[1300, 1400, 1500])),
     BurnCase(
         "no limit in force",
-        "burn.power",
         ERROR,
-        machine=lambda machine: machine.set_gpu(3, "power_limit_enforced_mw", {"why": "failed", "detail": "NVML 999"}),
+        machine=plant.set_gpu(3, "power_limit_enforced_mw", {"why": "failed", "detail": "NVML 999"}),
     ),
-    BurnCase("a driver that tells only the limit that is set", "burn.power", PASS, machine=no_enforced_limit),
-    BurnCase("a GPU that stopped", "burn.power", PASS, stopped),
-    BurnCase(
-        "the watcher broke off", "burn.power", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})
-    ),
-    BurnCase("no limit in the baselines", "burn.power", NOT_JUDGED, limits={"burn.power_percent": None}),
+    BurnCase("a driver that tells only the limit that is set", PASS, machine=no_enforced_limit),
+    BurnCase("a GPU that stopped", PASS, stopped),
+    BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
+    BurnCase("no limit in the baselines", NOT_JUDGED, limits={"burn.power_percent": None}),
 )
-ECC = (
-    BurnCase("healthy", "burn.ecc", PASS),
-    BurnCase("uncorrected", "burn.ecc", FAIL, growing("ecc_uncorrected", 1)),
-    BurnCase("very many corrected", "burn.ecc", WARN, growing("ecc_corrected", 400)),
-    BurnCase("a few corrected", "burn.ecc", PASS, growing("ecc_corrected", 9)),
+ECC = of(
+    "burn.ecc",
+    BurnCase("healthy", PASS),
+    BurnCase("uncorrected", FAIL, growing("ecc_uncorrected", 1)),
+    BurnCase("very many corrected", WARN, growing("ecc_corrected", 400)),
+    BurnCase("a few corrected", PASS, growing("ecc_corrected", 9)),
     BurnCase(
         "errors from before",
-        "burn.ecc",
         PASS,
         lambda found: [window.update(ecc_uncorrected=[3, 3, 3]) for window in found["gpus"][3]["samples"]["windows"]],
     ),
-    BurnCase("counter reset", "burn.ecc", ERROR, moment(3, 30, ecc_uncorrected=[5, 5, 5])),
-    BurnCase("one GPU without ECC", "burn.ecc", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
-    BurnCase("no GPU with ECC", "burn.ecc", PASS, without_quantity(None, "ecc_corrected", "not supported")),
+    BurnCase("counter reset", ERROR, moment(3, 30, ecc_uncorrected=[5, 5, 5])),
+    BurnCase("one GPU without ECC", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
+    BurnCase("no GPU with ECC", PASS, without_quantity(None, "ecc_corrected", "not supported")),
 )
-LINK = (
-    BurnCase("healthy", "burn.link", PASS),
-    BurnCase("Gen1 under load", "burn.link", FAIL, load(3, link_gen=[1, 1, 5])),
-    BurnCase("lanes lost under load", "burn.link", FAIL, load(3, link_width=[8, 8, 16])),
-    BurnCase("a slot of Gen4", "burn.link", PASS, every_gpu(link_gen=[4, 4, 4]), machine=gen4_slot),
-    BurnCase("Gen1 before the load", "burn.link", PASS, moment(3, -1, link_gen=[1, 1, 1])),
-    BurnCase("not told", "burn.link", ERROR, without_quantity(3, "link_gen", "failed")),
+LINK = of(
+    "burn.link",
+    BurnCase("healthy", PASS),
+    BurnCase("Gen1 under load", FAIL, load(3, link_gen=[1, 1, 5])),
+    BurnCase("lanes lost under load", FAIL, load(3, link_width=[8, 8, 16])),
+    BurnCase("a slot of Gen4", PASS, every_gpu(link_gen=[4, 4, 4]), machine=gen4_slot),
+    BurnCase("Gen1 before the load", PASS, moment(3, -1, link_gen=[1, 1, 1])),
+    BurnCase("not told", ERROR, without_quantity(3, "link_gen", "failed")),
 )
-OTHER = (
-    BurnCase("not installed", "burn.gpu_burn", SKIP),
-    BurnCase("healthy", "burn.gpu_burn", PASS, others=(ran_by_others("healthy.txt"),)),
-    BurnCase("wrong results, and a dead GPU", "burn.gpu_burn", FAIL, others=(ran_by_others("faulty.txt"),)),
-    BurnCase("GPUs that never ran", "burn.gpu_burn", ERROR, others=(ran_by_others("no-report.txt"),)),
-    BurnCase("ended before its list", "burn.gpu_burn", ERROR, others=(ran_by_others("truncated.txt"),)),
+OTHER = of(
+    "burn.gpu_burn",
+    BurnCase("not installed", SKIP),
+    BurnCase("healthy", PASS, others=(ran_by_others("healthy.txt"),)),
+    BurnCase("wrong results, and a dead GPU", FAIL, others=(ran_by_others("faulty.txt"),)),
+    BurnCase("GPUs that never ran", ERROR, others=(ran_by_others("no-report.txt"),)),
+    BurnCase("ended before its list", ERROR, others=(ran_by_others("truncated.txt"),)),
     BurnCase(
         "no CUDA",
-        "burn.gpu_burn",
         ERROR,
         others=(
             ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices"),
         ),
     ),
-    BurnCase("an older list, one device", "burn.gpu_burn", PASS, others=(ran_by_others("one-device.txt"),)),
+    BurnCase("an older list, one device", PASS, others=(ran_by_others("one-device.txt"),)),
 )
-TABLES = (COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HEAT, POWER_DRAWN, ECC, LINK, OTHER)
 
 
-@pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)
-def test_case(case: BurnCase) -> None:
-    assert_case(case)
+test_case = asserting(COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HBM, HEAT, POWER_DRAWN, ECC, LINK, OTHER)

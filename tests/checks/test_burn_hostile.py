@@ -34,7 +34,7 @@ def test_no_value_in_the_document_breaks_a_check(place, value, check):
         found.clear()
         found.update(changed)
 
-    record = judged(BurnCase("hostile", check, Verdict.PASS, change))
+    record = judged(BurnCase("hostile", Verdict.PASS, change, check=check))
     assert "itself failed" not in record.message, record.message
     assert all("itself failed" not in finding.message for finding in record.findings)
     assert all(len(finding.message) < 4000 for finding in record.findings)

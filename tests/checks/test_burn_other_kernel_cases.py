@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine
 from support.burning import BurnCase, document
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, PASS, asserting, of
 
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import Burn
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,20 +37,22 @@ def by(kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> Call
 
 
 CASES = (
-    BurnCase("all is right", "burn.complete", Verdict.PASS, by("wgmma")),
-    BurnCase("wrong results", "burn.results", Verdict.ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
-    BurnCase("wrong elements in the first result", "burn.results", Verdict.ERROR, by("wgmma", reference_errors=3)),
-    BurnCase("another first result than the others", "burn.results", Verdict.ERROR, by("wgmma", checksum="0badf00d")),
-    BurnCase("it gave up waiting", "burn.complete", Verdict.ERROR, by("wgmma", gpu3={"error": GAVE_UP})),
-    BurnCase(
-        "wrong with mma.sync: the GPU", "burn.results", Verdict.FAIL, by("mma.sync", mismatches=12, first_mismatch=None)
+    *of("burn.complete", BurnCase("all is right", PASS, by("wgmma"))),
+    *of(
+        "burn.results",
+        BurnCase("wrong results", ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
+        BurnCase("wrong elements in the first result", ERROR, by("wgmma", reference_errors=3)),
+        BurnCase("another first result than the others", ERROR, by("wgmma", checksum="0badf00d")),
+    ),
+    *of("burn.complete", BurnCase("it gave up waiting", ERROR, by("wgmma", gpu3={"error": GAVE_UP}))),
+    *of(
+        "burn.results",
+        BurnCase("wrong with mma.sync: the GPU", FAIL, by("mma.sync", mismatches=12, first_mismatch=None)),
     ),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: BurnCase) -> None:
-    assert_case(case)
+test_case = asserting(CASES)
 
 
 def test_what_it_reached_is_compared_with_nothing_else() -> None:

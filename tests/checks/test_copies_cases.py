@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.copies import (
     ALONE,
     AT_ONCE,
@@ -22,7 +22,6 @@ from support.copies import (
     together,
 )
 
-from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from fleet.machine import Machine
     from support.copies import Document
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 NONE = ""
 NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
@@ -83,112 +80,88 @@ def gen4_slot(machine: Machine) -> None:
         machine.set_gpu(index, "link_gen_max", 4)
 
 
-COMPLETE = (
-    CopiesCase("healthy", "copies.complete", PASS),
-    CopiesCase("a GPU that never started", "copies.complete", ERROR, dead),
-    CopiesCase("a GPU that stops", "copies.complete", FAIL, stopped),
-    CopiesCase("a GPU that is left out", "copies.complete", ERROR, without),
+COMPLETE = of(
+    "copies.complete",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a GPU that never started", ERROR, dead),
+    CopiesCase("a GPU that stops", FAIL, stopped),
+    CopiesCase("a GPU that is left out", ERROR, without),
     CopiesCase(
         "host memory elsewhere is told, and no fault",
-        "copies.complete",
         PASS,
         of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
     ),
 )
-DATA = (
-    CopiesCase("healthy", "copies.data", PASS),
-    CopiesCase("a word lost on the way in", "copies.data", FAIL, wrong(0, wrong_words=3, first_word=7)),
-    CopiesCase(
-        "a word lost on the way out",
-        "copies.data",
-        FAIL,
-        wrong(5, what="device_to_host", wrong_words=1, first_word=None),
-    ),
-    CopiesCase("a word lost inside", "copies.data", FAIL, wrong(1, wrong_words=1, first_word=0)),
-    CopiesCase("a word lost between two GPUs", "copies.data", FAIL, pair(5, 3, wrong_words=4, first_word=2)),
+DATA = of(
+    "copies.data",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a word lost on the way in", FAIL, wrong(0, wrong_words=3, first_word=7)),
+    CopiesCase("a word lost on the way out", FAIL, wrong(5, what="device_to_host", wrong_words=1, first_word=None)),
+    CopiesCase("a word lost inside", FAIL, wrong(1, wrong_words=1, first_word=0)),
+    CopiesCase("a word lost between two GPUs", FAIL, pair(5, 3, wrong_words=4, first_word=2)),
     CopiesCase(
         "wrong once, right when measured again",
-        "copies.data",
         FAIL,
         wrong(1, wrong_words=1, first_word=0),
         again=(lambda found: None,),
     ),
-    CopiesCase("nothing compared", "copies.data", ERROR, dead),
-    CopiesCase("a count that is not told", "copies.data", ERROR, wrong(0, wrong_words={"why": "failed"})),
-    CopiesCase("a pair whose count is not told", "copies.data", ERROR, pair(5, 3, wrong_words="x")),
+    CopiesCase("nothing compared", ERROR, dead),
+    CopiesCase("a count that is not told", ERROR, wrong(0, wrong_words={"why": "failed"})),
+    CopiesCase("a pair whose count is not told", ERROR, pair(5, 3, wrong_words="x")),
 )
-IN = (
-    CopiesCase("healthy", "copies.host_to_device", PASS),
-    CopiesCase(
-        "a link of eight lanes",
-        "copies.host_to_device",
-        FAIL,
-        together(rate("host_to_device", 27.0), link(link_width=[8, 8, 8])),
-    ),
-    CopiesCase("slow behind a whole link", "copies.host_to_device", FAIL, rate("host_to_device", 27.0)),
-    CopiesCase(
-        "slow once",
-        "copies.host_to_device",
-        PASS,
-        rate("host_to_device", 27.0),
-        again=(lambda found: None, lambda found: None),
-    ),
-    CopiesCase("slower than the fleet", "copies.host_to_device", FAIL, rate("host_to_device", 51.5), nodes=9),
-    CopiesCase(
-        "half a link where nothing says what is right",
-        "copies.host_to_device",
-        WARN,
-        every_gpu("host_to_device", 27.0),
-        limits=NONE,
-    ),
+IN = of(
+    "copies.host_to_device",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a link of eight lanes", FAIL, together(rate("host_to_device", 27.0), link(link_width=[8, 8, 8]))),
+    CopiesCase("slow behind a whole link", FAIL, rate("host_to_device", 27.0)),
+    CopiesCase("slow once", PASS, rate("host_to_device", 27.0), again=(lambda found: None, lambda found: None)),
+    CopiesCase("slower than the fleet", FAIL, rate("host_to_device", 51.5), nodes=9),
+    CopiesCase("half a link where nothing says what is right", WARN, every_gpu("host_to_device", 27.0), limits=NONE),
     CopiesCase(
         "an older platform",
-        "copies.host_to_device",
         NOT_JUDGED,
         together(every_gpu("host_to_device", 26.0), *(link(gpu, link_gen=[4, 4, 4]) for gpu in range(8))),
         machine=gen4_slot,
         limits=NONE,
     ),
-    CopiesCase("a link that NVML did not tell", "copies.host_to_device", PASS, of_gpu(0, link={"error": "NVML 999"})),
-    CopiesCase("no rate from one GPU", "copies.host_to_device", ERROR, dead),
-    CopiesCase("a rate that physics does not allow", "copies.host_to_device", ERROR, rate("host_to_device", 80.0)),
+    CopiesCase("a link that NVML did not tell", PASS, of_gpu(0, link={"error": "NVML 999"})),
+    CopiesCase("no rate from one GPU", ERROR, dead),
+    CopiesCase("a rate that physics does not allow", ERROR, rate("host_to_device", 80.0)),
 )
-OUT = (
-    CopiesCase("healthy", "copies.device_to_host", PASS),
-    CopiesCase("slow in one direction", "copies.device_to_host", FAIL, rate("device_to_host", 13.0)),
-    CopiesCase("no rate from one GPU", "copies.device_to_host", ERROR, dead),
+OUT = of(
+    "copies.device_to_host",
+    CopiesCase("healthy", PASS),
+    CopiesCase("slow in one direction", FAIL, rate("device_to_host", 13.0)),
+    CopiesCase("no rate from one GPU", ERROR, dead),
 )
-TOGETHER = (
-    CopiesCase("healthy, in a fleet", "copies.host_at_once", PASS, nodes=9),
-    CopiesCase("a node that is slow at once", "copies.host_at_once", FAIL, at_once(20.0, 41.0), nodes=9),
-    CopiesCase("no fleet to compare with", "copies.host_at_once", NOT_JUDGED),
+TOGETHER = of(
+    "copies.host_at_once",
+    CopiesCase("healthy, in a fleet", PASS, nodes=9),
+    CopiesCase("a node that is slow at once", FAIL, at_once(20.0, 41.0), nodes=9),
+    CopiesCase("no fleet to compare with", NOT_JUDGED),
+    CopiesCase("a GPU that shares its uplink, with no fleet to tell", NOT_JUDGED, at_once(20.0, 41.0)),
+    CopiesCase("one GPU", SKIP, only_one),
+    CopiesCase("no rate from one GPU", ERROR, dead, nodes=9),
+)
+BOTH_WAYS = of(
+    "copies.host_both_ways",
+    CopiesCase("healthy", PASS),
+    CopiesCase("slow only when both go", FAIL, rate("both_ways", 41.0)),
     CopiesCase(
-        "a GPU that shares its uplink, with no fleet to tell", "copies.host_at_once", NOT_JUDGED, at_once(20.0, 41.0)
+        "one way in turn on every node", PASS, together(*(rate("both_ways", 56.0, gpu=gpu) for gpu in range(8)))
     ),
-    CopiesCase("one GPU", "copies.host_at_once", SKIP, only_one),
-    CopiesCase("no rate from one GPU", "copies.host_at_once", ERROR, dead, nodes=9),
-)
-BOTH_WAYS = (
-    CopiesCase("healthy", "copies.host_both_ways", PASS),
-    CopiesCase("slow only when both go", "copies.host_both_ways", FAIL, rate("both_ways", 41.0)),
-    CopiesCase(
-        "one way in turn on every node",
-        "copies.host_both_ways",
-        PASS,
-        together(*(rate("both_ways", 56.0, gpu=gpu) for gpu in range(8))),
-    ),
-    CopiesCase("more than the link carries", "copies.host_both_ways", ERROR, rate("both_ways", 140.0)),
-    CopiesCase("no rate from one GPU", "copies.host_both_ways", ERROR, dead),
-    CopiesCase("left out of a short run", "copies.host_both_ways", SKIP, lambda found: found.update(both_ways=False)),
+    CopiesCase("more than the link carries", ERROR, rate("both_ways", 140.0)),
+    CopiesCase("no rate from one GPU", ERROR, dead),
+    CopiesCase("left out of a short run", SKIP, lambda found: found.update(both_ways=False)),
 )
 GEN3 = ["0000:38:00.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", "16"]
 GEN4 = ["0000:39:00.0", "16.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 DOWN = ["0000:38:00.0", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 OLD_RATES = tuple(rate("host_to_device", 12.6, gpu=gpu) for gpu in range(8))
-BY_DESIGN = (
+BY_DESIGN = of(
+    "copies.host_to_device",
     CopiesCase(
         "confidential computing on all GPUs",
-        "copies.host_to_device",
         NOT_JUDGED,
         together(
             *(rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)),
@@ -197,31 +170,26 @@ BY_DESIGN = (
     ),
     CopiesCase(
         "a PCIe Gen3 host under switches of Gen4",
-        "copies.host_to_device",
         WARN,
         together(*OLD_RATES, *(place(gpu, [GEN4, GEN3]) for gpu in range(8))),
     ),
     CopiesCase(
         "a port that trained down is no design",
-        "copies.host_to_device",
         FAIL,
         together(*OLD_RATES, *(place(gpu, [GEN4, DOWN]) for gpu in range(8))),
     ),
     CopiesCase(
         "a virtual machine on such a host",
-        "copies.host_to_device",
         WARN,
         together(*OLD_RATES, *(of_link(gpu, virtualization=1) for gpu in range(8))),
     ),
     CopiesCase(
         "one GPU of a virtual machine is slower than the others",
-        "copies.host_to_device",
         FAIL,
         together(rate("host_to_device", 12.6), *(of_link(gpu, virtualization=1) for gpu in range(8))),
     ),
     CopiesCase(
         "slower than a Gen3 host can be",
-        "copies.host_to_device",
         FAIL,
         together(
             *(rate("host_to_device", 6.0, gpu=gpu) for gpu in range(8)),
@@ -229,14 +197,14 @@ BY_DESIGN = (
         ),
     ),
 )
-LINK = (
-    CopiesCase("healthy", "copies.link", PASS),
-    CopiesCase("a link that stays at Gen1", "copies.link", FAIL, link(link_gen=[1, 1, 1])),
-    CopiesCase("a link that was at Gen1 for a moment", "copies.link", PASS, link(link_gen=[1, 5, 5])),
-    CopiesCase("lanes lost at work", "copies.link", FAIL, link(link_width=[8, 8, 16])),
+LINK = of(
+    "copies.link",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a link that stays at Gen1", FAIL, link(link_gen=[1, 1, 1])),
+    CopiesCase("a link that was at Gen1 for a moment", PASS, link(link_gen=[1, 5, 5])),
+    CopiesCase("lanes lost at work", FAIL, link(link_width=[8, 8, 16])),
     CopiesCase(
         "a Gen4 slot",
-        "copies.link",
         PASS,
         together(
             *(
@@ -250,125 +218,81 @@ LINK = (
     ),
     CopiesCase(
         "a link that NVML does not tell",
-        "copies.link",
         SKIP,
-        together(
-            *(
-                of_gpu(
-                    gpu,
-                    link={
-                        ALONE: {},
-                        "unread": NOT_TOLD,
-                    },
-                )
-                for gpu in range(8)
-            )
-        ),
+        together(*(of_gpu(gpu, link={ALONE: {}, "unread": NOT_TOLD}) for gpu in range(8))),
     ),
-    CopiesCase("NVML returned no sample", "copies.link", ERROR, of_gpu(3, link={"error": "no answer within 20 s"})),
+    CopiesCase("NVML returned no sample", ERROR, of_gpu(3, link={"error": "no answer within 20 s"})),
 )
-MEMORY = (
-    CopiesCase("healthy", "copies.device_memory", PASS),
-    CopiesCase("a slow memory", "copies.device_memory", FAIL, rate("device", 1100.0)),
-    CopiesCase("no rate from one GPU", "copies.device_memory", ERROR, dead),
+MEMORY = of(
+    "copies.device_memory",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a slow memory", FAIL, rate("device", 1100.0)),
+    CopiesCase("no rate from one GPU", ERROR, dead),
 )
-BY_KERNELS = (
-    CopiesCase("healthy", "copies.memory_bandwidth", PASS),
+BY_KERNELS = of(
+    "copies.memory_bandwidth",
+    CopiesCase("healthy", PASS),
     CopiesCase(
         "a memory that lost a fifth of its rate",
-        "copies.memory_bandwidth",
         FAIL,
         together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad", 2410.0)),
     ),
-    CopiesCase("one kernel far behind", "copies.memory_bandwidth", FAIL, rate("triad", 1000.0)),
+    CopiesCase("one kernel far behind", FAIL, rate("triad", 1000.0)),
     CopiesCase(
         "lower than usual, within what good boards give",
-        "copies.memory_bandwidth",
         PASS,
         together(*(rate(what, 2900.0, gpu=gpu) for what in ("read", "copy", "triad") for gpu in range(8))),
     ),
-    CopiesCase("faster than the memory can be", "copies.memory_bandwidth", ERROR, rate("read", 3500.0)),
-    CopiesCase("no rate from one GPU", "copies.memory_bandwidth", ERROR, dead),
-    CopiesCase(
-        "recorded by a release without kernels",
-        "copies.memory_bandwidth",
-        SKIP,
-        lambda found: found.pop("kernel_bytes"),
-    ),
+    CopiesCase("faster than the memory can be", ERROR, rate("read", 3500.0)),
+    CopiesCase("no rate from one GPU", ERROR, dead),
+    CopiesCase("recorded by a release without kernels", SKIP, lambda found: found.pop("kernel_bytes")),
 )
 WRONG = {"wrong_words": 68, "bits": 64, "wrong": [["addresses", 0x1F4C0D400, 0xF4C0D400, 0xF4C0D440]]}
-PATTERNS = (
-    CopiesCase("healthy", "copies.memory_pattern", PASS),
-    CopiesCase("a bit that is always 1", "copies.memory_pattern", FAIL, memory(**WRONG)),
-    CopiesCase(
-        "wrong once, right when measured again",
-        "copies.memory_pattern",
-        FAIL,
-        memory(**WRONG),
-        again=(lambda found: None,),
-    ),
-    CopiesCase("not all patterns within the time", "copies.memory_pattern", ERROR, memory(passes=12)),
-    CopiesCase(
-        "all patterns in another attempt", "copies.memory_pattern", PASS, memory(passes=12), again=(lambda found: None,)
-    ),
-    CopiesCase("half of the memory in use", "copies.memory_pattern", ERROR, memory(bytes=42 << 30)),
-    CopiesCase("counts that are none", "copies.memory_pattern", ERROR, memory(wrong_words=-1)),
-    CopiesCase(
-        "a GPU whose memory was not tested", "copies.memory_pattern", ERROR, together(dead, of_gpu(3, memory={}))
-    ),
-    CopiesCase("left out of a short run", "copies.memory_pattern", SKIP, lambda found: found.update(pattern_s=0.0)),
+PATTERNS = of(
+    "copies.memory_pattern",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a bit that is always 1", FAIL, memory(**WRONG)),
+    CopiesCase("wrong once, right when measured again", FAIL, memory(**WRONG), again=(lambda found: None,)),
+    CopiesCase("not all patterns within the time", ERROR, memory(passes=12)),
+    CopiesCase("all patterns in another attempt", PASS, memory(passes=12), again=(lambda found: None,)),
+    CopiesCase("half of the memory in use", ERROR, memory(bytes=42 << 30)),
+    CopiesCase("counts that are none", ERROR, memory(wrong_words=-1)),
+    CopiesCase("a GPU whose memory was not tested", ERROR, together(dead, of_gpu(3, memory={}))),
+    CopiesCase("left out of a short run", SKIP, lambda found: found.update(pattern_s=0.0)),
 )
-PEERS = (
-    CopiesCase("healthy", "copies.peer", PASS),
-    CopiesCase("a bad link shows at both of its ends", "copies.peer", FAIL, pair(5, 3, gb_per_s=190.0)),
-    CopiesCase("a GPU that is slow with everybody", "copies.peer", FAIL, each_pair_of(3, gb_per_s=190.0)),
-    CopiesCase(
-        "noise, all slow", "copies.peer", FAIL, together(every_pair(gb_per_s=300.0), pair(5, 3, gb_per_s=295.0))
-    ),
-    CopiesCase(
-        "a pair that fails", "copies.peer", FAIL, pair(3, 5, error="cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED")
-    ),
-    CopiesCase("a pair that was not tried", "copies.peer", ERROR, pair(3, 5, begun=False, error="no time was left")),
-    CopiesCase(
-        "a pair that failed once",
-        "copies.peer",
-        PASS,
-        pair(3, 5, error="no answer in time"),
-        again=(lambda found: None,),
-    ),
+PEERS = of(
+    "copies.peer",
+    CopiesCase("healthy", PASS),
+    CopiesCase("a bad link shows at both of its ends", FAIL, pair(5, 3, gb_per_s=190.0)),
+    CopiesCase("a GPU that is slow with everybody", FAIL, each_pair_of(3, gb_per_s=190.0)),
+    CopiesCase("noise, all slow", FAIL, together(every_pair(gb_per_s=300.0), pair(5, 3, gb_per_s=295.0))),
+    CopiesCase("a pair that fails", FAIL, pair(3, 5, error="cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED")),
+    CopiesCase("a pair that was not tried", ERROR, pair(3, 5, begun=False, error="no time was left")),
+    CopiesCase("a pair that failed once", PASS, pair(3, 5, error="no answer in time"), again=(lambda found: None,)),
     CopiesCase(
         "GPUs that cannot reach each other though the platform joins them",
-        "copies.peer",
         FAIL,
         pair(3, 5, direct=False, gb_per_s=20.0),
     ),
-    CopiesCase(
-        "a platform that does not join its GPUs",
-        "copies.peer",
-        SKIP,
-        every_pair(direct=False, gb_per_s=20.0),
-        limits=NONE,
-    ),
-    CopiesCase("a GPU that took no part", "copies.peer", ERROR, dead),
-    CopiesCase("a short run", "copies.peer", SKIP, no_pairs),
-    CopiesCase("one GPU", "copies.peer", SKIP, only_one),
+    CopiesCase("a platform that does not join its GPUs", SKIP, every_pair(direct=False, gb_per_s=20.0), limits=NONE),
+    CopiesCase("a GPU that took no part", ERROR, dead),
+    CopiesCase("a short run", SKIP, no_pairs),
+    CopiesCase("one GPU", SKIP, only_one),
 )
-OTHER = (
-    CopiesCase("not installed", "copies.nvbandwidth", SKIP),
-    CopiesCase("healthy", "copies.nvbandwidth", PASS, others=(ran_by_others("healthy.json"),)),
-    CopiesCase("a slow GPU", "copies.nvbandwidth", FAIL, others=(ran_by_others("slow-gpu.json"),)),
-    CopiesCase(
-        "wrong data, and every case Passed", "copies.nvbandwidth", FAIL, others=(ran_by_others("wrong-data.json"),)
-    ),
-    CopiesCase("a case that failed", "copies.nvbandwidth", ERROR, others=(ran_by_others("case-fails.json"),)),
-    CopiesCase("no CUDA", "copies.nvbandwidth", ERROR, others=(ran_by_others("no-cuda.json"),)),
+OTHER = of(
+    "copies.nvbandwidth",
+    CopiesCase("not installed", SKIP),
+    CopiesCase("healthy", PASS, others=(ran_by_others("healthy.json"),)),
+    CopiesCase("a slow GPU", FAIL, others=(ran_by_others("slow-gpu.json"),)),
+    CopiesCase("wrong data, and every case Passed", FAIL, others=(ran_by_others("wrong-data.json"),)),
+    CopiesCase("a case that failed", ERROR, others=(ran_by_others("case-fails.json"),)),
+    CopiesCase("no CUDA", ERROR, others=(ran_by_others("no-cuda.json"),)),
 )
-TABLES = (COMPLETE, DATA, IN, OUT, TOGETHER, BOTH_WAYS, BY_DESIGN, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER)
 
 
-@pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)
-def test_case(case: CopiesCase) -> None:
-    assert_case(case)
+test_case = asserting(
+    COMPLETE, DATA, IN, OUT, TOGETHER, BOTH_WAYS, BY_DESIGN, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER
+)
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.counting import CounterCase, judged
-
-from nodegate.records.verdict import Verdict
+from support.judging import every_gpu, plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
 FAILED = {"why": "failed", "detail": "NVML 999"}
@@ -24,23 +20,15 @@ ABSENT = {"why": "not supported", "detail": "NVML 3"}
 
 
 def gpu(path: str, value: object) -> Callable[[Machine], object]:
-    return lambda machine: machine.set_gpu(2, path, value)
-
-
-def every_gpu(path: str, value: object) -> Callable[[Machine], object]:
-    def change(machine: Machine) -> None:
-        for index in range(8):
-            machine.set_gpu(index, path, value)
-
-    return change
+    return plant.set_gpu(2, path, value)
 
 
 def link(key: str, value: object) -> Callable[[Machine], object]:
-    return lambda machine: machine.set_nvlink(2, 7, key, value)
+    return plant.set_nvlink(2, 7, key, value)
 
 
 def port(counter: str, value: str, folder: str = "counters") -> Callable[[Machine], object]:
-    return lambda machine: machine.set_port("mlx5_1", 1, f"{folder}.{counter}", value)
+    return plant.set_port("mlx5_1", 1, f"{folder}.{counter}", value)
 
 
 def no_port_counters(machine: Machine) -> None:
@@ -73,135 +61,123 @@ def restarted(machine: Machine) -> None:
     machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
 
 
-DEVICES = (
-    CounterCase("nothing changes", "counters.devices", PASS),
-    CounterCase("a GPU falls off the bus", "counters.devices", FAIL, lambda machine: machine.lose_gpu(2)),
-    CounterCase(
-        "an adapter is gone", "counters.devices", FAIL, lambda machine: machine.sections["infiniband"].pop("mlx5_1")
-    ),
+DEVICES = of(
+    "counters.devices",
+    CounterCase("nothing changes", PASS),
+    CounterCase("a GPU falls off the bus", FAIL, plant.lose_gpu(2)),
+    CounterCase("an adapter is gone", FAIL, lambda machine: machine.sections["infiniband"].pop("mlx5_1")),
     CounterCase(
         "a GPU comes back",
-        "counters.devices",
         WARN,
         before=lambda machine: machine.remove_gpu(7) if machine.epoch_s < 1_795_249_000 else None,
     ),
-    CounterCase(
-        "the probe could not look",
-        "counters.devices",
-        ERROR,
-        lambda machine: machine.section_fails("pci", "timeout", "10 s"),
-    ),
+    CounterCase("the probe could not look", ERROR, plant.section_fails("pci", "timeout", "10 s")),
 )
 MEMORY = (
-    CounterCase("nothing is added", "counters.ecc", PASS),
-    CounterCase("old errors", "counters.ecc", PASS, before=gpu("ecc.volatile_uncorrected", 4)),
-    CounterCase("uncorrected", "counters.ecc", FAIL, gpu("ecc.volatile_uncorrected", 2)),
-    CounterCase("uncorrected in SRAM", "counters.ecc", FAIL, gpu("ecc.aggregate_sram_uncorrected", 1)),
-    CounterCase("very many corrected", "counters.ecc", WARN, gpu("ecc.volatile_corrected", 5000)),
-    CounterCase("a few corrected", "counters.ecc", PASS, gpu("ecc.volatile_corrected", 40)),
-    CounterCase(
-        "set to zero meanwhile",
+    *of(
         "counters.ecc",
-        ERROR,
-        gpu("ecc.volatile_corrected", 1),
-        before=gpu("ecc.volatile_corrected", 70),
+        CounterCase("nothing is added", PASS),
+        CounterCase("old errors", PASS, before=gpu("ecc.volatile_uncorrected", 4)),
+        CounterCase("uncorrected", FAIL, gpu("ecc.volatile_uncorrected", 2)),
+        CounterCase("uncorrected in SRAM", FAIL, gpu("ecc.aggregate_sram_uncorrected", 1)),
+        CounterCase("very many corrected", WARN, gpu("ecc.volatile_corrected", 5000)),
+        CounterCase("a few corrected", PASS, gpu("ecc.volatile_corrected", 40)),
+        CounterCase(
+            "set to zero meanwhile", ERROR, gpu("ecc.volatile_corrected", 1), before=gpu("ecc.volatile_corrected", 70)
+        ),
+        CounterCase("not told after", ERROR, gpu("ecc.volatile_uncorrected", FAILED)),
+        CounterCase("no ECC at all", SKIP, before=every_gpu("ecc", ABSENT)),
+        CounterCase("a restart", ERROR, restarted),
     ),
-    CounterCase("not told after", "counters.ecc", ERROR, gpu("ecc.volatile_uncorrected", FAILED)),
-    CounterCase("no ECC at all", "counters.ecc", SKIP, before=every_gpu("ecc", ABSENT)),
-    CounterCase("a restart", "counters.ecc", ERROR, restarted),
-    CounterCase("nothing is replaced", "counters.remapped_rows", PASS),
-    CounterCase("old rows", "counters.remapped_rows", PASS, before=gpu("remapped_rows", [1, 2, 0, 0])),
-    CounterCase("a row waits for a reset", "counters.remapped_rows", FAIL, gpu("remapped_rows", [0, 1, 1, 0])),
-    CounterCase("a replacement fails", "counters.remapped_rows", FAIL, gpu("remapped_rows", [0, 0, 0, 1])),
-    CounterCase("replaced early", "counters.remapped_rows", WARN, gpu("remapped_rows", [1, 0, 0, 0])),
-    CounterCase("not told", "counters.remapped_rows", ERROR, gpu("remapped_rows", FAILED)),
+    *of(
+        "counters.remapped_rows",
+        CounterCase("nothing is replaced", PASS),
+        CounterCase("old rows", PASS, before=gpu("remapped_rows", [1, 2, 0, 0])),
+        CounterCase("a row waits for a reset", FAIL, gpu("remapped_rows", [0, 1, 1, 0])),
+        CounterCase("a replacement fails", FAIL, gpu("remapped_rows", [0, 0, 0, 1])),
+        CounterCase("replaced early", WARN, gpu("remapped_rows", [1, 0, 0, 0])),
+        CounterCase("not told", ERROR, gpu("remapped_rows", FAILED)),
+    ),
 )
 LINKS = (
-    CounterCase("nothing is added", "counters.nvlink", PASS),
-    CounterCase("old errors", "counters.nvlink", PASS, before=link("replay", 3)),
-    CounterCase("a replay", "counters.nvlink", FAIL, link("replay", 1)),
-    CounterCase("CRC errors that are corrected", "counters.nvlink", PASS, link("crc", 900)),
-    CounterCase("a storm of CRC errors", "counters.nvlink", FAIL, link("crc", 90_000)),
-    CounterCase("not told after", "counters.nvlink", ERROR, link("recovery", FAILED)),
-    CounterCase("a platform without", "counters.nvlink", SKIP, machine=L40S),
-    CounterCase("no replays", "counters.pcie_replays", PASS),
-    CounterCase("old replays", "counters.pcie_replays", PASS, before=gpu("pcie_replays", 70)),
-    CounterCase("as many as the bit error rate allows", "counters.pcie_replays", PASS, gpu("pcie_replays", 310)),
-    CounterCase("more", "counters.pcie_replays", FAIL, gpu("pcie_replays", 400)),
-    CounterCase("not told after", "counters.pcie_replays", ERROR, gpu("pcie_replays", FAILED)),
-    CounterCase("no PCIe errors", "counters.pcie_errors", PASS),
-    CounterCase("old PCIe errors", "counters.pcie_errors", PASS, before=aer("nonfatal", 3)),
-    CounterCase("corrected ones", "counters.pcie_errors", WARN, aer("correctable", 2)),
-    CounterCase("a fatal one", "counters.pcie_errors", FAIL, aer("fatal", 1)),
-    CounterCase("the firmware keeps them", "counters.pcie_errors", SKIP, before=firmware_keeps_aer),
-    CounterCase(
-        "one GPU of eight has no counter, before and after",
-        "counters.pcie_errors",
-        ERROR,
-        no_fatal_count,
-        before=no_fatal_count,
+    *of(
+        "counters.nvlink",
+        CounterCase("nothing is added", PASS),
+        CounterCase("old errors", PASS, before=link("replay", 3)),
+        CounterCase("a replay", FAIL, link("replay", 1)),
+        CounterCase("CRC errors that are corrected", PASS, link("crc", 900)),
+        CounterCase("a storm of CRC errors", FAIL, link("crc", 90_000)),
+        CounterCase("not told after", ERROR, link("recovery", FAILED)),
+        CounterCase("a platform without", SKIP, machine=L40S),
     ),
-    CounterCase(
-        "not told after",
+    *of(
+        "counters.pcie_replays",
+        CounterCase("no replays", PASS),
+        CounterCase("old replays", PASS, before=gpu("pcie_replays", 70)),
+        CounterCase("as many as the bit error rate allows", PASS, gpu("pcie_replays", 310)),
+        CounterCase("more", FAIL, gpu("pcie_replays", 400)),
+        CounterCase("not told after", ERROR, gpu("pcie_replays", FAILED)),
+    ),
+    *of(
         "counters.pcie_errors",
-        ERROR,
-        lambda machine: machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", {"why": "timeout", "detail": "2 s"}),
+        CounterCase("no PCIe errors", PASS),
+        CounterCase("old PCIe errors", PASS, before=aer("nonfatal", 3)),
+        CounterCase("corrected ones", WARN, aer("correctable", 2)),
+        CounterCase("a fatal one", FAIL, aer("fatal", 1)),
+        CounterCase("the firmware keeps them", SKIP, before=firmware_keeps_aer),
+        CounterCase("one GPU of eight has no counter, before and after", ERROR, no_fatal_count, before=no_fatal_count),
+        CounterCase(
+            "not told after",
+            ERROR,
+            lambda machine: machine.set_pci(
+                machine.gpu_address(2), "aer_dev_fatal", {"why": "timeout", "detail": "2 s"}
+            ),
+        ),
     ),
 )
-NIC = (
-    CounterCase("healthy, with old errors", "counters.nic", PASS),
-    CounterCase(
-        "a link that went down", "counters.nic", FAIL, port("link_downed", "253"), before=port("link_downed", "250")
-    ),
+NIC = of(
+    "counters.nic",
+    CounterCase("healthy, with old errors", PASS),
+    CounterCase("a link that went down", FAIL, port("link_downed", "253"), before=port("link_downed", "250")),
     CounterCase(
         "full since before the load: a link that goes down cannot be seen",
-        "counters.nic",
         NOT_JUDGED,
         before=port("link_downed", "255"),
     ),
     CounterCase(
         "full since before the load, as that of a healthy port in service",
-        "counters.nic",
         NOT_JUDGED,
         before=port("excessive_buffer_overrun_errors", "15"),
     ),
     CounterCase(
         "full on a RoCE port, whose network device counts its flaps",
-        "counters.nic",
         NOT_JUDGED,
         before=port("link_downed", "255"),
         machine=L40S,
     ),
     CounterCase(
         "few symbol errors, but the counter came to its full scale and counts no further",
-        "counters.nic",
         ERROR,
         port("symbol_error", "65535"),
         before=port("symbol_error", "65530"),
     ),
-    CounterCase("symbol errors above the bit error rate", "counters.nic", FAIL, port("symbol_error", "21")),
-    CounterCase("symbol errors within it", "counters.nic", PASS, port("symbol_error", "20")),
-    CounterCase("many receive errors", "counters.nic", WARN, port("port_rcv_errors", "60000")),
+    CounterCase("symbol errors above the bit error rate", FAIL, port("symbol_error", "21")),
+    CounterCase("symbol errors within it", PASS, port("symbol_error", "20")),
+    CounterCase("many receive errors", WARN, port("port_rcv_errors", "60000")),
     CounterCase(
         "RoCE slow restarts",
-        "counters.nic",
         WARN,
         port("roce_slow_restart", "90000", "hw_counters"),
         before=port("roce_slow_restart", "131", "hw_counters"),
         machine=L40S,
     ),
-    CounterCase("a flap of a RoCE port", "counters.nic", FAIL, flap, machine=L40S),
-    CounterCase(
-        "set to zero meanwhile", "counters.nic", ERROR, port("symbol_error", "0"), before=port("symbol_error", "9")
-    ),
-    CounterCase("no counters at all", "counters.nic", ERROR, before=no_port_counters),
+    CounterCase("a flap of a RoCE port", FAIL, flap, machine=L40S),
+    CounterCase("set to zero meanwhile", ERROR, port("symbol_error", "0"), before=port("symbol_error", "9")),
+    CounterCase("no counters at all", ERROR, before=no_port_counters),
 )
-TABLES = (DEVICES, MEMORY, LINKS, NIC)
 
 
-@pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)
-def test_case(case: CounterCase) -> None:
-    assert_case(case)
+test_case = asserting(DEVICES, MEMORY, LINKS, NIC)
 
 
 def test_a_full_counter_hides_no_error_of_another_counter() -> None:

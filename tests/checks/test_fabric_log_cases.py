@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
 from support.corpus import corpus
-from support.judging import Case, judge_one
+from support.judging import Case, judge_one, plant
 
 from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.records.finding import Record
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-CHECK, BOOTCHECK = "fabric.manager_log", Profile.BOOTCHECK
+CHECK = "fabric.manager_log"
+BOOTCHECK = Profile.BOOTCHECK
 UNIT = "nvidia-fabricmanager"
 START = (
     "[{when}] [INFO] [tid 2204] Fabric Manager version 550.163.01 is running with the following configuration options"
@@ -47,14 +45,14 @@ SOON_BEFORE_BOOT = "Nov 08 2026 19:50:00"
 def logs(*entries: tuple[str, str]) -> Callable[[Machine], None]:
     """The log holds these entries: form and time."""
     text = "\n".join(form.format(when=when, number=number) for number, (form, when) in enumerate(entries))
-    return lambda machine: machine.set("services", "fabric_manager_log", text)
+    return plant.set("services", "fabric_manager_log", text)
 
 
-CASES = (
-    Case("it has run without an error", CHECK, PASS),
+CASES = of(
+    CHECK,
+    Case("it has run without an error", PASS),
     Case(
         "groups for multicast come and go",
-        CHECK,
         PASS,
         logs(
             (START, BOOT),
@@ -62,60 +60,44 @@ CASES = (
             ("[{when}] [INFO] [tid 1808] multicast group 0 is freed.", LATER),
         ),
     ),
-    Case("a fatal NVSwitch error", CHECK, FAIL, logs((START, BOOT), (FATAL, LATER)), profile=BOOTCHECK),
+    Case("a fatal NVSwitch error", FAIL, logs((START, BOOT), (FATAL, LATER)), profile=BOOTCHECK),
     Case(
         "a non-fatal one, three times",
-        CHECK,
         WARN,
         logs((START, BOOT), (NON_FATAL, LATER), (NON_FATAL, LATER), (NON_FATAL, LAST)),
     ),
     Case(
         "a fatal one, and the service was started again: that alone settles nothing",
-        CHECK,
         WARN,
         logs((START, BOOT), (FATAL, LATER), (START, LAST)),
     ),
-    Case("a fatal one of an earlier boot", CHECK, PASS, logs((FATAL, LONG_AGO), (START, BOOT))),
-    Case("a switch is missing", CHECK, FAIL, logs((START, LATER), (TOPOLOGY, LATER)), profile=BOOTCHECK),
-    Case(
-        "a switch was missing until the service was started again", CHECK, PASS, logs((TOPOLOGY, LATER), (START, LAST))
-    ),
+    Case("a fatal one of an earlier boot", PASS, logs((FATAL, LONG_AGO), (START, BOOT))),
+    Case("a switch is missing", FAIL, logs((START, LATER), (TOPOLOGY, LATER)), profile=BOOTCHECK),
+    Case("a switch was missing until the service was started again", PASS, logs((TOPOLOGY, LATER), (START, LAST))),
     Case(
         "it fails again and again: the newest start failed too",
-        CHECK,
         FAIL,
         logs((START, LATER), (TOPOLOGY, LATER), (START, LAST), (TOPOLOGY, LAST)),
     ),
-    Case("another version than the driver", CHECK, FAIL, logs((START, LATER), (VERSION, LATER))),
-    Case("a GPU that it does not know any more", CHECK, FAIL, logs((START, BOOT), (MULTICAST, LATER))),
-    Case("an error that nobody knows", CHECK, WARN, logs((OTHER, LATER), (OTHER, LAST))),
+    Case("another version than the driver", FAIL, logs((START, LATER), (VERSION, LATER))),
+    Case("a GPU that it does not know any more", FAIL, logs((START, BOOT), (MULTICAST, LATER))),
+    Case("an error that nobody knows", WARN, logs((OTHER, LATER), (OTHER, LAST))),
     Case(
         "without a zone, an error shortly before the boot may be one of this boot",
-        CHECK,
         FAIL,
         logs((TOPOLOGY, SOON_BEFORE_BOOT)),
     ),
     Case(
         "there is no log",
-        CHECK,
         ERROR,
-        lambda machine: machine.set(
-            "services", "fabric_manager_log", {"why": "missing", "detail": "/var/log/fabricmanager.log"}
-        ),
+        plant.set("services", "fabric_manager_log", {"why": "missing", "detail": "/var/log/fabricmanager.log"}),
     ),
-    Case(
-        "there is something else in it",
-        CHECK,
-        ERROR,
-        lambda machine: machine.set("services", "fabric_manager_log", "binary junk\n"),
-    ),
-    Case("cards without NVSwitches need none", CHECK, SKIP, machine=Machine.pcie_l40s),
+    Case("there is something else in it", ERROR, plant.set("services", "fabric_manager_log", "binary junk\n")),
+    Case("cards without NVSwitches need none", SKIP, machine=Machine.pcie_l40s),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_check_says(case: Case) -> None:
-    assert_case(case)
+test_the_check_says = asserting(CASES)
 
 
 def test_a_thousand_kinds_of_errors_are_not_a_thousand_findings() -> None:

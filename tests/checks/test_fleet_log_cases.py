@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case, fleet_of, judge_one
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
+from support.judging import Case, both, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 from nodegate.records.verdict import Verdict
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from nodegate.records.finding import Finding, Record
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 CHECK = "fleet_log.unknown_errors"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
 MUTE = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
@@ -50,7 +47,7 @@ NODES = 8
 
 
 def says(line: str, ago_s: float = 600.0) -> Callable[[OneMachine], None]:
-    return lambda machine: machine.kernel(line, ago_s=ago_s)
+    return plant.kernel(line, ago_s=ago_s)
 
 
 def most_say(machine: OneMachine, number: int) -> None:
@@ -84,75 +81,59 @@ class FleetCase(Case):
         return judge_one(self.check, machines["gpu01"], profile=self.profile, fleet=fleet_of(machines))
 
 
-CASES = (
-    FleetCase("nothing unusual", CHECK, PASS),
-    FleetCase("an error that only this node has", CHECK, WARN, says(ODD)),
-    FleetCase("an error that two nodes have", CHECK, WARN, says(ODD), others=one_more_says),
-    FleetCase(
-        "healthy: an error that most nodes have is the platform's habit", CHECK, PASS, says(ODD), others=most_say
-    ),
+CASES = of(
+    CHECK,
+    FleetCase("nothing unusual", PASS),
+    FleetCase("an error that only this node has", WARN, says(ODD)),
+    FleetCase("an error that two nodes have", WARN, says(ODD), others=one_more_says),
+    FleetCase("healthy: an error that most nodes have is the platform's habit", PASS, says(ODD), others=most_say),
     FleetCase(
         "healthy: what a known fault brings with it is its detail",
-        CHECK,
         PASS,
-        lambda machine: (
-            machine.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
-            machine.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
+        both(
+            plant.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
+            plant.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
         ),
     ),
-    FleetCase("healthy: an error of an earlier boot", CHECK, PASS, says(ODD, ago_s=20 * DAY_S)),
+    FleetCase("healthy: an error of an earlier boot", PASS, says(ODD, ago_s=20 * DAY_S)),
     FleetCase(
         "healthy: lines that say that there was no error, and firmware slips",
-        CHECK,
         PASS,
-        lambda machine: (
-            machine.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
-            machine.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
-            machine.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
-            machine.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
-            machine.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
-            machine.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
+        both(
+            plant.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
+            plant.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
+            plant.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
+            plant.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
+            plant.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
+            plant.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
         ),
     ),
     FleetCase(
         "a line without a word of trouble that its driver calls an error",
-        CHECK,
         WARN,
-        lambda machine: machine.kernel_at_level(3, MUTE, ago_s=600),
+        plant.kernel_at_level(3, MUTE, ago_s=600),
     ),
-    FleetCase(
-        "a driver of its own whose probe failed",
-        CHECK,
-        WARN,
-        lambda machine: machine.kernel_at_level(4, NOT_STARTED, ago_s=600),
-    ),
+    FleetCase("a driver of its own whose probe failed", WARN, plant.kernel_at_level(4, NOT_STARTED, ago_s=600)),
     FleetCase(
         "healthy: what kernels print as errors and warnings on every second machine",
-        CHECK,
         PASS,
-        lambda machine: [machine.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY],
+        both(*(plant.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY)),
     ),
     FleetCase(
         "a log file, which names no level",
-        CHECK,
         NOT_JUDGED,
         lambda machine: machine.sections["kernel_log"].update(source="file:/var/log/messages", levels=False),
     ),
     FleetCase(
         "healthy: a journal, whose levels were read",
-        CHECK,
         PASS,
         lambda machine: machine.sections["kernel_log"].update(levels=True),
     ),
-    FleetCase(
-        "the log cannot be read", CHECK, ERROR, lambda machine: machine.section_fails("kernel_log", "denied", "no")
-    ),
+    FleetCase("the log cannot be read", ERROR, plant.section_fails("kernel_log", "denied", "no")),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_check_says(case: FleetCase) -> None:
-    assert_case(case)
+test_the_check_says = asserting(CASES)
 
 
 def test_two_nodes_cannot_judge_each_other() -> None:

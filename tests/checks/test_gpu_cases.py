@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, both, changes, every_gpu, plant
 
-from nodegate.records.verdict import Verdict
-
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
+UPTIME_S = Machine.hgx_h100().sections["system"]["uptime_s"]
 
 
+@changes
 def hide(machine: Machine, *indices: int) -> None:
     """As sshd's device cgroup does it: the device node refuses, NVML leaves the GPU out and closes the gap."""
     nvml = machine.sections["nvml"]
@@ -24,6 +21,7 @@ def hide(machine: Machine, *indices: int) -> None:
         gpu["index"] = number
 
 
+@changes
 def refuse(machine: Machine, index: int, why: str, detail: str) -> None:
     """NVML lists the GPU and gives no handle."""
     gpu = machine.sections["nvml"]["gpus"][index]
@@ -31,6 +29,7 @@ def refuse(machine: Machine, index: int, why: str, detail: str) -> None:
     gpu.update(index=index, handle={"why": why, "detail": detail})
 
 
+@changes
 def leave_out(machine: Machine, index: int) -> None:
     """NVML alone does not list the GPU."""
     nvml = machine.sections["nvml"]
@@ -38,25 +37,28 @@ def leave_out(machine: Machine, index: int) -> None:
     nvml["count"] -= 1
 
 
+@changes
 def leave_it_to_nvidia_smi(machine: Machine, said: str) -> None:
     """NVML broke, and nvidia-smi stopped at a GPU that it cannot open."""
     machine.section_fails("nvml", "failed", "ended by SIGSEGV")
     machine.sections["nvidia_smi"] = {"q": f"Unable to determine the device handle for {said}\n", "exit_code": 15}
 
 
+@changes
 def unbind(machine: Machine, index: int, driver: str = "") -> None:
     """The driver did not take the GPU: it is on PCIe only."""
     machine.set_pci(machine.gpu_address(index), "driver", driver)
     machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
     machine.sections["driver"]["devices"].pop(f"nvidia{index}")
-    leave_out(machine, index)
+    leave_out(index)(machine)
 
 
+@changes
 def exclude(machine: Machine, index: int) -> None:
     """As NVreg_ExcludedGpus leaves it: driven by nobody, listed by the driver as excluded."""
     address, files = machine.gpu_address(index), machine.sections["driver"]["gpus"]
     files[address] = files[address].replace("GPU Excluded:\t No", "GPU Excluded:\t Yes")
-    leave_out(machine, index)
+    leave_out(index)(machine)
 
 
 def unload(machine: Machine) -> None:
@@ -66,14 +68,16 @@ def unload(machine: Machine) -> None:
         machine.set_pci(machine.gpu_address(index), "driver", "")
 
 
+@changes
 def in_a_container(machine: Machine, *shown: int) -> None:
     """PCIe shows every GPU of the host, the driver's files and NVML only those of the container."""
     for index in set(range(8)) - set(shown):
         machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
         machine.sections["driver"]["devices"].pop(f"nvidia{index}")
-        leave_out(machine, index)
+        leave_out(index)(machine)
 
 
+@changes
 def log(machine: Machine, *lines: str, ago_s: float = 60.0) -> None:
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - number * 0.001)
@@ -84,160 +88,123 @@ def begins_late(machine: Machine) -> None:
     machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
-COUNT = (
-    Case("all there", "gpu.count", PASS),
-    Case("one is not there at all", "gpu.count", FAIL, lambda machine: machine.remove_gpu(3)),
-    Case("one is lost", "gpu.count", FAIL, lambda machine: machine.lose_gpu(3)),
-    Case("two are hidden from this login", "gpu.count", ERROR, lambda machine: hide(machine, 2, 5)),
-    Case("NVML hung before one of them", "gpu.count", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
-    Case("the inventory says four", "gpu.count", FAIL, expected={"gpus": 4}),
-    Case("a server of free choice, and the inventory says nothing", "gpu.count", NOT_JUDGED, machine=Machine.pcie_l40s),
+COUNT = of(
+    "gpu.count",
+    Case("all there", PASS),
+    Case("one is not there at all", FAIL, plant.remove_gpu(3)),
+    Case("one is lost", FAIL, plant.lose_gpu(3)),
+    Case("two are hidden from this login", ERROR, hide(2, 5)),
+    Case("NVML hung before one of them", ERROR, refuse(6, "timeout", "5 s")),
+    Case("the inventory says four", FAIL, expected={"gpus": 4}),
+    Case("a server of free choice, and the inventory says nothing", NOT_JUDGED, machine=Machine.pcie_l40s),
     Case(
-        "a server of free choice, and the inventory says eight",
-        "gpu.count",
-        PASS,
-        machine=Machine.pcie_l40s,
-        expected={"gpus": 8},
+        "a server of free choice, and the inventory says eight", PASS, machine=Machine.pcie_l40s, expected={"gpus": 8}
     ),
 )
 
 LOST = (
-    Case("all answer", "gpu.lost", PASS),
-    Case("one fell off the bus", "gpu.lost", FAIL, lambda machine: machine.lose_gpu(3)),
-    Case(
-        "NVML knows no more than Unknown Error, PCIe still answers",
+    *of(
         "gpu.lost",
-        FAIL,
-        lambda machine: refuse(machine, 5, "failed", "NVML 999: Unknown Error"),
-    ),
-    Case(
-        "NVML gives a handle, and every call says lost",
-        "gpu.lost",
-        FAIL,
-        lambda machine: [
-            machine.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw")
-        ],
-    ),
-    Case(
-        "NVML lists one that PCIe does not",
-        "gpu.lost",
-        ERROR,
-        lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
-    ),
-    Case("the driver lists it and NVML does not", "gpu.lost", FAIL, lambda machine: leave_out(machine, 3)),
-    Case("the driver did not take it", "gpu.lost", FAIL, lambda machine: unbind(machine, 3)),
-    Case(
-        "healthy ones are hidden from this login by the device cgroup: never lost",
-        "gpu.lost",
-        ERROR,
-        lambda machine: hide(machine, 2, 5),
-    ),
-    Case(
-        "NVML counts it and may not open it: never lost",
-        "gpu.lost",
-        ERROR,
-        lambda machine: refuse(machine, 1, "denied", "NVML 4"),
-    ),
-    Case(
-        "a container shows two of eight: never lost", "gpu.lost", ERROR, lambda machine: in_a_container(machine, 0, 1)
-    ),
-    Case("NVML gives no answer for one", "gpu.lost", ERROR, lambda machine: refuse(machine, 6, "timeout", "5 s")),
-    Case(
-        "a lost one is named even where others are hidden",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
-    ),
-    Case(
-        "one without an address is lost, where NVML lists fewer than PCIe",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (hide(machine, 2), refuse(machine, 4, "lost", "NVML 15")),
-    ),
-    Case(
-        "an index that cannot be",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (
-            refuse(machine, 3, "lost", "NVML 15"),
-            machine.sections["nvml"]["gpus"][3].update(index=8),
+        Case("all answer", PASS),
+        Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
+        Case(
+            "NVML knows no more than Unknown Error, PCIe still answers",
+            FAIL,
+            refuse(5, "failed", "NVML 999: Unknown Error"),
+        ),
+        Case(
+            "NVML gives a handle, and every call says lost",
+            FAIL,
+            both(
+                *(plant.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw"))
+            ),
+        ),
+        Case(
+            "NVML lists one that PCIe does not",
+            ERROR,
+            lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
+        ),
+        Case("the driver lists it and NVML does not", FAIL, leave_out(3)),
+        Case("the driver did not take it", FAIL, unbind(3)),
+        Case("healthy ones are hidden from this login by the device cgroup: never lost", ERROR, hide(2, 5)),
+        Case("NVML counts it and may not open it: never lost", ERROR, refuse(1, "denied", "NVML 4")),
+        Case("a container shows two of eight: never lost", ERROR, in_a_container(0, 1)),
+        Case("NVML gives no answer for one", ERROR, refuse(6, "timeout", "5 s")),
+        Case("a lost one is named even where others are hidden", FAIL, both(plant.lose_gpu(3), hide(2, 3))),
+        Case(
+            "one without an address is lost, where NVML lists fewer than PCIe",
+            FAIL,
+            both(hide(2), refuse(4, "lost", "NVML 15")),
+        ),
+        Case(
+            "an index that cannot be",
+            FAIL,
+            lambda machine: (
+                refuse(3, "lost", "NVML 15")(machine),
+                machine.sections["nvml"]["gpus"][3].update(index=8),
+            ),
+        ),
+        Case(
+            "NVML leaves one out, and the driver's files cannot be read",
+            FAIL,
+            both(leave_out(3), plant.set("driver", "gpus", {"why": "missing", "detail": "no such folder"})),
+        ),
+        Case("excluded by the driver's settings", FAIL, exclude(3)),
+        Case(
+            "no device node for one",
+            ERROR,
+            lambda machine: (leave_out(3)(machine), machine.sections["driver"]["devices"].pop("nvidia3")),
+        ),
+        Case("NVML cannot be had", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+        Case(
+            "nvidia-smi names the lost one by its index, and tells of no other",
+            FAIL,
+            leave_it_to_nvidia_smi("GPU3: GPU is lost."),
         ),
     ),
-    Case(
-        "NVML leaves one out, and the driver's files cannot be read",
-        "gpu.lost",
-        FAIL,
-        lambda machine: (
-            leave_out(machine, 3),
-            machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
-        ),
-    ),
-    Case("excluded by the driver's settings", "gpu.lost", FAIL, lambda machine: exclude(machine, 3)),
-    Case(
-        "no device node for one",
-        "gpu.lost",
-        ERROR,
-        lambda machine: (leave_out(machine, 3), machine.sections["driver"]["devices"].pop("nvidia3")),
-    ),
-    Case("NVML cannot be had", "gpu.lost", ERROR, lambda machine: machine.section_fails("nvml", "timeout", "10 s")),
-    Case(
-        "nvidia-smi names the lost one by its index, and tells of no other",
-        "gpu.lost",
-        FAIL,
-        lambda machine: leave_it_to_nvidia_smi(machine, "GPU3: GPU is lost."),
-    ),
-    Case(
-        "so does one that names it by its address: the others are never called lost",
+    *of(
         "gpu.count",
-        FAIL,
-        lambda machine: leave_it_to_nvidia_smi(machine, f"GPU{machine.gpu_address(3)}: Unknown Error"),
+        Case(
+            "so does one that names it by its address: the others are never called lost",
+            FAIL,
+            lambda machine: leave_it_to_nvidia_smi(f"GPU{machine.gpu_address(3)}: Unknown Error")(machine),
+        ),
     ),
 )
 
-ON_BUS = (
-    Case("all answer", "gpu.on_bus", PASS),
+ON_BUS = of(
+    "gpu.on_bus",
+    Case("all answer", PASS),
     Case(
         "one fell off the bus, and NVML hangs",
-        "gpu.on_bus",
         FAIL,
-        lambda machine: (machine.lose_gpu(3), machine.section_fails("nvml", "hung", "10 s")),
+        both(plant.lose_gpu(3), plant.section_fails("nvml", "hung", "10 s")),
     ),
-    Case(
-        "revision ff alone",
-        "gpu.on_bus",
-        FAIL,
-        lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff"),
-    ),
+    Case("revision ff alone", FAIL, lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff")),
     Case(
         "the configuration space may not be read",
-        "gpu.on_bus",
         ERROR,
         lambda machine: machine.set_pci(machine.gpu_address(3), "config", {"why": "denied", "detail": "config"}),
     ),
-    Case("no NVIDIA GPU on PCIe", "gpu.on_bus", ERROR, lambda machine: machine.sections["pci"].clear()),
+    Case("no NVIDIA GPU on PCIe", ERROR, lambda machine: machine.sections["pci"].clear()),
 )
 
-BOUND = (
-    Case("all bound", "gpu.bound", PASS),
-    Case("the driver did not take one", "gpu.bound", FAIL, lambda machine: unbind(machine, 3)),
-    Case("one is given to a virtual machine", "gpu.bound", FAIL, lambda machine: unbind(machine, 3, "vfio-pci")),
-    Case("the driver is not loaded", "gpu.bound", FAIL, unload),
-    Case("PCIe cannot be read", "gpu.bound", ERROR, lambda machine: machine.section_fails("pci", "timeout", "5 s")),
+BOUND = of(
+    "gpu.bound",
+    Case("all bound", PASS),
+    Case("the driver did not take one", FAIL, unbind(3)),
+    Case("one is given to a virtual machine", FAIL, unbind(3, "vfio-pci")),
+    Case("the driver is not loaded", FAIL, unload),
+    Case("PCIe cannot be read", ERROR, plant.section_fails("pci", "timeout", "5 s")),
 )
 
-OFF_BUS = (
-    Case("nothing said", "gpu.fallen_off_bus", PASS),
+OFF_BUS = of(
+    "gpu.fallen_off_bus",
+    Case("nothing said", PASS),
     Case(
         "with an Xid, and the serial number on the board's line",
-        "gpu.fallen_off_bus",
         FAIL,
-        lambda machine: log(
-            machine,
+        log(
             "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
             "NVRM: GPU Board Serial Number: 1654922006536",
             "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
@@ -246,136 +213,99 @@ OFF_BUS = (
     ),
     Case(
         "without an Xid, and the serial number on a line of its own",
-        "gpu.fallen_off_bus",
         FAIL,
-        lambda machine: log(
-            machine,
+        log(
             "NVRM: GPU 0001:9b:00.0: GPU has fallen off the bus.",
             "NVRM: GPU 0001:9b:00.0: GPU serial number is 1654922006537.",
         ),
     ),
     Case(
         "refused when the driver started",
-        "gpu.fallen_off_bus",
         FAIL,
-        lambda machine: log(
-            machine,
+        log(
             "NVRM: The NVIDIA GPU 0000:5d:00.0 (PCI ID: 10de:2330) installed in this system has fallen off the bus and "
-            "is not responding to commands.",
+            "is not responding to commands."
         ),
     ),
     Case(
         "a MIG instance's Xid of another kind",
-        "gpu.fallen_off_bus",
         PASS,
-        lambda machine: log(machine, "NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"),
+        log("NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"),
     ),
     Case(
         "before the node was started again",
-        "gpu.fallen_off_bus",
         PASS,
-        lambda machine: log(
-            machine, "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0
-        ),
+        log("NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0),
     ),
     Case(
         "before the clock was set, seconds after the start",
-        "gpu.fallen_off_bus",
         FAIL,
-        lambda machine: log(
-            machine,
-            "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.",
-            ago_s=machine.sections["system"]["uptime_s"] + 30.0,
-        ),
+        log("NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.", ago_s=UPTIME_S + 30.0),
     ),
-    Case("the log begins long after the start of the node", "gpu.fallen_off_bus", NOT_JUDGED, begins_late),
-    Case(
-        "no log can be read",
-        "gpu.fallen_off_bus",
-        ERROR,
-        lambda machine: machine.section_fails("kernel_log", "denied", "dmesg"),
-    ),
+    Case("the log begins long after the start of the node", NOT_JUDGED, begins_late),
+    Case("no log can be read", ERROR, plant.section_fails("kernel_log", "denied", "dmesg")),
 )
 
 WORD_OF_THE_GPU = (
-    Case("a driver that tells no recovery action", "gpu.recovery_action", SKIP),
-    Case("none needed", "gpu.recovery_action", PASS, lambda machine: every(machine, "recovery_action", 0)),
-    Case("reset asked for", "gpu.recovery_action", FAIL, lambda machine: machine.set_gpu(2, "recovery_action", 1)),
-    Case(
-        "drain of peer-to-peer work asked for",
+    *of(
         "gpu.recovery_action",
-        FAIL,
-        lambda machine: machine.set_gpu(2, "recovery_action", 3),
+        Case("a driver that tells no recovery action", SKIP),
+        Case("none needed", PASS, every_gpu("recovery_action", 0)),
+        Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
+        Case("drain of peer-to-peer work asked for", FAIL, plant.set_gpu(2, "recovery_action", 3)),
+        Case("an action of a later driver", FAIL, plant.set_gpu(2, "recovery_action", 9)),
+        Case(
+            "the recovery action could not be read",
+            ERROR,
+            plant.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
+        ),
     ),
-    Case(
-        "an action of a later driver",
-        "gpu.recovery_action",
-        FAIL,
-        lambda machine: machine.set_gpu(2, "recovery_action", 9),
-    ),
-    Case(
-        "the recovery action could not be read",
-        "gpu.recovery_action",
-        ERROR,
-        lambda machine: machine.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
-    ),
-    Case("valid", "gpu.inforom", PASS),
-    Case("corrupt", "gpu.inforom", FAIL, lambda machine: machine.set_gpu(4, "inforom_valid", False)),
-    Case(
-        "a card without an InfoROM",
+    *of(
         "gpu.inforom",
-        SKIP,
-        lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
-        limits={"gpu.reports": None},
+        Case("valid", PASS),
+        Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
+        Case(
+            "a card without an InfoROM",
+            SKIP,
+            every_gpu("inforom_valid", {"why": "not supported", "detail": ""}),
+            limits={"gpu.reports": None},
+        ),
+        Case("a lost GPU leaves the InfoROM unknown, never valid", ERROR, plant.lose_gpu(3)),
+        Case("NVML lists nothing", ERROR, plant.set("nvml", "gpus", [])),
     ),
-    Case(
-        "a lost GPU leaves the InfoROM unknown, never valid", "gpu.inforom", ERROR, lambda machine: machine.lose_gpu(3)
-    ),
-    Case("NVML lists nothing", "gpu.inforom", ERROR, lambda machine: machine.set("nvml", "gpus", [])),
 )
 
 SETTINGS = (
-    Case("on", "gpu.persistence", PASS),
-    Case("off on one", "gpu.persistence", WARN, lambda machine: machine.set_gpu(1, "persistence_mode", 0)),
-    Case("no limit for it", "gpu.persistence", NOT_JUDGED, limits={"gpu.persistence": None}),
-    Case("default", "gpu.compute_mode", PASS),
-    Case("prohibited", "gpu.compute_mode", FAIL, lambda machine: machine.set_gpu(1, "compute_mode", 2)),
-    Case(
-        "the site wants exclusive process",
+    *of(
+        "gpu.persistence",
+        Case("on", PASS),
+        Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
+        Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
+    ),
+    *of(
         "gpu.compute_mode",
-        PASS,
-        lambda machine: every(machine, "compute_mode", 3),
-        limits={"gpu.compute_mode": 3},
+        Case("default", PASS),
+        Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
+        Case("the site wants exclusive process", PASS, every_gpu("compute_mode", 3), limits={"gpu.compute_mode": 3}),
     ),
-    Case("off, and no policy", "gpu.mig", PASS),
-    Case(
-        "on everywhere, and no policy: a site's choice",
+    *of(
         "gpu.mig",
-        PASS,
-        lambda machine: every(machine, "mig_mode", [1, 1]),
+        Case("off, and no policy", PASS),
+        Case("on everywhere, and no policy: a site's choice", PASS, every_gpu("mig_mode", [1, 1])),
+        Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),
+        Case(
+            "on for one of eight, as the site wants it",
+            PASS,
+            plant.set_gpu(6, "mig_mode", [1, 1]),
+            expected={"mig": "mixed"},
+        ),
+        Case(
+            "on where the inventory wants it off", FAIL, plant.set_gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}
+        ),
+        Case("a change waits for a reset", WARN, plant.set_gpu(6, "mig_mode", [0, 1])),
+        Case("a card without MIG", SKIP, machine=Machine.pcie_l40s),
     ),
-    Case("on for one of eight, and no policy", "gpu.mig", FAIL, lambda machine: machine.set_gpu(6, "mig_mode", [1, 1])),
-    Case(
-        "on for one of eight, as the site wants it",
-        "gpu.mig",
-        PASS,
-        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
-        expected={"mig": "mixed"},
-    ),
-    Case(
-        "on where the inventory wants it off",
-        "gpu.mig",
-        FAIL,
-        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
-        expected={"mig": "off"},
-    ),
-    Case("a change waits for a reset", "gpu.mig", WARN, lambda machine: machine.set_gpu(6, "mig_mode", [0, 1])),
-    Case("a card without MIG", "gpu.mig", SKIP, machine=Machine.pcie_l40s),
 )
 
-CASES = (*COUNT, *LOST, *ON_BUS, *BOUND, *OFF_BUS, *WORD_OF_THE_GPU, *SETTINGS)
 
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case) -> None:
-    assert_case(case)
+test_case = asserting(COUNT, LOST, ON_BUS, BOUND, OFF_BUS, WORD_OF_THE_GPU, SETTINGS)

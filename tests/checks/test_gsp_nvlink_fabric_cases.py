@@ -5,32 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine, facts_of
-from support.cases import assert_case
-from support.judging import Case, baseline_of, fleet_of, judge_one
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, baseline_of, both, changes, every_gpu, fleet_of, judge_one, plant
 
 from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.node import Node
-from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 _SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
-def every(machine: Machine, path: str, value: object) -> None:
-    for index in range(8):
-        machine.set_gpu(index, path, value)
-
-
+@changes
 def gsp_off(machine: Machine, *indices: int) -> None:
     """As NVML and the driver's file tell it."""
     for index in indices:
@@ -43,8 +35,8 @@ def gsp_off(machine: Machine, *indices: int) -> None:
 
 def old_driver(machine: Machine) -> None:
     """A driver before GSP: neither NVML nor the driver's file knows the word."""
-    every(machine, "gsp_mode", {"why": "missing", "detail": ""})
-    every(machine, "gsp_firmware", {"why": "missing", "detail": ""})
+    every_gpu("gsp_mode", {"why": "missing", "detail": ""})(machine)
+    every_gpu("gsp_firmware", {"why": "missing", "detail": ""})(machine)
     for address, text in machine.sections["driver"]["gpus"].items():
         lines = [line for line in text.splitlines() if not line.startswith("GPU Firmware")]
         machine.sections["driver"]["gpus"][address] = "\n".join(lines)
@@ -71,406 +63,306 @@ def peers(*rows: tuple[int, ...]) -> Callable[[Machine], object]:
     return change
 
 
+@changes
 def fabric(machine: Machine, index: int, **readings: object) -> None:
     for key, value in readings.items():
         machine.set_gpu(index, f"fabric.{key}", value)
 
 
+def every_fabric(**readings: object) -> Callable[[Machine], object]:
+    return both(*(fabric(index, **readings) for index in range(8)))
+
+
 GSP = (
-    Case("on everywhere", "gsp.state", PASS),
-    Case(
-        "off everywhere, and no policy: a site's choice", "gsp.state", PASS, lambda machine: gsp_off(machine, *range(8))
-    ),
-    Case("off on one", "gsp.state", FAIL, lambda machine: gsp_off(machine, 3)),
-    Case("on where the inventory wants it off", "gsp.state", FAIL, expected={"gsp": "off"}),
-    Case("a driver before GSP runs without it", "gsp.state", PASS, old_driver),
-    Case(
-        "not told for one",
+    *of(
         "gsp.state",
-        ERROR,
-        lambda machine: [machine.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")],
+        Case("on everywhere", PASS),
+        Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
+        Case("off on one", FAIL, gsp_off(3)),
+        Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
+        Case("a driver before GSP runs without it", PASS, old_driver),
+        Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
     ),
-    Case("both agree", "gsp.agreement", PASS),
-    Case(
-        "NVML and the driver's file differ",
+    *of(
         "gsp.agreement",
-        FAIL,
-        lambda machine: (
-            machine.set_gpu(3, "gsp_mode", [0, 1]),
-            machine.set_gpu(3, "gsp_firmware", UNSUPPORTED),
+        Case("both agree", PASS),
+        Case(
+            "NVML and the driver's file differ",
+            FAIL,
+            both(plant.set_gpu(3, "gsp_mode", [0, 1]), plant.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
+        ),
+        Case("a driver before GSP", SKIP, old_driver),
+        Case(
+            "the driver's files cannot be read",
+            ERROR,
+            plant.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
         ),
     ),
-    Case("a driver before GSP", "gsp.agreement", SKIP, old_driver),
-    Case(
-        "the driver's files cannot be read",
-        "gsp.agreement",
-        ERROR,
-        lambda machine: machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
+    *of(
+        "gsp.version",
+        Case("the driver's own", PASS),
+        Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
+        Case("off", SKIP, gsp_off(*range(8))),
     ),
-    Case("the driver's own", "gsp.version", PASS),
-    Case("of another driver", "gsp.version", FAIL, lambda machine: machine.set_gpu(3, "gsp_firmware", "550.54.15")),
-    Case("off", "gsp.version", SKIP, lambda machine: gsp_off(machine, *range(8))),
-    Case("alone in the run", "gsp.fleet", NOT_JUDGED),
+    *of("gsp.fleet", Case("alone in the run", NOT_JUDGED)),
 )
 
 
-def bridged(machine: Machine, index: int, up: int) -> None:
-    """The first links of a GPU are up, the others not connected."""
-    for link in range(18):
-        machine.set_nvlink(index, link, "state", int(link < up))
+@changes
+def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
+    """The first links of each GPU are up, the others not connected."""
+    for index in range(8):
+        those = of_gpu_3 if index == 3 and of_gpu_3 is not None else up
+        for link in range(18):
+            machine.set_nvlink(index, link, "state", int(link < those))
 
 
 LINKS = (
-    Case("all up", "nvlink.links", PASS),
-    Case("one down", "nvlink.links", FAIL, lambda machine: machine.set_nvlink(3, 7, "state", 0)),
-    Case(
-        "the driver lists fewer",
+    *of(
         "nvlink.links",
-        FAIL,
-        lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
+        Case("all up", PASS),
+        Case("one down", FAIL, plant.set_nvlink(3, 7, "state", 0)),
+        Case(
+            "the driver lists fewer",
+            FAIL,
+            lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
+        ),
+        Case(
+            "one down on a platform without a number",
+            FAIL,
+            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 8, "state", 0)),
+            limits={"nvlink.count": None},
+        ),
+        Case(
+            "PCIe cards without bridges: every link is listed, none is up",
+            SKIP,
+            bridges(0),
+            limits={"nvlink.count": None},
+        ),
+        Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
+        Case("no NVLink told where the platform has some", ERROR, plant.set_gpu(3, "nvlinks", UNSUPPORTED)),
+        Case("a PCIe card", SKIP, machine=Machine.pcie_l40s),
+        Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
+        Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
     ),
-    Case(
-        "one down on a platform without a number",
+    *of(
         "nvlink.links",
-        FAIL,
-        lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 8, "state", 0)),
-        limits={"nvlink.count": None},
-    ),
-    Case(
-        "PCIe cards without bridges: every link is listed, none is up",
-        "nvlink.links",
-        SKIP,
-        lambda machine: [bridged(machine, index, 0) for index in range(8)],
-        limits={"nvlink.count": None},
-    ),
-    Case(
-        "PCIe cards with one bridge of three",
-        "nvlink.links",
-        PASS,
-        lambda machine: [bridged(machine, index, 4) for index in range(8)],
+        Case("PCIe cards with one bridge of three", PASS, bridges(4)),
+        Case("a part of a bridge", FAIL, bridges(4, of_gpu_3=3)),
+        Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
         limits={"nvlink.count": None, "nvlink.per_bridge": 4},
     ),
-    Case(
-        "a part of a bridge",
-        "nvlink.links",
-        FAIL,
-        lambda machine: [bridged(machine, index, 3 if index == 3 else 4) for index in range(8)],
-        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
-    ),
-    Case(
-        "one card without the bridge that the others have",
-        "nvlink.links",
-        WARN,
-        lambda machine: [bridged(machine, index, 0 if index == 3 else 4) for index in range(8)],
-        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
-    ),
-    Case(
-        "the state of one cannot be read",
-        "nvlink.links",
-        ERROR,
-        lambda machine: machine.set_nvlink(3, 7, "state", FAILED),
-    ),
-    Case(
-        "no NVLink told where the platform has some",
-        "nvlink.links",
-        ERROR,
-        lambda machine: machine.set_gpu(3, "nvlinks", UNSUPPORTED),
-    ),
-    Case("a PCIe card", "nvlink.links", SKIP, machine=Machine.pcie_l40s),
-    Case(
-        "a PCIe card of an unknown platform",
-        "nvlink.links",
-        SKIP,
-        machine=Machine.pcie_l40s,
-        limits={"nvlink.count": None},
-    ),
-    Case("MIG on", "nvlink.links", SKIP, lambda machine: every(machine, "mig_mode", [1, 1])),
-    Case("all", "nvlink.peer_access", PASS),
-    Case("disabled for two", "nvlink.peer_access", FAIL, change=peers((3, 5, 4, 0, 0))),
-    Case(
-        "refused",
+    *of(
         "nvlink.peer_access",
-        ERROR,
-        change=lambda machine: machine.set("nvml", "peers", {"why": "denied", "detail": "NVML 4: No Permission"}),
+        Case("all", PASS),
+        Case("disabled for two", FAIL, peers((3, 5, 4, 0, 0))),
+        Case("refused", ERROR, plant.set("nvml", "peers", {"why": "denied", "detail": "NVML 4: No Permission"})),
+        Case("no numbers", ERROR, plant.set("nvml", "peers", [[0, 1, "yes"]])),
+        Case(
+            "healthy: an older release, or an older driver", SKIP, lambda machine: machine.sections["nvml"].pop("peers")
+        ),
+        Case("healthy: PCIe cards", SKIP, peers((3, 5, 1, 1, 5)), machine=Machine.pcie_l40s),
+        Case("healthy: MIG", SKIP, every_gpu("mig_mode", [1, 1])),
+        Case("a lost GPU", ERROR, plant.lose_gpu(3)),
     ),
-    Case(
-        "no numbers", "nvlink.peer_access", ERROR, change=lambda machine: machine.set("nvml", "peers", [[0, 1, "yes"]])
-    ),
-    Case(
-        "healthy: an older release, or an older driver",
-        "nvlink.peer_access",
-        SKIP,
-        change=lambda machine: machine.sections["nvml"].pop("peers"),
-    ),
-    Case("healthy: PCIe cards", "nvlink.peer_access", SKIP, change=peers((3, 5, 1, 1, 5)), machine=Machine.pcie_l40s),
-    Case("healthy: MIG", "nvlink.peer_access", SKIP, change=lambda machine: every(machine, "mig_mode", [1, 1])),
-    Case("a lost GPU", "nvlink.peer_access", ERROR, change=lambda machine: machine.lose_gpu(3)),
-    Case("full speed", "nvlink.speed", PASS),
-    Case("one slow", "nvlink.speed", FAIL, lambda machine: machine.set_nvlink(3, 7, "speed_mbps", 13281)),
-    Case(
-        "one slow on a platform without a speed",
+    *of(
         "nvlink.speed",
-        FAIL,
-        lambda machine: machine.set_nvlink(3, 7, "speed_mbps", 13281),
-        limits={"nvlink.speed_mbps": None},
-    ),
-    Case(
-        "a speed that cannot be read",
-        "nvlink.speed",
-        ERROR,
-        lambda machine: machine.set_nvlink(3, 7, "speed_mbps", FAILED),
-    ),
-    Case(
-        "a link that is down is not judged for its speed",
-        "nvlink.speed",
-        PASS,
-        lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 7, "speed_mbps", 0)),
-    ),
-    Case("no errors", "nvlink.errors", PASS),
-    Case(
-        "replays on two links, recoveries on one",
-        "nvlink.errors",
-        WARN,
-        lambda machine: (
-            machine.set_nvlink(3, 7, "replay", 4),
-            machine.set_nvlink(3, 9, "replay", 1),
-            machine.set_nvlink(3, 9, "recovery", 2),
+        Case("full speed", PASS),
+        Case("one slow", FAIL, plant.set_nvlink(3, 7, "speed_mbps", 13281)),
+        Case(
+            "one slow on a platform without a speed",
+            FAIL,
+            plant.set_nvlink(3, 7, "speed_mbps", 13281),
+            limits={"nvlink.speed_mbps": None},
+        ),
+        Case("a speed that cannot be read", ERROR, plant.set_nvlink(3, 7, "speed_mbps", FAILED)),
+        Case(
+            "a link that is down is not judged for its speed",
+            PASS,
+            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
         ),
     ),
-    Case("CRC errors that were corrected", "nvlink.errors", PASS, lambda machine: machine.set_nvlink(0, 7, "crc", 12)),
-    Case(
-        "a counter at its end says nothing",
+    *of(
         "nvlink.errors",
-        PASS,
-        lambda machine: machine.set_nvlink(3, 7, "replay", 0xFFFFFFFF),
-    ),
-    Case(
-        "a driver that tells no errors",
-        "nvlink.errors",
-        SKIP,
-        lambda machine: [
-            machine.set_nvlink(index, link, key, UNSUPPORTED)
-            for index in range(8)
-            for link in range(18)
-            for key in ("replay", "recovery", "crc")
-        ],
-    ),
-    Case(
-        "one link of eighteen does not report its errors",
-        "nvlink.errors",
-        ERROR,
-        lambda machine: machine.set_nvlink(3, 7, "replay", UNSUPPORTED),
-    ),
-    Case(
-        "healthy: a link that is down does not report its errors",
-        "nvlink.errors",
-        PASS,
-        lambda machine: [
-            machine.set_nvlink(3, 7, key, value)
-            for key, value in (("state", 0), ("replay", UNSUPPORTED), ("recovery", UNSUPPORTED), ("crc", UNSUPPORTED))
-        ],
-    ),
-    Case(
-        "the errors of one cannot be read",
-        "nvlink.errors",
-        ERROR,
-        lambda machine: machine.set_nvlink(3, 7, "recovery", FAILED),
+        Case("no errors", PASS),
+        Case(
+            "replays on two links, recoveries on one",
+            WARN,
+            both(
+                plant.set_nvlink(3, 7, "replay", 4),
+                plant.set_nvlink(3, 9, "replay", 1),
+                plant.set_nvlink(3, 9, "recovery", 2),
+            ),
+        ),
+        Case("CRC errors that were corrected", PASS, plant.set_nvlink(0, 7, "crc", 12)),
+        Case("a counter at its end says nothing", PASS, plant.set_nvlink(3, 7, "replay", 0xFFFFFFFF)),
+        Case(
+            "a driver that tells no errors",
+            SKIP,
+            both(
+                *(
+                    plant.set_nvlink(index, link, key, UNSUPPORTED)
+                    for index in range(8)
+                    for link in range(18)
+                    for key in ("replay", "recovery", "crc")
+                )
+            ),
+        ),
+        Case("one link of eighteen does not report its errors", ERROR, plant.set_nvlink(3, 7, "replay", UNSUPPORTED)),
+        Case(
+            "healthy: a link that is down does not report its errors",
+            PASS,
+            both(
+                *(
+                    plant.set_nvlink(3, 7, key, value)
+                    for key, value in (
+                        ("state", 0),
+                        ("replay", UNSUPPORTED),
+                        ("recovery", UNSUPPORTED),
+                        ("crc", UNSUPPORTED),
+                    )
+                )
+            ),
+        ),
+        Case("the errors of one cannot be read", ERROR, plant.set_nvlink(3, 7, "recovery", FAILED)),
     ),
 )
 
 MANAGER = (
-    Case("all there", "fabric.nvswitches", PASS),
-    Case("a virtual machine whose host keeps the switches", "fabric.nvswitches", SKIP, in_a_virtual_machine),
-    Case("a virtual machine whose host runs the fabric manager", "fabric.manager", SKIP, in_a_virtual_machine),
-    Case(
-        "one missing",
+    *of(
         "fabric.nvswitches",
-        FAIL,
-        lambda machine: machine.sections["pci"].remove(
-            next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
+        Case("all there", PASS),
+        Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
+    ),
+    *of("fabric.manager", Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine)),
+    *of(
+        "fabric.nvswitches",
+        Case(
+            "one missing",
+            FAIL,
+            lambda machine: machine.sections["pci"].remove(
+                next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
+            ),
+        ),
+        Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
+        Case(
+            "one does not answer",
+            FAIL,
+            lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
+                config="ff" * 64
+            ),
+        ),
+        Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
+    ),
+    *of(
+        "fabric.manager",
+        Case("active", PASS),
+        Case("failed", FAIL, plant.stop_service("nvidia-fabricmanager")),
+        Case(
+            "stopped by hand",
+            FAIL,
+            both(
+                *(
+                    plant.set_unit("nvidia-fabricmanager", key, value)
+                    for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
+                )
+            ),
+        ),
+        Case("active and exited: nothing runs", FAIL, plant.set_unit("nvidia-fabricmanager", "SubState", "exited")),
+        Case(
+            "starting again and again",
+            FAIL,
+            both(
+                *(
+                    plant.set_unit("nvidia-fabricmanager", key, value)
+                    for key, value in (
+                        ("ActiveState", "activating"),
+                        ("SubState", "auto-restart"),
+                        ("Result", "exit-code"),
+                        ("NRestarts", "5"),
+                    )
+                )
+            ),
+        ),
+        Case("not installed", FAIL, plant.set_unit("nvidia-fabricmanager", "LoadState", "not-found")),
+        Case("was restarted", WARN, plant.set_unit("nvidia-fabricmanager", "NRestarts", "2")),
+        Case("the node's services cannot be had", ERROR, plant.section_fails("services", "timeout", "5 s")),
+        Case("a PCIe platform needs none", SKIP, machine=Machine.pcie_l40s),
+        Case(
+            "an unknown platform without NVSwitches needs none",
+            SKIP,
+            machine=Machine.pcie_l40s,
+            limits={"fabric.required": None},
+        ),
+        Case(
+            "an unknown platform with NVSwitches needs it",
+            FAIL,
+            plant.stop_service("nvidia-fabricmanager"),
+            limits={"fabric.required": None},
+        ),
+        Case(
+            "a platform that needs it although its NVSwitches are all gone",
+            FAIL,
+            both(plant.stop_service("nvidia-fabricmanager"), no_switches),
+            limits={"fabric.required": True},
         ),
     ),
-    Case(
-        "all missing on a node that is said to be an HGX",
-        "fabric.nvswitches",
-        FAIL,
-        no_switches,
-        limits={"fabric.nvswitch_count": 4},
-    ),
-    Case(
-        "one does not answer",
-        "fabric.nvswitches",
-        FAIL,
-        lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
-            config="ff" * 64
+    *of(
+        "fabric.version",
+        Case("the driver's own", PASS),
+        Case(
+            "of another driver",
+            FAIL,
+            plant.set("services", "fabric_manager_version", "Fabric Manager version is : 550.54.15"),
         ),
-    ),
-    Case("a PCIe platform", "fabric.nvswitches", SKIP, machine=Machine.pcie_l40s),
-    Case("active", "fabric.manager", PASS),
-    Case("failed", "fabric.manager", FAIL, lambda machine: machine.stop_service("nvidia-fabricmanager")),
-    Case(
-        "stopped by hand",
-        "fabric.manager",
-        FAIL,
-        lambda machine: [
-            machine.set_unit("nvidia-fabricmanager", key, value)
-            for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
-        ],
-    ),
-    Case(
-        "active and exited: nothing runs",
-        "fabric.manager",
-        FAIL,
-        lambda machine: machine.set_unit("nvidia-fabricmanager", "SubState", "exited"),
-    ),
-    Case(
-        "starting again and again",
-        "fabric.manager",
-        FAIL,
-        lambda machine: [
-            machine.set_unit("nvidia-fabricmanager", key, value)
-            for key, value in (
-                ("ActiveState", "activating"),
-                ("SubState", "auto-restart"),
-                ("Result", "exit-code"),
-                ("NRestarts", "5"),
-            )
-        ],
-    ),
-    Case(
-        "not installed",
-        "fabric.manager",
-        FAIL,
-        lambda machine: machine.set_unit("nvidia-fabricmanager", "LoadState", "not-found"),
-    ),
-    Case(
-        "was restarted",
-        "fabric.manager",
-        WARN,
-        lambda machine: machine.set_unit("nvidia-fabricmanager", "NRestarts", "2"),
-    ),
-    Case(
-        "the node's services cannot be had",
-        "fabric.manager",
-        ERROR,
-        lambda machine: machine.section_fails("services", "timeout", "5 s"),
-    ),
-    Case("a PCIe platform needs none", "fabric.manager", SKIP, machine=Machine.pcie_l40s),
-    Case(
-        "an unknown platform without NVSwitches needs none",
-        "fabric.manager",
-        SKIP,
-        machine=Machine.pcie_l40s,
-        limits={"fabric.required": None},
-    ),
-    Case(
-        "an unknown platform with NVSwitches needs it",
-        "fabric.manager",
-        FAIL,
-        lambda machine: machine.stop_service("nvidia-fabricmanager"),
-        limits={"fabric.required": None},
-    ),
-    Case(
-        "a platform that needs it although its NVSwitches are all gone",
-        "fabric.manager",
-        FAIL,
-        lambda machine: (machine.stop_service("nvidia-fabricmanager"), no_switches(machine)),
-        limits={"fabric.required": True},
-    ),
-    Case("the driver's own", "fabric.version", PASS),
-    Case(
-        "of another driver",
-        "fabric.version",
-        FAIL,
-        lambda machine: machine.set("services", "fabric_manager_version", "Fabric Manager version is : 550.54.15"),
-    ),
-    Case(
-        "the program is not there",
-        "fabric.version",
-        ERROR,
-        lambda machine: machine.set(
-            "services", "fabric_manager_version", {"why": "missing", "detail": "nv-fabricmanager"}
+        Case(
+            "the program is not there",
+            ERROR,
+            plant.set("services", "fabric_manager_version", {"why": "missing", "detail": "nv-fabricmanager"}),
         ),
     ),
 )
 
 MEMBERS = (
-    Case("all completed", "fabric.state", PASS),
-    Case("the last one has not started", "fabric.state", FAIL, lambda machine: fabric(machine, 7, state=1)),
-    Case(
-        "none has started",
+    *of(
         "fabric.state",
-        FAIL,
-        lambda machine: [fabric(machine, index, state=1) for index in range(8)],
+        Case("all completed", PASS),
+        Case("the last one has not started", FAIL, fabric(7, state=1)),
+        Case("none has started", FAIL, every_fabric(state=1)),
+        Case("one is in progress", FAIL, fabric(4, state=2)),
+        Case("one completed with an error", FAIL, fabric(4, status=999)),
+        Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
+        Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
+        Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
     ),
-    Case("one is in progress", "fabric.state", FAIL, lambda machine: fabric(machine, 4, state=2)),
-    Case("one completed with an error", "fabric.state", FAIL, lambda machine: fabric(machine, 4, status=999)),
-    Case("one alone does not know the fabric", "fabric.state", FAIL, lambda machine: fabric(machine, 4, state=0)),
-    Case("one could not be asked", "fabric.state", ERROR, lambda machine: machine.set_gpu(4, "fabric", FAILED)),
-    Case(
-        "A100 and PCIe cards tell none",
-        "fabric.state",
-        SKIP,
-        lambda machine: [fabric(machine, index, state=0) for index in range(8)],
-        limits={"gpu.reports": None},
-    ),
-    Case(
-        "healthy H100: 426",
+    *of(
         "fabric.health",
-        PASS,
-        lambda machine: [fabric(machine, index, health_mask=426) for index in range(8)],
+        Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
+        Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
+        Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
+        Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
+        Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
+        Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
     ),
-    Case("bandwidth is degraded", "fabric.health", FAIL, lambda machine: fabric(machine, 6, health_mask=0x1A9)),
-    Case("a route recovers", "fabric.health", WARN, lambda machine: fabric(machine, 6, health_mask=0x1A6)),
-    Case("too few NVLinks", "fabric.health", FAIL, lambda machine: fabric(machine, 6, health_mask=0x5AA)),
-    Case(
-        "a value that a later driver has", "fabric.health", ERROR, lambda machine: fabric(machine, 6, health_mask=0xCAA)
-    ),
-    Case(
-        "no field told",
-        "fabric.health",
-        SKIP,
-        lambda machine: [fabric(machine, index, health_mask=0) for index in range(8)],
-        limits={"gpu.reports": None},
-    ),
-    Case(
-        "a driver that tells a summary",
+    *of(
         "fabric.summary",
-        PASS,
-        lambda machine: [fabric(machine, index, health_summary=1) for index in range(8)],
+        Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
+        Case("unhealthy", FAIL, fabric(6, health_summary=2)),
+        Case("limited capacity", FAIL, fabric(6, health_summary=3)),
+        Case("a driver that tells none", SKIP),
+        Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
+        Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
     ),
-    Case("unhealthy", "fabric.summary", FAIL, lambda machine: fabric(machine, 6, health_summary=2)),
-    Case("limited capacity", "fabric.summary", FAIL, lambda machine: fabric(machine, 6, health_summary=3)),
-    Case("a driver that tells none", "fabric.summary", SKIP),
-    Case(
-        "the summary of one could not be read",
-        "fabric.summary",
-        ERROR,
-        lambda machine: fabric(machine, 6, health_summary=FAILED),
-    ),
-    Case(
-        "a summary that a later driver has",
-        "fabric.summary",
-        ERROR,
-        lambda machine: [fabric(machine, index, health_summary=7) for index in range(8)],
-    ),
-    Case(
-        "the health of one could not be read",
-        "fabric.health",
-        ERROR,
-        lambda machine: fabric(machine, 6, health_mask=FAILED),
-    ),
+    *of("fabric.health", Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED))),
 )
 
 
-@pytest.mark.parametrize("case", [*GSP, *LINKS, *MANAGER, *MEMBERS], ids=str)
-def test_case(case: Case) -> None:
-    assert_case(case)
+test_case = asserting(GSP, LINKS, MANAGER, MEMBERS)
 
 
 def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
     odd, fleet = Machine.hgx_h100("gpu0001"), {f"gpu000{number}": Machine.hgx_h100() for number in (2, 3, 4)}
-    gsp_off(odd, *range(8))
+    gsp_off(*range(8))(odd)
     whole = fleet_of({"gpu0001": odd, **fleet})
     record = judge_one("gsp.fleet", odd, node=Node("gpu0001"), fleet=whole)
     assert record.verdict is WARN

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import EPOCH_S
-from support.cases import assert_case
-from support.judging import Case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
+from support.judging import Case, plant
 
 from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.machine import Machine
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-MEMORY = "kernel_log.memory"
-NIC_ERRORS = "kernel_log.nic_errors"
-NIC_FLAPS = "kernel_log.nic_flaps"
-PCIE_BANDWIDTH = "kernel_log.pcie_bandwidth"
-REACHES_BACK = "kernel_log.reaches_back"
-SXID = "kernel_log.sxid"
-XID = "kernel_log.xid"
-NOT_JUDGED = Verdict.NOT_JUDGED
 BOOTCHECK = Profile.BOOTCHECK
 DAY_S = 86400.0
 BEFORE_THIS_BOOT_S = 20 * DAY_S
@@ -48,6 +37,14 @@ def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
             machine.kernel(line, ago_s=ago_s - number)
 
     return change
+
+
+def xid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+    return says(*(GPU + text for text in texts), ago_s=ago_s)
+
+
+def sxid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+    return says(*(SWITCH + text for text in texts), ago_s=ago_s)
 
 
 def left_out(kind: str, lines: int, *, ago_s: float) -> Callable[[Machine], None]:
@@ -110,463 +107,307 @@ def gsp_times_out_again_and_again(machine: Machine) -> None:
 
 
 CASES = (
-    Case("none", XID, PASS),
-    Case(
-        "31: a program's own fault",
-        XID,
-        WARN,
-        change=says(GPU + "31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
-    ),
-    Case("31 before a job", XID, WARN, change=says(GPU + "31, pid=7, name=python, Ch 00000010"), profile=BOOTCHECK),
-    Case(
-        "31 three days ago",
-        XID,
-        PASS,
-        change=says(GPU + "31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "48",
-        XID,
-        FAIL,
-        change=says(GPU + "48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "63 at delivery",
-        XID,
-        FAIL,
-        change=says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
-    ),
-    Case(
-        "63 before a job",
-        XID,
-        WARN,
-        change=says(GPU + "63, pid=1896, Row Remapper: New row marked for remapping"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "64",
-        XID,
-        FAIL,
-        change=says(GPU + "64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "64 is not settled by a reboot",
-        XID,
-        FAIL,
-        change=says(GPU + "64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S),
-        profile=BOOTCHECK,
-    ),
-    Case("79", XID, FAIL, change=says(GPU + LOST), profile=BOOTCHECK),
-    Case("79 before this boot, at delivery", XID, WARN, change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S)),
-    Case(
-        "79 before this boot, before a job",
-        XID,
-        PASS,
-        change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "94 at delivery",
-        XID,
-        FAIL,
-        change=says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"),
-    ),
-    Case(
-        "94 before a job",
-        XID,
-        WARN,
-        change=says(GPU + "94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "95",
-        XID,
-        FAIL,
-        change=says(GPU + "95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "109 at delivery", XID, FAIL, change=says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")
-    ),
-    Case(
-        "109 before a job",
-        XID,
-        WARN,
-        change=says(GPU + "109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "119 again and again is one fault of one board",
-        XID,
-        FAIL,
-        change=gsp_times_out_again_and_again,
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "120",
-        XID,
-        FAIL,
-        change=says(GPU + "120, pid='<unknown>', name=<unknown>, GSP task exception"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "110 before this boot",
-        XID,
-        WARN,
-        change=says(GPU + "110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S),
-        profile=BOOTCHECK,
-    ),
-    Case("a code that nobody has told us", XID, WARN, change=says(GPU + "999, pid=3, name=x, NVLink: FLA fault")),
-    Case("43 alone before a job", XID, PASS, change=says(GPU + "43, pid=3, name=x, Ch 00000008"), profile=BOOTCHECK),
-    Case("45 alone at delivery", XID, WARN, change=says(GPU + "45, pid=3, name=x, Ch 00000008")),
-    Case(
-        "45 and 43 after 31 are its consequences",
-        XID,
-        WARN,
-        change=says(
-            GPU + "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
-            GPU + "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
-            GPU + "43, pid=7, name=a b, channel 0x00000008",
+    *of(
+        "kernel_log.xid",
+        Case("none", PASS),
+        Case(
+            "31: a program's own fault",
+            WARN,
+            xid("31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
+        ),
+        Case(
+            "63 at delivery",
+            FAIL,
+            xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
+        ),
+        Case("79 before this boot, at delivery", WARN, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+        Case("94 at delivery", FAIL, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+        Case("109 at delivery", FAIL, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+        Case("a code that nobody has told us", WARN, xid("999, pid=3, name=x, NVLink: FLA fault")),
+        Case("45 alone at delivery", WARN, xid("45, pid=3, name=x, Ch 00000008")),
+        Case(
+            "45 and 43 after 31 are its consequences",
+            WARN,
+            xid(
+                "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
+                "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
+                "43, pid=7, name=a b, channel 0x00000008",
+            ),
+        ),
+        Case(
+            "119 and 120 of a lost GPU are its consequences",
+            FAIL,
+            xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
+        ),
+        Case(
+            "a MIG instance in a PCI domain of its own",
+            FAIL,
+            says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
+        ),
+        Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
+        Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
+        Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
+        Case(
+            "a lost GPU in three lines",
+            FAIL,
+            says(
+                "NVRM: The NVIDIA GPU 0000:18:00.0",
+                "NVRM: (PCI ID: 10de:2901) installed in this system has",
+                "NVRM: fallen off the bus and is not responding to commands.",
+            ),
+        ),
+        Case("an Xid line in a form that is not known", WARN, says("NVRM: Xid (PCI:garbled): fell")),
+        Case(
+            "healthy: the driver says that it loads",
+            PASS,
+            says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
+        ),
+        Case(
+            "the log was not read",
+            ERROR,
+            plant.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted"),
         ),
     ),
-    Case(
-        "119 and 120 of a lost GPU are its consequences",
-        XID,
-        FAIL,
-        change=says(GPU + LOST, GPU + "119, pid=1, name=nvidia-smi, Timeout after 6s", GPU + "120, GSP task exception"),
-    ),
-    Case(
-        "a MIG instance in a PCI domain of its own",
-        XID,
-        FAIL,
-        change=says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
-    ),
-    Case(
-        "154 says what the driver wants",
-        XID,
-        FAIL,
-        change=says(
-            GPU + "94, Contained", GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"
+    *of(
+        "kernel_log.xid",
+        Case("31 before a job", WARN, xid("31, pid=7, name=python, Ch 00000010")),
+        Case("31 three days ago", PASS, xid("31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S)),
+        Case("48", FAIL, xid("48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)")),
+        Case("63 before a job", WARN, xid("63, pid=1896, Row Remapper: New row marked for remapping")),
+        Case("64", FAIL, xid("64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped")),
+        Case("64 is not settled by a reboot", FAIL, xid("64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S)),
+        Case("79", FAIL, xid(LOST)),
+        Case("79 before this boot, before a job", PASS, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+        Case("94 before a job", WARN, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+        Case("95", FAIL, xid("95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No")),
+        Case("109 before a job", WARN, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+        Case("119 again and again is one fault of one board", FAIL, gsp_times_out_again_and_again),
+        Case("120", FAIL, xid("120, pid='<unknown>', name=<unknown>, GSP task exception")),
+        Case("110 before this boot", WARN, xid("110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S)),
+        Case("43 alone before a job", PASS, xid("43, pid=3, name=x, Ch 00000008")),
+        Case(
+            "154 says what the driver wants",
+            FAIL,
+            xid("94, Contained", "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"),
         ),
+        Case(
+            "154 takes its wish back",
+            WARN,
+            xid(
+                "94, Contained",
+                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+                "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
+            ),
+        ),
+        Case(
+            "a failed row remap that the driver asks nothing for",
+            FAIL,
+            xid(
+                "64, pid=7, name=x, Row Remapper Error",
+                "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+            ),
+        ),
+        Case(
+            "a memory error with all that it brings: one root",
+            FAIL,
+            xid(
+                "48, An uncorrectable double bit error (DBE) has been detected on GPU",
+                "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
+                "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
+                "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
+                "63, Row Remapper: New row marked for remapping",
+                "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
+                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+            ),
+        ),
+        Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
         profile=BOOTCHECK,
     ),
-    Case(
-        "154 takes its wish back",
-        XID,
-        WARN,
-        change=says(
-            GPU + "94, Contained",
-            GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-            GPU + "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
+    *of(
+        "kernel_log.sxid",
+        Case("none", PASS),
+        Case(
+            "fatal, with its lines of data",
+            FAIL,
+            sxid(
+                "20034, Fatal, Link 30 LTSSM Fault Up",
+                "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
+                "20034, Data {0x50610002, 0x10100030}",
+            ),
         ),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "a failed row remap that the driver asks nothing for",
-        XID,
-        FAIL,
-        change=says(
-            GPU + "64, pid=7, name=x, Row Remapper Error",
-            GPU + "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+        Case("non-fatal", WARN, sxid("12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
+        Case("fatal after the loss of a GPU", WARN, says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up")),
+        Case(
+            "fatal before this boot",
+            PASS,
+            sxid("20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
+            profile=BOOTCHECK,
         ),
-        profile=BOOTCHECK,
+        Case("only a line of data", WARN, sxid("11111, Data {0x50610002, 0x10100030}")),
+        Case("an SXid line in a form that is not known", WARN, sxid("xyz, Fatal error")),
+        Case("the log was not read", ERROR, plant.section_fails("kernel_log", "timeout", "10 s")),
     ),
-    Case(
-        "a memory error with all that it brings: one root",
-        XID,
-        FAIL,
-        change=says(
-            GPU + "48, An uncorrectable double bit error (DBE) has been detected on GPU",
-            GPU + "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
-            GPU + "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
-            GPU + "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
-            GPU + "63, Row Remapper: New row marked for remapping",
-            GPU + "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
-            GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+    *of(
+        "kernel_log.reaches_back",
+        Case("it does", PASS),
+        Case("the ring buffer has wrapped", WARN, plant.set("kernel_log", "since_epoch_s", EPOCH_S - 3600)),
+        Case("lines were left out", WARN, left_out("network", 12, ago_s=60.0)),
+        Case("healthy: warnings of a firewall were left out", PASS, left_out("warning", 4711, ago_s=60.0)),
+        Case("lines of level error were left out", WARN, left_out("err", 12, ago_s=60.0)),
+        Case(
+            "healthy: lines of an earlier boot were left out", PASS, left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S)
         ),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "154 alone",
-        XID,
-        FAIL,
-        change=says(GPU + "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "149 Nonfatal",
-        XID,
-        WARN,
-        change=says(GPU + "149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)"),
-    ),
-    Case(
-        "149 Fatal", XID, FAIL, change=says(GPU + "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")
-    ),
-    Case("a lost GPU without an Xid", XID, FAIL, change=says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
-    Case(
-        "a lost GPU in three lines",
-        XID,
-        FAIL,
-        change=says(
-            "NVRM: The NVIDIA GPU 0000:18:00.0",
-            "NVRM: (PCI ID: 10de:2901) installed in this system has",
-            "NVRM: fallen off the bus and is not responding to commands.",
+        Case("the kernel overwrote messages", WARN, lambda machine: machine.sections["kernel_log"].update(missed=3)),
+        Case(
+            "nobody knows how far",
+            ERROR,
+            plant.set("kernel_log", "since_epoch_s", {"why": "missing", "detail": "no line has a time"}),
         ),
     ),
-    Case("an Xid line in a form that is not known", XID, WARN, change=says("NVRM: Xid (PCI:garbled): fell")),
-    Case(
-        "healthy: the driver says that it loads",
-        XID,
-        PASS,
-        change=says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
-    ),
-    Case(
-        "the log was not read",
-        XID,
-        ERROR,
-        change=lambda machine: machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted"),
-    ),
-    Case("none", SXID, PASS),
-    Case(
-        "fatal, with its lines of data",
-        SXID,
-        FAIL,
-        change=says(
-            SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up",
-            SWITCH + "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
-            SWITCH + "20034, Data {0x50610002, 0x10100030}",
-        ),
-    ),
-    Case(
-        "non-fatal", SXID, WARN, change=says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")
-    ),
-    Case(
-        "fatal after the loss of a GPU",
-        SXID,
-        WARN,
-        change=says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up"),
-    ),
-    Case(
-        "fatal before this boot",
-        SXID,
-        PASS,
-        change=says(SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
-        profile=BOOTCHECK,
-    ),
-    Case("only a line of data", SXID, WARN, change=says(SWITCH + "11111, Data {0x50610002, 0x10100030}")),
-    Case("an SXid line in a form that is not known", SXID, WARN, change=says(SWITCH + "xyz, Fatal error")),
-    Case(
-        "the log was not read",
-        SXID,
-        ERROR,
-        change=lambda machine: machine.section_fails("kernel_log", "timeout", "10 s"),
-    ),
-    Case("it does", REACHES_BACK, PASS),
-    Case(
-        "the ring buffer has wrapped",
-        REACHES_BACK,
-        WARN,
-        change=lambda machine: machine.set("kernel_log", "since_epoch_s", EPOCH_S - 3600),
-    ),
-    Case("lines were left out", REACHES_BACK, WARN, change=left_out("network", 12, ago_s=60.0)),
-    Case(
-        "healthy: warnings of a firewall were left out",
-        REACHES_BACK,
-        PASS,
-        change=left_out("warning", 4711, ago_s=60.0),
-    ),
-    Case("lines of level error were left out", REACHES_BACK, WARN, change=left_out("err", 12, ago_s=60.0)),
-    Case(
-        "healthy: lines of an earlier boot were left out",
-        REACHES_BACK,
-        PASS,
-        change=left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S),
-    ),
-    Case(
-        "the kernel overwrote messages",
-        REACHES_BACK,
-        WARN,
-        change=lambda machine: machine.sections["kernel_log"].update(missed=3),
-    ),
-    Case(
-        "nobody knows how far",
-        REACHES_BACK,
-        ERROR,
-        change=lambda machine: machine.set(
-            "kernel_log", "since_epoch_s", {"why": "missing", "detail": "no line has a time"}
-        ),
-    ),
-    Case("none", "kernel_log.gpu_driver", PASS),
-    Case(
-        "a GPU was not brought up",
+    *of(
         "kernel_log.gpu_driver",
-        FAIL,
-        change=says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)"),
+        Case("none", PASS),
+        Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)")),
     ),
-    Case("none", "kernel_log.pcie_errors", PASS),
-    Case(
-        "an uncorrectable error",
+    *of(
         "kernel_log.pcie_errors",
-        FAIL,
-        change=says(
-            "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
+        Case("none", PASS),
+        Case(
+            "an uncorrectable error",
+            FAIL,
+            says(
+                "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, "
+                "(Requester ID)"
+            ),
+        ),
+        Case(
+            "healthy: a corrected error is counted elsewhere",
+            PASS,
+            says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
         ),
     ),
-    Case(
-        "healthy: a corrected error is counted elsewhere",
-        "kernel_log.pcie_errors",
-        PASS,
-        change=says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
-    ),
-    Case("none is limited", PCIE_BANDWIDTH, PASS),
-    Case("one of eight NICs at half", PCIE_BANDWIDTH, FAIL, change=says(HALF)),
-    Case("all eight NICs at half", PCIE_BANDWIDTH, WARN, change=every_rail_limited),
-    Case(
-        "healthy: available, and not limited",
-        PCIE_BANDWIDTH,
-        PASS,
-        change=says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
-    ),
-    Case(
-        "healthy: a disk in a slow slot",
-        PCIE_BANDWIDTH,
-        PASS,
-        change=says(
-            "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at 0000:e0:01.0 "
-            "(capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
+    *of(
+        "kernel_log.pcie_bandwidth",
+        Case("none is limited", PASS),
+        Case("one of eight NICs at half", FAIL, says(HALF)),
+        Case("all eight NICs at half", WARN, every_rail_limited),
+        Case(
+            "healthy: available, and not limited",
+            PASS,
+            says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
         ),
+        Case(
+            "healthy: a disk in a slow slot",
+            PASS,
+            says(
+                "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at "
+                "0000:e0:01.0 (capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
+            ),
+        ),
+        Case("the kernel does not know where the slow link is", FAIL, says(HALF.replace("0000:17:02.0", "<unknown>"))),
+        Case("a line without the place of the link", FAIL, says(HALF.replace(" at 0000:17:02.0", ""))),
+        Case("a wide device that is not there any more", FAIL, says(HALF.replace(NIC, "pci 0000:f1:00.0"))),
+        Case("before this boot", PASS, says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
     ),
-    Case(
-        "the kernel does not know where the slow link is",
-        PCIE_BANDWIDTH,
-        FAIL,
-        change=says(HALF.replace("0000:17:02.0", "<unknown>")),
+    *of(
+        "kernel_log.nic_flaps",
+        Case("one long outage", FAIL, outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
+        Case(
+            "healthy: a cable that was changed before the last boot",
+            WARN,
+            outage(300.0, before_the_boot=True),
+            limits={**FLAPS, "kernel.nic_outage_max_s": 30},
+        ),
+        Case("one outage of 20 s", WARN, outage(20.0)),
+        Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
     ),
-    Case(
-        "a line without the place of the link", PCIE_BANDWIDTH, FAIL, change=says(HALF.replace(" at 0000:17:02.0", ""))
-    ),
-    Case(
-        "a wide device that is not there any more",
-        PCIE_BANDWIDTH,
-        FAIL,
-        change=says(HALF.replace(NIC, "pci 0000:f1:00.0")),
-    ),
-    Case("before this boot", PCIE_BANDWIDTH, PASS, change=says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
-    Case("none", NIC_FLAPS, PASS, limits=FLAPS),
-    Case("three in a day", NIC_FLAPS, FAIL, change=flaps(3), limits=FLAPS),
-    Case("two in a day", NIC_FLAPS, WARN, change=flaps(2), limits=FLAPS),
-    Case("one long outage", NIC_FLAPS, FAIL, change=outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
-    Case(
-        "healthy: a cable that was changed before the last boot",
-        NIC_FLAPS,
-        WARN,
-        change=outage(300.0, before_the_boot=True),
-        limits={**FLAPS, "kernel.nic_outage_max_s": 30},
-    ),
-    Case("one outage of 20 s", NIC_FLAPS, WARN, change=outage(20.0)),
-    Case("it stays down", NIC_FLAPS, WARN, change=says("infiniband mlx5_3: Port: 1 Link DOWN"), limits=FLAPS),
-    Case("soft-RoCE", NIC_FLAPS, WARN, change=says("infiniband rxe1: set down"), limits=FLAPS),
-    Case("healthy: the shutdown before this boot", NIC_FLAPS, PASS, change=down_with_the_shutdown, limits=FLAPS),
-    Case("healthy: bring-up", NIC_FLAPS, PASS, change=up_and_down_at_bring_up, limits=FLAPS),
-    Case(
-        "three days ago",
-        NIC_FLAPS,
-        PASS,
-        change=says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S),
+    *of(
+        "kernel_log.nic_flaps",
+        Case("none", PASS),
+        Case("three in a day", FAIL, flaps(3)),
+        Case("two in a day", WARN, flaps(2)),
+        Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN")),
+        Case("soft-RoCE", WARN, says("infiniband rxe1: set down")),
+        Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
+        Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
+        Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
         limits=FLAPS,
     ),
-    Case("without a limit", NIC_FLAPS, NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
-    Case("none", NIC_ERRORS, PASS),
-    Case(
-        "the firmware stopped",
-        NIC_ERRORS,
-        FAIL,
-        change=says(
-            "mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"
+    *of(
+        "kernel_log.nic_errors",
+        Case("none", PASS),
+        Case(
+            "the firmware stopped",
+            FAIL,
+            says("mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"),
+            profile=BOOTCHECK,
         ),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "a queue stands still",
-        NIC_ERRORS,
-        WARN,
-        change=says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "too little power",
-        NIC_ERRORS,
-        WARN,
-        change=says(
-            "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the PCIe slot (27W)."
+        Case(
+            "a queue stands still",
+            WARN,
+            says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
+            profile=BOOTCHECK,
         ),
-    ),
-    Case(
-        "healthy: refused registers, no watts, an unplugged cable",
-        NIC_ERRORS,
-        PASS,
-        change=says(
-            "mlx5_core: Detected insufficient power on the PCIe slot (W).",
-            "mlx5_core: ACCESS_REG successful",
-            "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
-            "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
+        Case(
+            "too little power",
+            WARN,
+            says(
+                "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the "
+                "PCIe slot (27W)."
+            ),
+        ),
+        Case(
+            "healthy: refused registers, no watts, an unplugged cable",
+            PASS,
+            says(
+                "mlx5_core: Detected insufficient power on the PCIe slot (W).",
+                "mlx5_core: ACCESS_REG successful",
+                "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
+                "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
+            ),
         ),
     ),
-    Case("none", MEMORY, PASS),
-    Case(
-        "the node ran out",
-        MEMORY,
-        WARN,
-        change=says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
+    *of("kernel_log.memory", Case("none", PASS)),
+    *of(
+        "kernel_log.memory",
+        Case(
+            "the node ran out",
+            WARN,
+            says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
+        ),
+        Case(
+            "a job reached its own limit",
+            PASS,
+            says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
+        ),
+        Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
         profile=BOOTCHECK,
     ),
-    Case(
-        "a job reached its own limit",
-        MEMORY,
-        PASS,
-        change=says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "three days ago",
-        MEMORY,
-        PASS,
-        change=says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S),
-        profile=BOOTCHECK,
-    ),
-    Case("none", "kernel_log.storage", PASS),
-    Case(
-        "a disk fails",
+    *of(
         "kernel_log.storage",
-        WARN,
-        change=says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
+        Case("none", PASS),
+        Case(
+            "a disk fails",
+            WARN,
+            says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
+        ),
+        Case(
+            "healthy: a file system is mounted",
+            PASS,
+            says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
+        ),
     ),
-    Case(
-        "healthy: a file system is mounted",
-        "kernel_log.storage",
-        PASS,
-        change=says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
-    ),
-    Case("none", "kernel_log.host_faults", PASS),
-    Case(
-        "no more open files",
+    *of(
         "kernel_log.host_faults",
-        WARN,
-        change=says("VFS: file-max limit 1000000 reached"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "healthy: a crash that was asked for, before this boot",
-        "kernel_log.host_faults",
-        PASS,
-        change=says("Kernel panic - not syncing: sysrq triggered crash", ago_s=BEFORE_THIS_BOOT_S),
+        Case("none", PASS),
+        Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
+        Case(
+            "healthy: a crash that was asked for, before this boot",
+            PASS,
+            says("Kernel panic - not syncing: sysrq triggered crash", ago_s=BEFORE_THIS_BOOT_S),
+        ),
     ),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_check_says(case: Case) -> None:
-    assert_case(case)
+test_the_check_says = asserting(CASES)

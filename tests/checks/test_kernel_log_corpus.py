@@ -17,21 +17,9 @@ if TYPE_CHECKING:
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 CHECKS = (
-    "kernel_log.xid",
-    "kernel_log.sxid",
-    "kernel_log.gpu_driver",
-    "kernel_log.pcie_errors",
-    "kernel_log.pcie_bandwidth",
-    "kernel_log.nic_flaps",
-    "kernel_log.nic_errors",
-    "kernel_log.memory",
-    "kernel_log.storage",
-    "kernel_log.host_faults",
-    "host_log.hardware_errors",
-    "host_log.lockups",
-    "host_log.hung_tasks",
-    "host_log.nvme",
-    "host_log.file_systems",
+    *(f"kernel_log.{name}" for name in ("xid", "sxid", "gpu_driver", "pcie_errors", "pcie_bandwidth", "nic_flaps")),
+    *(f"kernel_log.{name}" for name in ("nic_errors", "memory", "storage", "host_faults")),
+    *(f"host_log.{name}" for name in ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems")),
 )
 AFTER_THEM_ALL_S = 1_740_400_000.0  # 2025-02-24: later than the newest of these lines
 UPTIME_S = 200 * 86400.0
@@ -72,6 +60,54 @@ def test_healthy_logs_pass(check: str, file: str) -> None:
     assert record.verdict is PASS, record.message
 
 
+BAD = {
+    ("kernel_log.xid", "kernel/gpud_fallen_off_bus_variants.txt"): (
+        ("fail", "GPU 0000:05:00.0", "79"),
+        ("fail", "GPU 0000:18:00.0", "79"),
+        ("fail", "GPU 0000:29:00.0", "79"),
+    ),
+    # reported many times, it is one fault of one board
+    ("kernel_log.xid", "kernel/gpud_xid119_gsp_rpc_history.txt"): (
+        ("fail", "GPU 4 (0000:9b:00.0, S/N 1650001000004)", "119"),
+    ),
+    ("kernel_log.xid", "kernel/stas_xid63_row_remapper.txt"): (("warn", "GPU 0000:10:1c.0", "63"),),
+    ("kernel_log.nic_errors", "kernel/nvsentinel_docs_nic.txt"): (
+        ("fail", "NIC 0000:03:00.0 (eno1)", "nic_command_timeout"),
+        ("fail", "NIC 0000:3b:00.0", "nic_command_timeout"),
+        ("fail", "NIC 0000:5c:00.0", "nic_module_hot"),
+        ("fail", "NIC 0000:65:00.0", "nic_queue_timeout"),
+        ("fail", "NIC 0000:d2:00.0", "nic_health_lost"),
+        ("warn", "NIC 0000:12:00.0", "nic_slot_power"),
+    ),
+    ("host_log.lockups", "kernel/gpud_cpu_lockup_lines.txt"): (
+        ("fail", "CPU 0", "soft_lockup"),
+        ("fail", "CPU 18", "soft_lockup"),
+    ),
+    ("host_log.hung_tasks", "kernel/gpud_cpu_lockup_lines.txt"): (
+        ("warn", "process jfsmount:136986", "hung_task"),
+        ("warn", "process kcompactd1:1177", "hung_task"),
+    ),
+    ("kernel_log.host_faults", "kernel/gpud_filemax.txt"): (("fail", "host", "open_files_exhausted"),),
+    ("kernel_log.host_faults", "kernel/gpud_nccl_segfault_iso.txt"): (("warn", "program", "nccl_crashed"),),
+    ("kernel_log.nic_flaps", "rdma/gcm_link_flaps_syslog.txt"): (
+        ("warn", "eth0", "link down"),
+        ("warn", "ib1", "link down"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("check", "file"), BAD)
+def test_what_is_bad_is_found_once_and_nothing_else(check: str, file: str) -> None:
+    profile = Profile.BOOTCHECK if check == "kernel_log.xid" else Profile.DELIVERY
+    assert sorted(said(judged(check, file, profile))) == list(BAD[check, file])
+
+
+def test_sxids_are_judged_by_their_own_word() -> None:
+    found = said(judged("kernel_log.sxid", "kernel/gpud_sxid_lines.txt"))
+    judgements = {("warn", "12028"), ("fail", "20034"), ("warn", "11111"), ("warn", "unknown form")}
+    assert {(verdict, code) for verdict, _, code in found} == judgements
+
+
 def test_sixteen_xid_13_and_a_43_are_one_warning() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_dmesg_iso_xid13_43_oom.txt")
     assert said(record) == [("warn", "GPU 0000:38:00.0", "13")]
@@ -84,20 +120,6 @@ def test_kills_for_want_of_memory_are_found_in_each_form() -> None:
     assert [(finding.verdict, finding.observed) for finding in record.findings] == [(WARN, 3)]
 
 
-def test_three_gpus_are_lost_in_three_ways() -> None:
-    record = judged("kernel_log.xid", "kernel/gpud_fallen_off_bus_variants.txt", Profile.BOOTCHECK)
-    assert said(record) == [
-        ("fail", "GPU 0000:18:00.0", "79"),
-        ("fail", "GPU 0000:29:00.0", "79"),
-        ("fail", "GPU 0000:05:00.0", "79"),
-    ]
-
-
-def test_a_gsp_timeout_reported_many_times_is_one_fault_of_one_board() -> None:
-    record = judged("kernel_log.xid", "kernel/gpud_xid119_gsp_rpc_history.txt", Profile.BOOTCHECK)
-    assert said(record) == [("fail", "GPU 4 (0000:9b:00.0, S/N 1650001000004)", "119")]
-
-
 def test_the_switches_follow_the_lost_gpu() -> None:
     file = "kernel/gpud_sxid_readme_xid79_sxid20034.txt"
     assert said(judged("kernel_log.xid", file)) == [("fail", "GPU 0000:91:00.0 (S/N 1653723052734)", "79")]
@@ -105,17 +127,6 @@ def test_the_switches_follow_the_lost_gpu() -> None:
     assert {whose.split()[0] for _, whose, _ in said(switches)} == {f"nvidia-nvswitch{n}" for n in (0, 1, 2)}
     assert {verdict for verdict, _, _ in said(switches)} == {"warn"}
     assert all("follows the loss of GPU 0000:91:00.0" in finding.message for finding in switches.findings)
-
-
-def test_sxids_are_judged_by_their_own_word() -> None:
-    record = judged("kernel_log.sxid", "kernel/gpud_sxid_lines.txt")
-    found = {(verdict, code) for verdict, _, code in said(record)}
-    assert found == {
-        ("warn", "12028"),
-        ("fail", "20034"),
-        ("warn", "11111"),
-        ("warn", "unknown form"),
-    }
 
 
 def test_nvlink_5_links_are_judged_by_their_own_word() -> None:
@@ -144,11 +155,6 @@ def test_every_xid_of_a_mixed_log_is_there() -> None:
     assert codes >= {"13", "31", "79", "94", "145"}
 
 
-def test_a_row_remap_warns_before_a_job() -> None:
-    record = judged("kernel_log.xid", "kernel/stas_xid63_row_remapper.txt", Profile.BOOTCHECK)
-    assert said(record) == [("warn", "GPU 0000:10:1c.0", "63")]
-
-
 def test_two_devices_are_limited_by_their_uplink() -> None:
     record = judged("kernel_log.pcie_bandwidth", "kernel/stas_limited_by_pcie.txt")
     assert [verdict for verdict, _, _ in said(record)] == ["fail", "fail"]
@@ -163,18 +169,6 @@ def test_nic_faults_are_found_and_refused_registers_are_not() -> None:
     assert not any("ACCESS_REG" in finding.message for finding in record.findings)
 
 
-def test_nic_faults_of_a_design_document() -> None:
-    record = judged("kernel_log.nic_errors", "kernel/nvsentinel_docs_nic.txt")
-    assert set(said(record)) == {
-        ("fail", "NIC 0000:3b:00.0", "nic_command_timeout"),
-        ("fail", "NIC 0000:03:00.0 (eno1)", "nic_command_timeout"),
-        ("warn", "NIC 0000:12:00.0", "nic_slot_power"),
-        ("fail", "NIC 0000:5c:00.0", "nic_module_hot"),
-        ("fail", "NIC 0000:d2:00.0", "nic_health_lost"),
-        ("fail", "NIC 0000:65:00.0", "nic_queue_timeout"),
-    }
-
-
 def test_nic_faults_and_a_stuck_cpu_of_one_journal() -> None:
     nics = judged("kernel_log.nic_errors", "kernel/nvsentinel_mlx5_lines.txt")
     found = {(whose, code) for _, whose, code in said(nics)}
@@ -185,27 +179,3 @@ def test_nic_faults_and_a_stuck_cpu_of_one_journal() -> None:
     }
     assert not any("unplugged" in finding.message for finding in nics.findings)
     assert said(judged("host_log.lockups", "kernel/nvsentinel_mlx5_lines.txt")) == [("fail", "CPU 94", "soft_lockup")]
-
-
-def test_stuck_cpus_and_hung_tasks() -> None:
-    file = "kernel/gpud_cpu_lockup_lines.txt"
-    stuck = said(judged("host_log.lockups", file))
-    assert stuck == [("fail", "CPU 0", "soft_lockup"), ("fail", "CPU 18", "soft_lockup")]
-    hung = said(judged("host_log.hung_tasks", file))
-    assert set(hung) == {
-        ("warn", "process jfsmount:136986", "hung_task"),
-        ("warn", "process kcompactd1:1177", "hung_task"),
-    }
-
-
-def test_exhausted_open_files_and_a_crash_inside_nccl() -> None:
-    assert said(judged("kernel_log.host_faults", "kernel/gpud_filemax.txt")) == [
-        ("fail", "host", "open_files_exhausted")
-    ]
-    crash = judged("kernel_log.host_faults", "kernel/gpud_nccl_segfault_iso.txt")
-    assert said(crash) == [("warn", "program", "nccl_crashed")]
-
-
-def test_two_lost_carriers_are_two_flaps() -> None:
-    record = judged("kernel_log.nic_flaps", "rdma/gcm_link_flaps_syslog.txt")
-    assert said(record) == [("warn", "eth0", "link down"), ("warn", "ib1", "link down")]

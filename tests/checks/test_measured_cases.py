@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fleet.load import after, burn, nccl, rdma
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case, judge_one
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, judge_one, plant
 
 from nodegate import suite
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
 # What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
@@ -44,7 +41,7 @@ def said(*lines: str) -> Callable[[Machine], None]:
         for line in lines:
             machine.kernel(line, ago_s=300.0)
 
-    return lambda machine: machine.during_load(later)
+    return plant.during_load(later)
 
 
 def no_log(machine: Machine) -> None:
@@ -67,96 +64,97 @@ def corrupt(machine: Machine) -> None:
 
 
 LOG = (
-    Case("whole and of one boot", "counters_log.reaches_back", PASS),
-    Case("a restart under load", "counters_log.reaches_back", FAIL, restarted),
-    Case("no log", "counters_log.reaches_back", ERROR, no_log),
-    Case("nothing said", "counters_log.xid", PASS),
-    Case(
-        "a GPU that falls off the bus",
+    *of(
+        "counters_log.reaches_back",
+        Case("whole and of one boot", PASS),
+        Case("a restart under load", FAIL, restarted),
+        Case("no log", ERROR, no_log),
+    ),
+    *of(
         "counters_log.xid",
-        FAIL,
-        said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+        Case("nothing said", PASS),
+        Case(
+            "a GPU that falls off the bus",
+            FAIL,
+            said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+        ),
+        Case("no log", ERROR, no_log),
     ),
-    Case("no log", "counters_log.xid", ERROR, no_log),
-    Case("nothing said", "counters_log.sxid", PASS),
-    Case(
-        "a fatal error of a switch",
+    *of(
         "counters_log.sxid",
-        FAIL,
-        said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
+        Case("nothing said", PASS),
+        Case(
+            "a fatal error of a switch",
+            FAIL,
+            said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
+        ),
+        Case("no log", ERROR, no_log),
     ),
-    Case("no log", "counters_log.sxid", ERROR, no_log),
-    Case("nothing said", "counters_log.link_downs", PASS),
-    Case(
-        "a link that goes down once",
+    *of(
         "counters_log.link_downs",
-        FAIL,
-        lambda machine: machine.during_load(after.link_goes_down(6, "ibs6")),
+        Case("nothing said", PASS),
+        Case("a link that goes down once", FAIL, plant.during_load(after.link_goes_down(6, "ibs6"))),
+        Case("no log", ERROR, no_log),
     ),
-    Case("no log", "counters_log.link_downs", ERROR, no_log),
-    Case("nothing said", "counters_log.faults", PASS),
-    Case(
-        "a memory module",
+    *of(
         "counters_log.faults",
-        FAIL,
-        said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
+        Case("nothing said", PASS),
+        Case(
+            "a memory module",
+            FAIL,
+            said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
+        ),
+        Case("no log", ERROR, no_log),
     ),
-    Case("no log", "counters_log.faults", ERROR, no_log),
 )
 WHOLE_WAY = (
-    Case("silent data corruption", "burn.results", FAIL, corrupt),
-    Case("blocked by the gate", "burn.complete", ERROR, lambda machine: machine.not_measured(burn.NAME, BLOCKED)),
-    Case(
-        "a power brake on a card without NVLink",
+    *of("burn.results", Case("silent data corruption", FAIL, corrupt)),
+    *of("burn.complete", Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED))),
+    *of(
         "burn.clock",
-        FAIL,
-        lambda machine: machine.under_load(
-            burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
+        Case(
+            "a power brake on a card without NVLink",
+            FAIL,
+            plant.under_load(
+                burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
+            ),
+            machine=L40S,
         ),
-        machine=L40S,
     ),
-    Case("NVLS is off", "nccl.nvls", FAIL, lambda machine: machine.under_load(nccl.NAME, nccl.without_nvls)),
-    Case("a hang", "nccl.hang", FAIL, lambda machine: machine.under_load(nccl.NAME, nccl.hung)),
-    Case("no nccl-tests", "nccl.all_reduce", ERROR, lambda machine: machine.under_load(nccl.NAME, nccl.no_tool)),
-    Case(
-        "healthy: disturbed at first, well twice more",
+    *of("nccl.nvls", Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls))),
+    *of("nccl.hang", Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung))),
+    *of(
         "nccl.all_reduce",
-        PASS,
-        lambda machine: machine.under_load(
-            nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None
+        Case("no nccl-tests", ERROR, plant.under_load(nccl.NAME, nccl.no_tool)),
+        Case(
+            "healthy: disturbed at first, well twice more",
+            PASS,
+            plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None),
         ),
     ),
-    Case(
-        "a NIC at half of its rate",
+    *of(
         "rdma_bandwidth.share_of_rate",
-        FAIL,
-        lambda machine: machine.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3),
+        Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3)),
     ),
-    Case(
-        "symbol errors under load",
+    *of(
         "counters.nic",
-        FAIL,
-        lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=914)),
+        Case("symbol errors under load", FAIL, plant.during_load(after.port_counts("mlx5_6", symbol_error=914))),
+        Case(
+            "healthy: few symbol errors under load",
+            PASS,
+            plant.during_load(after.port_counts("mlx5_6", symbol_error=9)),
+        ),
     ),
-    Case(
-        "healthy: few symbol errors under load",
-        "counters.nic",
-        PASS,
-        lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=9)),
-    ),
-    Case(
-        "corrected memory errors under load",
+    *of(
         "counters.ecc",
-        WARN,
-        lambda machine: machine.during_load(after.gpu_counts(6, volatile_corrected=3720)),
+        Case(
+            "corrected memory errors under load", WARN, plant.during_load(after.gpu_counts(6, volatile_corrected=3720))
+        ),
     ),
 )
-CASES = (*LOG, *WHOLE_WAY)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_a_check_says_of_a_machine_under_load(case: Case) -> None:
-    assert_case(case)
+test_what_a_check_says_of_a_machine_under_load = asserting(LOG, WHOLE_WAY)
 
 
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine
 from support import nccl as fake
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.nccl_node import WHATS, NcclCase, said
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
 from nodegate.records.program_run import ProgramRun
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 HGX, L40S = Machine.hgx_h100, Machine.pcie_l40s
 
 
@@ -50,116 +47,102 @@ def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
     ]
 
 
-DATA = [
-    NcclCase("all right", "nccl.data", PASS),
-    NcclCase("wrong sums", "nccl.data", FAIL, told=fault("wrong", "alltoall")),
+DATA = of(
+    "nccl.data",
+    NcclCase("all right", PASS),
+    NcclCase("wrong sums", FAIL, told=fault("wrong", "alltoall")),
     NcclCase(
-        "wrong sums, told by a version that counts none",
-        "nccl.data",
-        FAIL,
-        told={**fault("wrong", "all_gather"), "layout": "2.9"},
+        "wrong sums, told by a version that counts none", FAIL, told={**fault("wrong", "all_gather"), "layout": "2.9"}
     ),
     NcclCase(
-        "a deviation of 5e-07 is rounding, and in place is not compared for alltoall",
-        "nccl.data",
-        PASS,
-        told={"layout": "2.9"},
+        "a deviation of 5e-07 is rounding, and in place is not compared for alltoall", PASS, told={"layout": "2.9"}
     ),
-    NcclCase("a crash after the first size", "nccl.data", ERROR, told=fault("crash", "sendrecv")),
-    NcclCase("no tool", "nccl.data", ERROR, change=no_tool),
-]
+    NcclCase("a crash after the first size", ERROR, told=fault("crash", "sendrecv")),
+    NcclCase("no tool", ERROR, change=no_tool),
+)
 
-HANG = [
-    NcclCase("all end", "nccl.hang", PASS),
-    NcclCase("NVLS hangs", "nccl.hang", FAIL, told=fault("hang", "all_reduce")),
-    NcclCase("everything hangs", "nccl.hang", FAIL, told=fault("hang"), change=stops_after_hang),
-    NcclCase("sendrecv hangs half-way", "nccl.hang", FAIL, told=fault("stall", "sendrecv")),
-    NcclCase("it cannot be killed", "nccl.hang", FAIL, told=fault("hang", "all_reduce"), change=stuck),
-    NcclCase(
-        "slow boards need longer and do not hang", "nccl.hang", ERROR, told={"busbw": 1.0}, change=slow_and_unfinished
-    ),
-    NcclCase("no tool", "nccl.hang", ERROR, change=no_tool),
-]
+HANG = of(
+    "nccl.hang",
+    NcclCase("all end", PASS),
+    NcclCase("NVLS hangs", FAIL, told=fault("hang", "all_reduce")),
+    NcclCase("everything hangs", FAIL, told=fault("hang"), change=stops_after_hang),
+    NcclCase("sendrecv hangs half-way", FAIL, told=fault("stall", "sendrecv")),
+    NcclCase("it cannot be killed", FAIL, told=fault("hang", "all_reduce"), change=stuck),
+    NcclCase("slow boards need longer and do not hang", ERROR, told={"busbw": 1.0}, change=slow_and_unfinished),
+    NcclCase("no tool", ERROR, change=no_tool),
+)
 
-COMPLETE = [
-    NcclCase("all whole", "nccl.complete", PASS),
-    NcclCase("a GPU is lost", "nccl.complete", FAIL, told=fault("lost")),
-    NcclCase("an ECC error half-way", "nccl.complete", FAIL, told=fault("cuda", "all_reduce")),
-    NcclCase("NVLS fails at the start", "nccl.complete", FAIL, told=fault("nccl", "all_reduce")),
-    NcclCase("a GPU fewer than the board has", "nccl.complete", FAIL, gpus=7),
-    NcclCase("an exit code of 0 after a mistyped option", "nccl.complete", ERROR, told=fault("typo")),
-    NcclCase("too little memory for the size", "nccl.complete", ERROR, told=fault("reduced", "all_gather")),
-    NcclCase("numbers that contradict each other", "nccl.complete", ERROR, told=fault("lies", "all_gather")),
-    NcclCase("a whole table and then a crash", "nccl.complete", ERROR, told=fault("leftover", "sendrecv")),
-]
+COMPLETE = of(
+    "nccl.complete",
+    NcclCase("all whole", PASS),
+    NcclCase("a GPU is lost", FAIL, told=fault("lost")),
+    NcclCase("an ECC error half-way", FAIL, told=fault("cuda", "all_reduce")),
+    NcclCase("NVLS fails at the start", FAIL, told=fault("nccl", "all_reduce")),
+    NcclCase("a GPU fewer than the board has", FAIL, gpus=7),
+    NcclCase("an exit code of 0 after a mistyped option", ERROR, told=fault("typo")),
+    NcclCase("too little memory for the size", ERROR, told=fault("reduced", "all_gather")),
+    NcclCase("numbers that contradict each other", ERROR, told=fault("lies", "all_gather")),
+    NcclCase("a whole table and then a crash", ERROR, told=fault("leftover", "sendrecv")),
+)
 
-ALL_REDUCE = [
-    NcclCase("as fast as its platform", "nccl.all_reduce", PASS),
-    NcclCase("slow", "nccl.all_reduce", FAIL, told={"busbw": {"all_reduce": 300.0, "all_reduce ring": 200.0}}),
+ALL_REDUCE = of(
+    "nccl.all_reduce",
+    NcclCase("as fast as its platform", PASS),
+    NcclCase("slow", FAIL, told={"busbw": {"all_reduce": 300.0, "all_reduce ring": 200.0}}),
+    NcclCase("NVLS in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
     NcclCase(
-        "NVLS in use and slow", "nccl.all_reduce", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}
-    ),
-    NcclCase(
-        "without NVLS it is not called slow",
-        "nccl.all_reduce",
-        SKIP,
-        told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}},
+        "without NVLS it is not called slow", SKIP, told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}}
     ),
     NcclCase(
         "the average over all sizes is small on every good node",
-        "nccl.all_reduce",
         PASS,
         change=lambda rans: [replace(ran, stdout=ran.stdout.replace(": 446.4", ": 156.742")) for ran in rans],
     ),
-    NcclCase("hangs", "nccl.all_reduce", ERROR, told=fault("hang", "all_reduce")),
-]
+    NcclCase("hangs", ERROR, told=fault("hang", "all_reduce")),
+)
 
-NVLS = [
-    NcclCase("in use", "nccl.nvls", PASS),
-    NcclCase(
-        "not in use", "nccl.nvls", FAIL, told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}, "nvls": False}
-    ),
-    NcclCase("in use and slow", "nccl.nvls", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
-    NcclCase("a hang of all_reduce says nothing of its speed", "nccl.nvls", ERROR, told=fault("hang", "all_reduce")),
+NVLS = of(
+    "nccl.nvls",
+    NcclCase("in use", PASS),
+    NcclCase("not in use", FAIL, told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}, "nvls": False}),
+    NcclCase("in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
+    NcclCase("a hang of all_reduce says nothing of its speed", ERROR, told=fault("hang", "all_reduce")),
     NcclCase(
         "NCCL does not use it with four GPUs",
-        "nccl.nvls",
         SKIP,
         told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}},
         gpus=4,
     ),
-    NcclCase("a platform without it", "nccl.nvls", SKIP, limits={"nccl.nvls": False}),
-    NcclCase("a platform of which nothing is known", "nccl.nvls", NOT_JUDGED, machine=L40S, limits={"nccl.nvls": None}),
-]
+    NcclCase("a platform without it", SKIP, limits={"nccl.nvls": False}),
+    NcclCase("a platform of which nothing is known", NOT_JUDGED, machine=L40S, limits={"nccl.nvls": None}),
+)
 
-COLLECTIVES = [
-    NcclCase("no limit for sendrecv", "nccl.collectives", NOT_JUDGED, limits={"derived.collectives_percent": None}),
-    NcclCase("sendrecv by NVLink's rate", "nccl.collectives", PASS),
-    NcclCase("a slow sendrecv", "nccl.collectives", FAIL, told={"busbw": {"sendrecv": 100.0}}),
+COLLECTIVES = of(
+    "nccl.collectives",
+    NcclCase("no limit for sendrecv", NOT_JUDGED, limits={"derived.collectives_percent": None}),
+    NcclCase("sendrecv by NVLink's rate", PASS),
+    NcclCase("a slow sendrecv", FAIL, told={"busbw": {"sendrecv": 100.0}}),
     NcclCase(
         "as fast as its platform, and sendrecv as the site stored it",
-        "nccl.collectives",
         PASS,
         told={"size_bytes": 8 << 30},
         limits={"nccl.sendrecv_gb_per_s": 100.0},
     ),
-    NcclCase("a slow alltoall", "nccl.collectives", FAIL, told={"busbw": {"alltoall": 150.0}}),
-    NcclCase("a crash of one", "nccl.collectives", ERROR, told=fault("crash", "sendrecv")),
-]
+    NcclCase("a slow alltoall", FAIL, told={"busbw": {"alltoall": 150.0}}),
+    NcclCase("a crash of one", ERROR, told=fault("crash", "sendrecv")),
+)
 
-VERSION = [
-    NcclCase("new enough", "nccl.version", PASS),
-    NcclCase("with the fault of bootstrap messages", "nccl.version", WARN, told={"nccl": "2.20.5"}),
-    NcclCase("no tool", "nccl.version", ERROR, change=no_tool),
-]
+VERSION = of(
+    "nccl.version",
+    NcclCase("new enough", PASS),
+    NcclCase("with the fault of bootstrap messages", WARN, told={"nccl": "2.20.5"}),
+    NcclCase("no tool", ERROR, change=no_tool),
+)
 
 CASES = [*DATA, *HANG, *COMPLETE, *ALL_REDUCE, *NVLS, *COLLECTIVES, *VERSION]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_each_case(case: NcclCase) -> None:
-    assert_case(case)
-    assert all("itself failed" not in finding.message for finding in case.record().findings)
+test_each_case = asserting(CASES)
 
 
 def test_wrong_data_in_one_of_two_attempts_is_wrong_data() -> None:

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
 from support.attempts import having
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 WHATS = ("all_reduce", "alltoall", "sendrecv")
 
 
@@ -69,10 +65,7 @@ def refused(reason: str = "gpu01: no mpirun was found") -> list[ProgramRun]:
 
 ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 BROKEN = [replace(each, stdout="", stderr="", exit_code=139) for each in pairs()]
-PAIR_HANGS_HERE = [
-    hung(ran("all_reduce"), blamed=("gpu01",)),
-    hung(part("gpu01", "gpu03", good=("gpu03",))),
-]
+PAIR_HANGS_HERE = [hung(ran("all_reduce"), blamed=("gpu01",)), hung(part("gpu01", "gpu03", good=("gpu03",)))]
 PAIR_HANGS_THERE = [
     hung(ran("all_reduce"), blamed=("gpu02",)),
     part("gpu01", "gpu03", good=("gpu03",)),
@@ -84,35 +77,32 @@ FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet withou
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
-LAUNCH = [
-    GroupCase("launched", "nccl_groups.launch", PASS, pairs()),
-    GroupCase("two builds of NCCL", "nccl_groups.launch", WARN, [ran(what, builds=2) for what in WHATS]),
-    GroupCase("no launcher", "nccl_groups.launch", ERROR, refused()),
-    GroupCase("no other node", "nccl_groups.launch", SKIP, ALONE_RUN),
+LAUNCH = of(
+    "nccl_groups.launch",
+    GroupCase("launched", PASS, pairs()),
+    GroupCase("two builds of NCCL", WARN, [ran(what, builds=2) for what in WHATS]),
+    GroupCase("no launcher", ERROR, refused()),
+    GroupCase("no other node", SKIP, ALONE_RUN),
     GroupCase(
         "refused with one node, launched with another",
-        "nccl_groups.launch",
         PASS,
         [*refused(), *(ran(what, nodes=("gpu01", "gpu03")) for what in WHATS)],
     ),
-]
+)
 
-HANG = [
-    GroupCase("all end", "nccl_groups.hang", PASS, pairs()),
-    GroupCase("this node hangs with one that is well", "nccl_groups.hang", FAIL, PAIR_HANGS_HERE),
-    GroupCase("its neighbour hangs", "nccl_groups.hang", PASS, PAIR_HANGS_THERE),
-    GroupCase("the fleet hangs, and another node is named", "nccl_groups.hang", PASS, FLEET_HANGS_THERE),
-    GroupCase("the fleet hangs, and nobody is named", "nccl_groups.hang", ERROR, FLEET_HANGS_TOGETHER),
+HANG = of(
+    "nccl_groups.hang",
+    GroupCase("all end", PASS, pairs()),
+    GroupCase("this node hangs with one that is well", FAIL, PAIR_HANGS_HERE),
+    GroupCase("its neighbour hangs", PASS, PAIR_HANGS_THERE),
+    GroupCase("the fleet hangs, and another node is named", PASS, FLEET_HANGS_THERE),
+    GroupCase("the fleet hangs, and nobody is named", ERROR, FLEET_HANGS_TOGETHER),
     GroupCase(
-        "another node is named, and this one was seen well nowhere",
-        "nccl_groups.hang",
-        ERROR,
-        [hung(ran("all_reduce"), blamed=("gpu02",))],
+        "another node is named, and this one was seen well nowhere", ERROR, [hung(ran("all_reduce"), blamed=("gpu02",))]
     ),
-    GroupCase("two nodes and no third", "nccl_groups.hang", FAIL, [hung(ran("all_reduce"))]),
+    GroupCase("two nodes and no third", FAIL, [hung(ran("all_reduce"))]),
     GroupCase(
         "an ECC error on the other node ends the launch",
-        "nccl_groups.hang",
         PASS,
         [
             replace(
@@ -124,101 +114,89 @@ HANG = [
             *PAIR_HANGS_THERE[1:],
         ],
     ),
-    GroupCase("crashes", "nccl_groups.hang", ERROR, BROKEN),
-    GroupCase("no other node", "nccl_groups.hang", SKIP, ALONE_RUN),
-]
+    GroupCase("crashes", ERROR, BROKEN),
+    GroupCase("no other node", SKIP, ALONE_RUN),
+)
 
-DATA = [
-    GroupCase("right", "nccl_groups.data", PASS, pairs()),
+DATA = of(
+    "nccl_groups.data",
+    GroupCase("right", PASS, pairs()),
     GroupCase(
         "wrong sums, with a good node too",
-        "nccl_groups.data",
         FAIL,
         [ran("all_reduce", wrong=3, blamed=("gpu01",)), part("gpu01", "gpu03", good=("gpu03",), wrong=3)],
     ),
     GroupCase(
-        "wrong sums of another node",
-        "nccl_groups.data",
-        PASS,
-        [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")],
+        "wrong sums of another node", PASS, [*pairs(), fleet(wrong=3, blamed=("gpu04",)), part("gpu01", "gpu02")]
     ),
-    GroupCase("not launched", "nccl_groups.data", ERROR, refused()),
-]
+    GroupCase("not launched", ERROR, refused()),
+)
 
 FAST = {"nccl.group_all_reduce_gb_per_s": 360.0, "nccl.group_alltoall_gb_per_s": 360.0}
 SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
 BANDWIDTH = [
-    GroupCase("as the site stored it", "nccl_groups.all_reduce", PASS, pairs(), limits=FAST),
-    GroupCase("slow", "nccl_groups.all_reduce", FAIL, pairs(busbw=220.0), limits=FAST),
-    GroupCase(
-        "slow with a bad neighbour, fast with a good one",
+    *of(
         "nccl_groups.all_reduce",
-        PASS,
-        pairs(busbw=220.0),
-        again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
+        GroupCase("as the site stored it", PASS, pairs()),
+        GroupCase("slow", FAIL, pairs(busbw=220.0)),
+        GroupCase(
+            "slow with a bad neighbour, fast with a good one",
+            PASS,
+            pairs(busbw=220.0),
+            again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
+        ),
+        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
         limits=FAST,
     ),
-    GroupCase("hangs", "nccl_groups.all_reduce", ERROR, PAIR_HANGS_HERE, limits=FAST),
-    GroupCase("alltoall is slow", "nccl_groups.collectives", FAIL, pairs(busbw=220.0), limits=FAST),
-    GroupCase(
-        "no limit for sendrecv",
+    *of(
         "nccl_groups.collectives",
-        NOT_JUDGED,
-        pairs(),
-        limits=FAST | {"derived.group_exchange_percent": None},
+        GroupCase("no limit for sendrecv", NOT_JUDGED, pairs(), limits=FAST | {"derived.group_exchange_percent": None}),
+        GroupCase("both as fast as stored", PASS, pairs(), limits=FAST | SENDRECV),
     ),
-    GroupCase("sendrecv by the rate of the rails", "nccl_groups.collectives", PASS, pairs(), limits=FAST),
-    GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, pairs(), limits=FAST | SENDRECV),
-    GroupCase("not launched", "nccl_groups.collectives", ERROR, refused(), limits=FAST),
-    GroupCase("the fleet is fast", "nccl_groups.wide", PASS, [*pairs(), fleet()], limits=FAST),
-    GroupCase(
-        "the fleet is slow, and all its nodes are judged",
-        "nccl_groups.wide",
-        FAIL,
-        [*pairs(), fleet(busbw=200.0)],
-        limits=FAST,
-        beside=("gpu02", "gpu03", "gpu04"),
-    ),
-    GroupCase(
-        "the fleet is slow, and its other nodes are not judged",
-        "nccl_groups.wide",
-        NOT_JUDGED,
-        [*pairs(), fleet(busbw=200.0)],
+    *of(
+        "nccl_groups.collectives",
+        GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0)),
+        GroupCase("sendrecv by the rate of the rails", PASS, pairs()),
+        GroupCase("not launched", ERROR, refused()),
         limits=FAST,
     ),
-    GroupCase(
-        "the fleet is slow because of this node, and its other nodes are not judged",
+    *of("nccl_groups.wide", GroupCase("pairs only", SKIP, pairs())),
+    *of(
         "nccl_groups.wide",
-        FAIL,
-        [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
+        GroupCase("the fleet is fast", PASS, [*pairs(), fleet()]),
+        GroupCase(
+            "the fleet is slow, and all its nodes are judged",
+            FAIL,
+            [*pairs(), fleet(busbw=200.0)],
+            beside=("gpu02", "gpu03", "gpu04"),
+        ),
+        GroupCase("the fleet is slow, and its other nodes are not judged", NOT_JUDGED, [*pairs(), fleet(busbw=200.0)]),
+        GroupCase(
+            "the fleet is slow because of this node, and its other nodes are not judged",
+            FAIL,
+            [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
+        ),
+        GroupCase(
+            "the fleet is slow, and fast without another node",
+            PASS,
+            [*pairs(), fleet(busbw=200.0)],
+            again=[FLEET_WITHOUT],
+        ),
+        GroupCase(
+            "the rack is slow because of a node without which the fleet is fast",
+            PASS,
+            [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
+            again=[FLEET_WITHOUT],
+        ),
+        GroupCase(
+            "the fleet is slow because of another node",
+            PASS,
+            [*pairs(), fleet(busbw=200.0)],
+            again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
+        ),
+        GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
         limits=FAST,
     ),
-    GroupCase(
-        "the fleet is slow, and fast without another node",
-        "nccl_groups.wide",
-        PASS,
-        [*pairs(), fleet(busbw=200.0)],
-        again=[FLEET_WITHOUT],
-        limits=FAST,
-    ),
-    GroupCase(
-        "the rack is slow because of a node without which the fleet is fast",
-        "nccl_groups.wide",
-        PASS,
-        [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
-        again=[FLEET_WITHOUT],
-        limits=FAST,
-    ),
-    GroupCase(
-        "the fleet is slow because of another node",
-        "nccl_groups.wide",
-        PASS,
-        [*pairs(), fleet(busbw=200.0)],
-        again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
-        limits=FAST,
-    ),
-    GroupCase("the fleet hangs", "nccl_groups.wide", ERROR, [*pairs(), hung(fleet())], limits=FAST),
-    GroupCase("pairs only", "nccl_groups.wide", SKIP, pairs()),
 ]
 
 APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
@@ -228,44 +206,40 @@ def kept_apart(time_us: int = 0) -> ProgramRun:
     return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
 
 
-APART = [
-    GroupCase("fast", "nccl_groups.apart", PASS, [*pairs(), kept_apart(time_us=4000)], limits=APART_FAST),
-    GroupCase("slow", "nccl_groups.apart", FAIL, [*pairs(), kept_apart(time_us=9000)], limits=APART_FAST),
-    GroupCase("hangs", "nccl_groups.apart", ERROR, [*pairs(), hung(kept_apart())], limits=APART_FAST),
-    GroupCase("no times in the report", "nccl_groups.apart", SKIP, [kept_apart()]),
-    GroupCase("an old version", "nccl_groups.apart", SKIP, pairs()),
-]
+APART = (
+    *of(
+        "nccl_groups.apart",
+        GroupCase("no times in the report", SKIP, [kept_apart()]),
+        GroupCase("an old version", SKIP, pairs()),
+    ),
+    *of(
+        "nccl_groups.apart",
+        GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
+        GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
+        GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
+        limits=APART_FAST,
+    ),
+)
 
 SHARED = {"nccl.group_share_of_rate_percent": 90.0}
-SHARE = [
-    GroupCase("most of the rails", "nccl_groups.share_of_rate", PASS, pairs(), limits=SHARED),
-    GroupCase(
-        "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
+SHARE = (
+    *of(
         "nccl_groups.share_of_rate",
-        FAIL,
-        [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
+        GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None}),
+    ),
+    *of(
+        "nccl_groups.share_of_rate",
+        GroupCase("most of the rails", PASS, pairs()),
+        GroupCase(
+            "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
+            FAIL,
+            [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
+        ),
+        GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
+        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
         limits=SHARED,
     ),
-    GroupCase(
-        "one slow pair, whose other node met nobody else",
-        "nccl_groups.share_of_rate",
-        ERROR,
-        pairs(busbw=220.0),
-        limits=SHARED,
-    ),
-    GroupCase("hangs", "nccl_groups.share_of_rate", ERROR, PAIR_HANGS_HERE, limits=SHARED),
-    GroupCase(
-        "no share is stored",
-        "nccl_groups.share_of_rate",
-        NOT_JUDGED,
-        pairs(),
-        limits={"nccl.group_share_of_rate_percent": None},
-    ),
-]
-
-CASES = [*LAUNCH, *HANG, *DATA, *BANDWIDTH, *APART, *SHARE]
+)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_cases(case: GroupCase) -> None:
-    assert_case(case)
+test_cases = asserting(LAUNCH, HANG, DATA, BANDWIDTH, APART, SHARE)

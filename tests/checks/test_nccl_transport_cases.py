@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from fleet.machine import Machine
 from support.attempts import having
-from support.cases import assert_case
+from support.cases import ERROR, FAIL, PASS, SKIP, asserting, of
 from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
-from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import read_log
 from nodegate.unknown import Unknown
 
-PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-TRANSPORT, BETWEEN = "nccl_groups.transport", "nccl_groups.nvlink_between"
 # As NCCL 2.27 prints them on two nodes of 8 GPUs; a launcher may put its label in front.
 IB = """\
 {host}:5117:5117 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eno1:10.0.0.11<0>
@@ -85,45 +81,44 @@ ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 ONE = {"one_domain": True}
 
 CASES = [
-    GroupCase("over InfiniBand", TRANSPORT, PASS, [ran(IB)]),
-    GroupCase(
-        "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
-        TRANSPORT,
-        PASS,
-        [ran(HOST_MEMORY)],
+    *of(
+        "nccl_groups.transport",
+        GroupCase("over InfiniBand", PASS, [ran(IB)]),
+        GroupCase(
+            "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
+            PASS,
+            [ran(HOST_MEMORY)],
+        ),
+        GroupCase("over EFA", PASS, [ran(EFA, EFA)]),
+        GroupCase("over sockets", FAIL, [ran(SOCKET)]),
+        GroupCase("under another name", FAIL, under_another_name(SOCKET)),
+        GroupCase("sockets once, in the first of two attempts", FAIL, [ran(SOCKET)], [ran(IB)]),
+        GroupCase("the other node goes over sockets", PASS, [ran(IB, SOCKET)]),
+        GroupCase(
+            "sockets are what the site asks for",
+            SKIP,
+            [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")],
+        ),
+        GroupCase("a node without RDMA", SKIP, [ran(SOCKET)], machine=no_rdma()),
+        GroupCase("NCCL says nothing", ERROR, [ran("")]),
+        GroupCase("recorded before NCCL was asked", SKIP, [not_asked(ran(SOCKET))]),
+        GroupCase("no launch started", SKIP, [REFUSED]),
+        GroupCase("no other node", SKIP, ALONE_RUN),
     ),
-    GroupCase("over EFA", TRANSPORT, PASS, [ran(EFA, EFA)]),
-    GroupCase("over sockets", TRANSPORT, FAIL, [ran(SOCKET)]),
-    GroupCase("under another name", TRANSPORT, FAIL, under_another_name(SOCKET)),
-    GroupCase("sockets once, in the first of two attempts", TRANSPORT, FAIL, [ran(SOCKET)], [ran(IB)]),
-    GroupCase("the other node goes over sockets", TRANSPORT, PASS, [ran(IB, SOCKET)]),
-    GroupCase(
-        "sockets are what the site asks for",
-        TRANSPORT,
-        SKIP,
-        [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")],
+    *of(
+        "nccl_groups.nvlink_between",
+        GroupCase("two trays over NVLink", PASS, [ran(NVLINK, **ONE)]),
+        GroupCase("two trays of one domain over the network", FAIL, [ran(IB, **ONE)]),
+        GroupCase(
+            "an NCCL that says nothing of it", ERROR, [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)]
+        ),
+        GroupCase("trays of two domains, or no NVLink between nodes", SKIP, [ran(IB)]),
+        GroupCase("the site measures without it", SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
     ),
-    GroupCase("a node without RDMA", TRANSPORT, SKIP, [ran(SOCKET)], machine=no_rdma()),
-    GroupCase("NCCL says nothing", TRANSPORT, ERROR, [ran("")]),
-    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, [not_asked(ran(SOCKET))]),
-    GroupCase("no launch started", TRANSPORT, SKIP, [REFUSED]),
-    GroupCase("no other node", TRANSPORT, SKIP, ALONE_RUN),
-    GroupCase("two trays over NVLink", BETWEEN, PASS, [ran(NVLINK, **ONE)]),
-    GroupCase("two trays of one domain over the network", BETWEEN, FAIL, [ran(IB, **ONE)]),
-    GroupCase(
-        "an NCCL that says nothing of it",
-        BETWEEN,
-        ERROR,
-        [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)],
-    ),
-    GroupCase("trays of two domains, or no NVLink between nodes", BETWEEN, SKIP, [ran(IB)]),
-    GroupCase("the site measures without it", BETWEEN, SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_cases(case: GroupCase) -> None:
-    assert_case(case)
+test_cases = asserting(CASES)
 
 
 def test_lines_of_another_host_are_not_this_ones():

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, both, changes, plant
 
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
-from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
+DENIED = {"why": "denied", "detail": "EACCES"}
+ABSENT = {"why": "missing", "detail": "no such file"}
 PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU 0 of an HGX H100
+
+
+@changes
+def gpu(machine: Machine, index: int, key: str, value: object) -> None:
+    machine.set_pci(machine.gpu_address(index), key, value)
+
+
+@changes
+def nic(machine: Machine, number: int, key: str, value: object) -> None:
+    machine.set_pci(machine.nic_address(number), key, value)
+
+
+@changes
+def gpu_link(machine: Machine, index: int, **link: object) -> None:
+    machine.set_link(machine.gpu_address(index), **link)
+
+
+@changes
+def nic_link(machine: Machine, number: int, **link: object) -> None:
+    machine.set_link(machine.nic_address(number), **link)
 
 
 def acs_everywhere(machine: Machine) -> None:
@@ -29,6 +47,7 @@ def acs_everywhere(machine: Machine) -> None:
             device["acs"] = "001d"
 
 
+@changes
 def every_bridge_at(machine: Machine, speed: str) -> None:
     for device in machine.sections["pci"]:
         if device["class"] == "0x060400":
@@ -42,9 +61,10 @@ def uplinks_above_idle_gpus_alone(machine: Machine) -> None:
     for index in range(8):
         machine.set_gpu(index, "utilization_percent", 0)
         machine.set_gpu(index, "sm_clock_mhz", 345)
-    every_bridge_at(machine, "2.5")
+    every_bridge_at("2.5")(machine)
 
 
+@changes
 def every_gpu_at(machine: Machine, width: int) -> None:
     for address in machine.gpu_addresses:
         machine.set_link(address, width=width)
@@ -67,7 +87,7 @@ def on_metal_of_a_cloud(machine: Machine) -> None:
 
 def all_narrow_in_a_virtual_machine(machine: Machine) -> None:
     in_a_virtual_machine(machine)
-    every_gpu_at(machine, 8)
+    every_gpu_at(8)(machine)
 
 
 def some_narrow_in_a_virtual_machine(machine: Machine) -> None:
@@ -77,7 +97,7 @@ def some_narrow_in_a_virtual_machine(machine: Machine) -> None:
 
 def all_narrow_on_metal(machine: Machine) -> None:
     on_metal_of_a_cloud(machine)
-    every_gpu_at(machine, 8)
+    every_gpu_at(8)(machine)
 
 
 def management_nic_at_x1(machine: Machine) -> None:
@@ -115,21 +135,19 @@ def nic_in_a_gen4_slot(machine: Machine) -> None:
 
 
 def uncorrectable(kind: str, count: int) -> Callable[[Machine], None]:
-    return lambda machine: machine.set_pci(
-        machine.gpu_address(2), f"aer_dev_{kind}", f"Undefined 0\nTOTAL_ERR_{kind.upper()} {count}"
-    )
+    return gpu(2, f"aer_dev_{kind}", f"Undefined 0\nTOTAL_ERR_{kind.upper()} {count}")
 
 
 def no_gpu_counts(machine: Machine) -> None:
     for index in range(8):
         for kind in ("correctable", "nonfatal", "fatal"):
-            machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", {"why": "missing", "detail": "no such file"})
+            machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", ABSENT)
 
 
 def counters_kept_by_firmware(machine: Machine) -> None:
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
-            device[f"aer_dev_{kind}"] = {"why": "missing", "detail": "no such file"}
+            device[f"aer_dev_{kind}"] = ABSENT
 
 
 def virtual_function(machine: Machine) -> None:
@@ -143,303 +161,169 @@ def iommu_off(machine: Machine) -> None:
 
 
 CASES = (
-    Case("bridges at full speed", "pcie.bridge_speed", PASS),
-    Case(
-        "every bridge at half its generation",
+    *of(
         "pcie.bridge_speed",
-        FAIL,
-        change=lambda machine: every_bridge_at(machine, "8.0"),
-    ),
-    Case(
-        "one uplink at Gen1",
-        "pcie.bridge_speed",
-        FAIL,
-        change=lambda machine: machine.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe"),
-    ),
-    Case(
-        "healthy: a switch of an older generation below a newer root port",
-        "pcie.bridge_speed",
-        PASS,
-        change=lambda machine: [
-            (
-                machine.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
-                machine.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
-            )
-            for address in (UPLINK, ROOT)
-        ],
-    ),
-    Case(
-        "healthy: idle GPUs alone below the switches", "pcie.bridge_speed", SKIP, change=uplinks_above_idle_gpus_alone
-    ),
-    Case(
-        "a bridge whose speed was not read",
-        "pcie.bridge_speed",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            UPLINK, "current_link_speed", {"why": "denied", "detail": "current_link_speed"}
+        Case("bridges at full speed", PASS),
+        Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
+        Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
+        Case(
+            "healthy: a switch of an older generation below a newer root port",
+            PASS,
+            both(
+                *(
+                    both(
+                        plant.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
+                        plant.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
+                    )
+                    for address in (UPLINK, ROOT)
+                )
+            ),
+        ),
+        Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
+        Case(
+            "a bridge whose speed was not read",
+            ERROR,
+            plant.set_pci(UPLINK, "current_link_speed", {"why": "denied", "detail": "current_link_speed"}),
         ),
     ),
-    Case("ACS off", "pcie.acs", PASS),
-    Case(
-        "healthy: bridges without ACS",
+    *of(
         "pcie.acs",
-        PASS,
-        change=lambda machine: machine.set_pci(PORT, "acs", {"why": "not supported", "detail": "no ACS capability"}),
-    ),
-    Case(
-        "healthy: ACS at a root port, which all traffic of its switch stays below",
-        "pcie.acs",
-        PASS,
-        change=lambda machine: machine.set_pci(ROOT, "acs", "001d"),
-    ),
-    Case("ACS on everywhere", "pcie.acs", FAIL, change=acs_everywhere),
-    Case("ACS on everywhere, before a job", "pcie.acs", WARN, change=acs_everywhere, profile=Profile.BOOTCHECK),
-    Case(
-        "ACS in a virtual machine",
-        "pcie.acs",
-        SKIP,
-        change=lambda machine: (acs_everywhere(machine), in_a_virtual_machine(machine)),
-    ),
-    Case(
-        "ACS that needs root",
-        "pcie.acs",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            PORT, "acs", {"why": "denied", "detail": "extended configuration space"}
+        Case("ACS off", PASS),
+        Case(
+            "healthy: bridges without ACS",
+            PASS,
+            plant.set_pci(PORT, "acs", {"why": "not supported", "detail": "no ACS capability"}),
+        ),
+        Case(
+            "healthy: ACS at a root port, which all traffic of its switch stays below",
+            PASS,
+            plant.set_pci(ROOT, "acs", "001d"),
+        ),
+        Case("ACS on everywhere", FAIL, acs_everywhere),
+        Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
+        Case("ACS in a virtual machine", SKIP, both(acs_everywhere, in_a_virtual_machine)),
+        Case(
+            "ACS that needs root",
+            ERROR,
+            plant.set_pci(PORT, "acs", {"why": "denied", "detail": "extended configuration space"}),
         ),
     ),
-    Case("every device answers", "pcie.devices_answer", PASS),
-    Case("a GPU is lost", "pcie.devices_answer", FAIL, change=lambda machine: machine.lose_gpu(3)),
-    Case(
-        "a NIC reads all ff",
+    *of(
         "pcie.devices_answer",
-        FAIL,
-        change=lambda machine: machine.set_pci(machine.nic_address(2), "config", "ff" * 64),
+        Case("every device answers", PASS),
+        Case("a GPU is lost", FAIL, plant.lose_gpu(3)),
+        Case("a NIC reads all ff", FAIL, nic(2, "config", "ff" * 64)),
+        Case("config space was not read", ERROR, gpu(0, "config", {"why": "denied", "detail": "config"})),
+        Case("there is nothing to judge", SKIP, lambda machine: machine.sections.update(pci=[])),
     ),
-    Case(
-        "config space was not read",
-        "pcie.devices_answer",
-        ERROR,
-        change=lambda machine: machine.set_pci(machine.gpu_address(0), "config", {"why": "denied", "detail": "config"}),
-    ),
-    Case(
-        "there is nothing to judge", "pcie.devices_answer", SKIP, change=lambda machine: machine.sections.update(pci=[])
-    ),
-    Case("every link is full", "pcie.link_width", PASS),
-    Case(
-        "one GPU at x8",
+    *of(
         "pcie.link_width",
-        FAIL,
-        change=lambda machine: machine.set_link(machine.gpu_address(3), width=8),
+        Case("every link is full", PASS),
+        Case("one GPU at x8", FAIL, gpu_link(3, width=8)),
+        Case("one NIC at x8", FAIL, nic_link(2, width=8)),
+        Case("a NIC without a link", FAIL, nic(0, "current_link_width", "0")),
+        Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
+        Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
+        Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
+        Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
+        Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
+        Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
     ),
-    Case(
-        "one NIC at x8",
+    *of(
         "pcie.link_width",
-        FAIL,
-        change=lambda machine: machine.set_link(machine.nic_address(2), width=8),
-    ),
-    Case(
-        "a NIC without a link",
-        "pcie.link_width",
-        FAIL,
-        change=lambda machine: machine.set_pci(machine.nic_address(0), "current_link_width", "0"),
-    ),
-    Case(
-        "a width that no link has",
-        "pcie.link_width",
-        ERROR,
-        change=lambda machine: machine.set_pci(machine.gpu_address(3), "current_link_width", "999999"),
-    ),
-    Case(
-        "a GPU that states no highest width",
-        "pcie.link_width",
-        ERROR,
-        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_width", "0"),
-    ),
-    Case("all GPUs at x8 on bare metal", "pcie.link_width", FAIL, change=all_narrow_on_metal, machine=L40S),
-    Case(
-        "all GPUs at x8 in a virtual machine",
-        "pcie.link_width",
-        WARN,
-        change=all_narrow_in_a_virtual_machine,
-        machine=L40S,
-    ),
-    Case(
-        "only one GPU at x8 in a virtual machine",
-        "pcie.link_width",
-        FAIL,
-        change=some_narrow_in_a_virtual_machine,
-        machine=L40S,
-    ),
-    Case(
-        "all GPUs at x8 as the baseline says",
-        "pcie.link_width",
-        PASS,
-        change=lambda machine: every_gpu_at(machine, 8),
-        machine=L40S,
-        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-    ),
-    Case(
-        "a GPU at x4 where the baseline says x8",
-        "pcie.link_width",
-        FAIL,
-        change=lambda machine: machine.set_link(machine.gpu_address(1), width=4),
-        machine=L40S,
-        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-    ),
-    Case("healthy: a management NIC at x1 of x2", "pcie.link_width", PASS, change=management_nic_at_x1),
-    Case("healthy: a virtual function has no link of its own", "pcie.link_width", PASS, change=virtual_function),
-    Case(
-        "the width was not read",
-        "pcie.link_width",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.gpu_address(0), "current_link_width", {"why": "denied", "detail": "EACCES"}
+        Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
+        Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
+        Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
+        Case(
+            "all GPUs at x8 as the baseline says",
+            PASS,
+            every_gpu_at(8),
+            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
         ),
+        Case(
+            "a GPU at x4 where the baseline says x8",
+            FAIL,
+            gpu_link(1, width=4),
+            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
+        ),
+        machine=L40S,
     ),
-    Case(
-        "PCIe was not read",
-        "pcie.link_width",
-        ERROR,
-        change=lambda machine: machine.section_fails("pci", "timeout", "10 s"),
-    ),
-    Case("every bridge is wide enough", "pcie.bridge_width", PASS),
-    Case("the uplink of a switch at x4", "pcie.bridge_width", FAIL, change=uplink_at_x4),
-    Case("healthy: root port wider than its management NIC", "pcie.bridge_width", PASS, change=management_nic_at_x1),
-    Case(
-        "a narrow GPU is not the bridge's fault",
+    *of(
         "pcie.bridge_width",
-        PASS,
-        change=lambda machine: machine.set_link(machine.gpu_address(3), width=8),
+        Case("every bridge is wide enough", PASS),
+        Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
+        Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
+        Case("a narrow GPU is not the bridge's fault", PASS, gpu_link(3, width=8)),
+        Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
+        Case("no bridge is visible", SKIP, without_bridges),
     ),
-    Case(
-        "a bridge was not read",
-        "pcie.bridge_width",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            "0000:17:01.0", "current_link_width", {"why": "denied", "detail": "EACCES"}
-        ),
-    ),
-    Case("no bridge is visible", "pcie.bridge_width", SKIP, change=without_bridges),
-    Case(
-        "the highest speed of an idle GPU was not read",
+    *of(
         "pcie.link_speed",
-        ERROR,
-        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "garbage"),
+        Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
+        Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
+        Case("every link at full speed", PASS),
+        Case("healthy: idle GPUs at 2.5 GT/s", PASS, every_gpu_idle, machine=L40S),
+        Case("a GPU at work at 2.5 GT/s", FAIL, working_at_gen1),
+        Case("a GPU at its highest clock at 2.5 GT/s", FAIL, at_full_clock_at_gen1),
+        Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
+        Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
+        Case("the speed was not read", ERROR, nic(0, "current_link_speed", {"why": "failed", "detail": "EIO"})),
     ),
-    Case(
-        "a kernel that has no name for the device's speed (64 GT/s)",
-        "pcie.link_speed",
-        ERROR,
-        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "Unknown"),
-    ),
-    Case("every link at full speed", "pcie.link_speed", PASS),
-    Case("healthy: idle GPUs at 2.5 GT/s", "pcie.link_speed", PASS, change=every_gpu_idle, machine=L40S),
-    Case("a GPU at work at 2.5 GT/s", "pcie.link_speed", FAIL, change=working_at_gen1),
-    Case("a GPU at its highest clock at 2.5 GT/s", "pcie.link_speed", FAIL, change=at_full_clock_at_gen1),
-    Case(
-        "a NIC at 8 GT/s",
-        "pcie.link_speed",
-        FAIL,
-        change=lambda machine: machine.set_link(machine.nic_address(1), speed_gts="8.0"),
-    ),
-    Case("a Gen5 NIC in a Gen4 slot", "pcie.link_speed", WARN, change=nic_in_a_gen4_slot),
-    Case(
-        "the speed was not read",
-        "pcie.link_speed",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.nic_address(0), "current_link_speed", {"why": "failed", "detail": "EIO"}
-        ),
-    ),
-    Case("none", "pcie.uncorrectable_errors", PASS),
-    Case("one fatal error", "pcie.uncorrectable_errors", FAIL, change=uncorrectable("fatal", 1)),
-    Case("two non-fatal errors", "pcie.uncorrectable_errors", WARN, change=uncorrectable("nonfatal", 2)),
-    Case("the firmware keeps the counters", "pcie.uncorrectable_errors", SKIP, change=counters_kept_by_firmware),
-    Case(
-        "one GPU of eight has no counter",
+    *of(
         "pcie.uncorrectable_errors",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.gpu_address(0), "aer_dev_fatal", {"why": "missing", "detail": "no such file"}
-        ),
+        Case("none", PASS),
+        Case("one fatal error", FAIL, uncorrectable("fatal", 1)),
+        Case("two non-fatal errors", WARN, uncorrectable("nonfatal", 2)),
+        Case("the firmware keeps the counters", SKIP, counters_kept_by_firmware),
+        Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_fatal", ABSENT)),
     ),
-    Case(
-        "one GPU of eight has no counter",
+    *of(
         "pcie.correctable_errors",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.gpu_address(0), "aer_dev_correctable", {"why": "missing", "detail": "no such file"}
+        Case(
+            "one GPU of eight has no counter",
+            ERROR,
+            gpu(0, "aer_dev_correctable", ABSENT),
+            limits={"pcie.aer_correctable_max": 480},
         ),
-        limits={"pcie.aer_correctable_max": 480},
     ),
-    Case("no GPU has a counter, the NICs have: by design", "pcie.uncorrectable_errors", PASS, change=no_gpu_counts),
-    Case(
-        "a counter was not read",
+    *of(
         "pcie.uncorrectable_errors",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.gpu_address(0), "aer_dev_fatal", {"why": "denied", "detail": "EACCES"}
+        Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
+        Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
+    ),
+    *of("pcie.correctable_errors", Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None})),
+    *of(
+        "pcie.correctable_errors",
+        Case(
+            "more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)
         ),
-    ),
-    Case(
-        "more than the limit",
-        "pcie.correctable_errors",
-        WARN,
-        change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481),
-        limits={"pcie.aer_correctable_max": 480},
-    ),
-    Case(
-        "as many as the limit",
-        "pcie.correctable_errors",
-        PASS,
-        change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480),
-        limits={"pcie.aer_correctable_max": 480},
-    ),
-    Case("without a limit", "pcie.correctable_errors", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
-    Case(
-        "a counter was not read",
-        "pcie.correctable_errors",
-        ERROR,
-        change=lambda machine: machine.set_pci(
-            machine.gpu_address(0), "aer_dev_correctable", {"why": "denied", "detail": "EACCES"}
+        Case(
+            "as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)
         ),
+        Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
         limits={"pcie.aer_correctable_max": 480},
     ),
-    Case("no replays", "pcie.replays", PASS, limits={"pcie.replays_max": 80}),
-    Case(
-        "more than the limit",
+    *of(
         "pcie.replays",
-        WARN,
-        change=lambda machine: machine.set_gpu(5, "pcie_replays", 4000),
-        limits={"pcie.replays_max": 80},
+        Case("no replays", PASS, limits={"pcie.replays_max": 80}),
+        Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits={"pcie.replays_max": 80}),
+        Case(
+            "the counter was not read",
+            ERROR,
+            plant.set_gpu(5, "pcie_replays", {"why": "failed", "detail": "NVML 999"}),
+            limits={"pcie.replays_max": 80},
+        ),
+        Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
     ),
-    Case(
-        "the counter was not read",
-        "pcie.replays",
-        ERROR,
-        change=lambda machine: machine.set_gpu(5, "pcie_replays", {"why": "failed", "detail": "NVML 999"}),
-        limits={"pcie.replays_max": 80},
-    ),
-    Case("without a limit", "pcie.replays", NOT_JUDGED, limits={"pcie.replays_max": None}),
-    Case("it passes through", "pcie.iommu", PASS),
-    Case("it is off", "pcie.iommu", PASS, change=iommu_off),
-    Case(
-        "it translates",
+    *of(
         "pcie.iommu",
-        WARN,
-        change=lambda machine: machine.set("system", "cmdline", "ro quiet intel_iommu=on"),
-    ),
-    Case("in a virtual machine", "pcie.iommu", SKIP, change=in_a_virtual_machine),
-    Case(
-        "it was not read",
-        "pcie.iommu",
-        ERROR,
-        change=lambda machine: machine.set("system", "iommu_groups", {"why": "denied", "detail": "EACCES"}),
+        Case("it passes through", PASS),
+        Case("it is off", PASS, iommu_off),
+        Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),
+        Case("in a virtual machine", SKIP, in_a_virtual_machine),
+        Case("it was not read", ERROR, plant.set("system", "iommu_groups", DENIED)),
     ),
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_check_says(case: Case) -> None:
-    assert_case(case)
+test_the_check_says = asserting(CASES)

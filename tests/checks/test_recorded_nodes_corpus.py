@@ -104,20 +104,20 @@ def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
     refused = []
     for file, line in link_lines():
         try:
-            link = lspci.parse_link(line)
+            speed_gts, width = lspci.parse_link(line)
         except CannotMeasure:
             refused.append(line)
             continue
         machine = Machine.hgx_h100()
         own = facts_of(machine).pci
-        device = replace(own.gpus[3], width=link.width, speed_gts=link.speed_gts)
+        device = replace(own.gpus[3], width=width, speed_gts=speed_gts)
         devices = tuple(device if each.address == device.address else each for each in own.devices)
         record = judge_with_pci("pcie.link_width", machine, Pci(devices))
-        assert link.width is not None
-        verdicts.setdefault((file, link.width), set()).add(record.verdict)
+        assert isinstance(width, int)
+        verdicts.setdefault((file, width), set()).add(record.verdict)
         if record.verdict is Verdict.FAIL:
             assert record.decisive[0].part.pci == device.address
-            assert record.decisive[0].brief.startswith(f"link width {link.width} lane")
+            assert record.decisive[0].brief.startswith(f"link width {width} lane")
     assert verdicts == {
         ("azhpc", 16): {Verdict.PASS},
         ("ocidr", 2): {Verdict.FAIL},

@@ -6,18 +6,17 @@ from dataclasses import replace
 
 import pytest
 from fleet.machine import Machine
-from support.cases import assert_case
-from support.judging import Case, judged
+from support.cases import FAIL, PASS, WARN, asserting, of
+from support.judging import Case, changes, judged
 
 from nodegate.probe.jobs import DeviceUser
 from nodegate.profile import Profile
-from nodegate.records.verdict import Verdict
 
-PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a7c10_11aa_22bb_33cc_0123456789ab.slice/x"
 
 
+@changes
 def works(machine: Machine, slurm: tuple[str, ...] = ("4711",), cgroup: str = STEP, pid: int = 70000) -> None:
     """A job on all eight GPUs."""
     machine.set("jobs", "slurm", list(slurm))
@@ -28,50 +27,44 @@ def works(machine: Machine, slurm: tuple[str, ...] = ("4711",), cgroup: str = ST
         gpu["utilization_percent"], gpu["sm_clock_mhz"], gpu["power_mw"] = 100, 1980, 640_000
 
 
+@changes
 def waits(machine: Machine, *idle: int) -> None:
     """All GPUs wait in a collective, but those that do nothing."""
-    works(machine)
+    works()(machine)
     for index, gpu in enumerate(machine.sections["nvml"]["gpus"]):
         gpu["utilization_percent"], gpu["power_mw"] = (0, 95_000) if index in idle else (100, 120_000)
 
 
+@changes
 def held(machine: Machine, clock_mhz: int, utilization: int = 100) -> None:
-    works(machine)
+    works()(machine)
     machine.set_gpu(2, "sm_clock_mhz", clock_mhz)
     machine.set_gpu(2, "utilization_percent", utilization)
 
 
 IN_A_JOB = (
-    Case("the job of Slurm that runs", "idle.processes", PASS, works),
-    Case("a pod that runs", "idle.processes", PASS, lambda machine: works(machine, (), POD)),
-    Case(
-        "without root the job that runs here is as good",
+    *of(
         "idle.processes",
-        PASS,
-        lambda machine: works(machine, pid=71111),
+        Case("the job of Slurm that runs", PASS, works()),
+        Case("a pod that runs", PASS, works((), POD)),
+        Case("without root the job that runs here is as good", PASS, works(pid=71111)),
+        Case("of a Slurm job that is over", WARN, works(())),
+        Case("of nobody known", WARN, works((), "0::/user.slice/user-1004.slice/session-3.scope")),
     ),
-    Case("of a Slurm job that is over", "idle.processes", WARN, lambda machine: works(machine, ())),
-    Case(
-        "of nobody known",
-        "idle.processes",
-        WARN,
-        lambda machine: works(machine, (), "0::/user.slice/user-1004.slice/session-3.scope"),
-    ),
-    Case("its memory", "idle.memory", PASS, works),
-    Case("all at the same clock", "clocks.event_reasons", PASS, works),
-    Case("one held down among eight at work", "clocks.event_reasons", FAIL, lambda machine: held(machine, 500)),
-    Case(
-        "healthy: a GPU that does nothing may be slow",
+    *of("idle.memory", Case("its memory", PASS, works())),
+    *of(
         "clocks.event_reasons",
-        PASS,
-        lambda machine: held(machine, 345, 0),
+        Case("all at the same clock", PASS, works()),
+        Case("one held down among eight at work", FAIL, held(500)),
+        Case("healthy: a GPU that does nothing may be slow", PASS, held(345, 0)),
+        Case("healthy: clocks under a power limit differ", PASS, held(1395)),
     ),
-    Case(
-        "healthy: clocks under a power limit differ", "clocks.event_reasons", PASS, lambda machine: held(machine, 1395)
+    *of(
+        "power.draw",
+        Case("at work", PASS, works()),
+        Case("all wait for a rank elsewhere", WARN, waits()),
+        Case("seven wait for the eighth", WARN, waits(3)),
     ),
-    Case("at work", "power.draw", PASS, works),
-    Case("all wait for a rank elsewhere", "power.draw", WARN, waits),
-    Case("seven wait for the eighth", "power.draw", WARN, lambda machine: waits(machine, 3)),
 )
 
 
@@ -79,15 +72,13 @@ CASES = tuple(replace(case, profile=Profile.TROUBLESHOOT) for case in IN_A_JOB)
 del IN_A_JOB  # each case stands in one table
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_running_job(case: Case) -> None:
-    assert_case(case)
+test_a_running_job = asserting(CASES)
 
 
 @pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])
 def test_before_a_job_a_process_still_fails(profile: Profile) -> None:
     end = "find its job (ps -fp PID) and end it before the node takes work"
-    record = judged(Case("a job", "idle.processes", FAIL, works, profile=profile))
+    record = judged(Case("a job", FAIL, works(), profile=profile, check="idle.processes"))
     said = f"compute process 70000 (python3) is running, 61440 MiB - {end} (and 7 more)"
     assert (record.verdict, record.message) == (FAIL, f"GPU 0 (0000:19:00.0, S/N 1650001000000): {said}")
 

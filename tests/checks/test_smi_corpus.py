@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
-from support import nvidia_smi_lists
+from support import nvidia_smi_text
 from support.corpus import corpus
 from support.judging import SITE, judge_one
-from support.smi_node import judge_smi
+from support.smi_node import NOT_SHOWN, judge_smi
 
-from nodegate.errors import CannotMeasure
+from nodegate.probe.gpu import NvLink
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
@@ -115,7 +115,7 @@ RECORDINGS = [
 
 def gpus_of(file: str) -> Gpus:
     text = corpus(f"smi/{file}")
-    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi.parse_q_text(text)
+    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi_text.parse_text(text)
 
 
 def judged(recording: Recording, profile: Profile) -> Mapping[str, Record]:
@@ -190,9 +190,15 @@ def test_a_table_without_the_warning_corrupts_nothing() -> None:
 
 def with_links(file: str) -> Gpus:
     """Healthy GPUs of another sort with the NVLinks of the recording."""
-    listed = nvidia_smi_lists.parse_nvlink_status(corpus(f"smi/{file}"))
+    listed: dict[int, list[NvLink]] = {}
+    for line in corpus(f"smi/{file}").splitlines():
+        if match := re.match(r"GPU (\d+):", line):
+            links = listed.setdefault(int(match[1]), [])
+        elif match := re.match(r"\s+Link (\d+): (?:([\d.]+) GB/s|<inactive>)", line):
+            speed = round(float(match[2]) * 1000) if match[2] else NOT_SHOWN
+            links.append(NvLink(int(match[1]), bool(match[2]), speed, *[NOT_SHOWN] * 4))
     gpus = facts_of(Machine.hgx_h100()).gpus
-    made = tuple(replace(gpu, nvlinks=listed[gpu.index]) for gpu in gpus.devices if gpu.index in listed)
+    made = tuple(replace(gpu, nvlinks=tuple(listed[gpu.index])) for gpu in gpus.devices if gpu.index in listed)
     return replace(gpus, devices=made, count=len(made))
 
 
@@ -258,12 +264,3 @@ def test_instances_of_mig_hide_counters_and_links_and_nothing_else() -> None:
         records = judge_smi(gpus_of(file), Profile.DELIVERY)
         assert records["gpu.mig"].verdict is Verdict.PASS
         assert records["nvlink.links"].message.count("MIG is on: its instances do not use NVLink")
-
-
-# What must not be read at all
-
-
-def test_broken_lists_of_gpus_are_refused() -> None:
-    for block in corpus("smi/insights_smi_L_unparsable.txt").split("\n\n"):
-        with pytest.raises(CannotMeasure):
-            nvidia_smi_lists.parse_list(block)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from support.cases import assert_case
-from support.judging import Case
-
-from nodegate.records.verdict import Verdict
+from support.cases import ERROR, asserting, of
+from support.judging import Case, plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fleet.machine import Machine
 
-ERROR = Verdict.ERROR
-
 
 def unread(reading: str) -> Callable[[Machine], None]:
     """One reading of GPU 3 fails."""
-    return lambda machine: machine.set_gpu(3, reading, {"why": "failed", "detail": "NVML 999: Unknown Error"})
+    return plant.set_gpu(3, reading, {"why": "failed", "detail": "NVML 999: Unknown Error"})
 
 
 def no_log(machine: Machine) -> None:
@@ -44,10 +39,10 @@ OF_A_GPU = {
     "power.enforced": "power_limit_enforced_mw",
 }
 CASES = (
-    *(Case("the reading fails", check, ERROR, unread(reading)) for check, reading in OF_A_GPU.items()),
-    Case("a switch's configuration space cannot be read", "fabric.nvswitches", ERROR, switch_without_config),
+    *(Case("the reading fails", ERROR, unread(reading), check=check) for check, reading in OF_A_GPU.items()),
+    *of("fabric.nvswitches", Case("a switch's configuration space cannot be read", ERROR, switch_without_config)),
     *(
-        Case("the log cannot be read", f"kernel_log.{name}", ERROR, no_log)
+        Case("the log cannot be read", ERROR, no_log, check=f"kernel_log.{name}")
         for name in (
             "gpu_driver",
             "host_faults",
@@ -62,6 +57,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case) -> None:
-    assert_case(case)
+test_case = asserting(CASES)

@@ -13,9 +13,8 @@ from support.recorded import run_pytest, write_fleet
 from nodegate.commands import baseline
 from nodegate.errors import UsageError
 from nodegate.files.paths import suite_folder
+from nodegate.learn.learn import LearnedFrom
 from nodegate.records.run import Run
-from nodegate.run import measured
-from nodegate.run.measured import MeasuredNode, MeasuredRun
 
 ENTRY = """
   nccl.all_reduce_gb_per_s:
@@ -120,14 +119,13 @@ class TestShow:
 class TestLearn:
     @pytest.fixture
     def a_run(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-        """Nine good nodes and one that was rejected; what `read` makes of a run folder has tests of its own."""
-        about = (("driver version", "580.105.08"),)
+        """Nine good nodes; which nodes of a run folder are good is tested below and with the demo fleet."""
+        about = {"driver version": "580.105.08"}
         nodes = {
-            f"gpu{at:03}": MeasuredNode("hgx-h100-8", at != 3, (metric(430 if at == 3 else 480 + at / 10),), about)
-            for at in range(10)
+            f"gpu{at:03}": LearnedFrom("hgx-h100-8", (metric(480 + at / 10),), about) for at in range(10) if at != 3
         }
         run = Run("20261121T081500Z-delivery", "delivery", 1795248900.0, 1795249900.0, "0.1.0")
-        monkeypatch.setattr(measured, "read", lambda *_: MeasuredRun(run, nodes))
+        monkeypatch.setattr(baseline, "measured_by_good_nodes", lambda *_: (run, nodes))
         monkeypatch.chdir(tmp_path)
         return tmp_path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,11 @@ def judged(machine: Machine) -> Outcome:
     return bootcheck(measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()))
 
 
-def test_a_healthy_node_is_fit() -> None:
-    outcome = judged(Machine.hgx_h100())
+@pytest.mark.parametrize("machine", [Machine.hgx_h100, Machine.pcie_l40s])
+def test_a_healthy_node_is_fit(machine: Callable[[], Machine]) -> None:
+    outcome = judged(machine())
     assert outcome.exit is Exit.FIT, [record.message for record in outcome.records if record.verdict.value != "pass"]
     assert outcome.line.startswith("fit: ")
-
-
-def test_a_pcie_node_is_fit_too() -> None:
-    assert judged(Machine.pcie_l40s()).exit is Exit.FIT
 
 
 def test_a_lost_gpu_is_unfit_in_one_line() -> None:
@@ -39,33 +37,20 @@ def test_a_lost_gpu_is_unfit_in_one_line() -> None:
     machine.lose_gpu(3)
     outcome = judged(machine)
     assert outcome.exit is Exit.UNFIT
-    assert outcome.line.startswith("unfit: GPU")
+    assert outcome.line.startswith("unfit: GPU 3 (0000:")
     assert len(outcome.line) <= LINE_LENGTH
     assert "\n" not in outcome.line
 
 
-def test_the_line_names_the_part_before_it_counts() -> None:
-    machine = Machine.hgx_h100()
-    machine.lose_gpu(3)
-    assert judged(machine).line.startswith("unfit: GPU 3 (")
-
-
-def test_the_line_is_the_worst_cause_and_not_the_first_finding() -> None:
-    machine = Machine.hgx_h100()
-    machine.set_link(machine.gpu_address(5), width=8)
-    machine.lose_gpu(3)
-    outcome = judged(machine)
-    assert outcome.line.startswith("unfit: GPU 3 (0000:")
-    assert outcome.line.endswith("(+1 more)")
-
-
-def test_all_causes_follow_worst_first() -> None:
+def test_the_line_is_the_worst_cause_and_all_causes_follow_worst_first() -> None:
     machine = Machine.hgx_h100()
     machine.set_link(machine.gpu_address(5), width=8)
     machine.lose_gpu(3)
     outcome = judged(machine)
     line, *causes = outcome.lines
     assert line == outcome.line
+    assert line.startswith("unfit: GPU 3 (0000:")
+    assert line.endswith("(+1 more)")
     severities = [cause.partition(":")[0] for cause in causes]
     assert severities[:2] == ["lost", "slow"]
     assert severities == sorted(severities, key=[severity.value for severity in Severity].index)
@@ -77,12 +62,6 @@ def test_a_healthy_node_says_only_what_was_not_judged() -> None:
     line, *causes = judged(Machine.hgx_h100()).lines
     assert line.startswith("fit: ")
     assert [cause for cause in causes if not cause.startswith("not judged: ")] == []
-
-
-def test_what_could_not_be_read_is_told_before_what_follows_from_it() -> None:
-    machine = Machine.hgx_h100()
-    machine.section_fails("nvml", "timeout", "20 s")
-    assert "nvml could not be read: timeout: 20 s" in judged(machine).line
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
@@ -112,18 +91,17 @@ def test_checks_can_be_left_out() -> None:
     assert not [check for check in checks if check.startswith(("gpu.", "pcie."))]
 
 
-def test_an_unreadable_kernel_log_is_not_fit_and_not_unfit() -> None:
+@pytest.mark.parametrize(
+    ("section", "why", "words"),
+    [("kernel_log", "denied", "kernel_log"), ("nvml", "timeout", "nvml could not be read: timeout: 20 s")],
+)
+def test_what_could_not_be_read_is_not_fit_and_not_unfit(section: str, why: str, words: str) -> None:
     machine = Machine.hgx_h100()
-    machine.section_fails("kernel_log", "denied", "Operation not permitted")
+    machine.section_fails(section, why, "20 s")
     outcome = judged(machine)
     assert outcome.exit is Exit.UNKNOWN
     assert outcome.line.startswith("could not tell: ")
-
-
-def test_a_hung_nvml_is_not_fit() -> None:
-    machine = Machine.hgx_h100()
-    machine.section_fails("nvml", "timeout", "20 s")
-    assert judged(machine).exit is not Exit.FIT
+    assert words in outcome.line
 
 
 def test_busy_is_75() -> None:
@@ -178,29 +156,24 @@ def test_this_machine_is_answered_for_in_one_line() -> None:
     assert done.stderr == ""
 
 
-def test_it_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from nodegate.cli import main; main(['bootcheck']);"
-        "heavy = ('pandas', 'numpy', 'scipy', 'paramiko', 'jinja2', 'pytest', '_pytest', 'xdist');"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    assert run(code=code).stdout.splitlines()[-1] == "[]"
+HERE = "from nodegate.cli import main; main(['bootcheck'])"
+RECORDED = """
+import json; from pathlib import Path
+from nodegate.records.evidence import Evidence; from nodegate.run.bootcheck import bootcheck
+document = json.loads(Path('FACTS').read_text())
+print(bootcheck(measure=lambda node: Evidence(node.name, 'facts', 0.0, 0.0, document=document)).line)
+"""
 
 
-def test_it_imports_nothing_heavy_for_a_node_with_gpus(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "said"), [(HERE, ""), (RECORDED, "fit: ")], ids=["this machine", "with GPUs"])
+def test_it_imports_nothing_heavy(tmp_path: Path, code: str, said: str) -> None:
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps(Machine.hgx_h100().document()))
-    code = (
-        "import json, sys; from pathlib import Path;"
-        "from nodegate.records.evidence import Evidence; from nodegate.run.bootcheck import bootcheck;"
-        f"document = json.loads(Path({str(facts)!r}).read_text());"
-        "print(bootcheck(measure=lambda node: Evidence(node.name, 'facts', 0.0, 0.0, document=document)).line);"
-        "heavy = ('pandas', 'numpy', 'scipy', 'paramiko', 'jinja2', 'pytest', '_pytest', 'xdist');"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    line, heavy = run(code=code).stdout.splitlines()
-    assert line.startswith("fit: ")
-    assert heavy == "[]"
+    heavy = ("pandas", "numpy", "scipy", "paramiko", "jinja2", "pytest", "_pytest", "xdist")
+    told = f"\nimport sys; print([name for name in {heavy} if name in sys.modules])"
+    line, found = run(code=code.replace("FACTS", str(facts)) + told).stdout.splitlines()
+    assert line.startswith(said)
+    assert found == "[]"
 
 
 def test_a_held_lock_is_busy() -> None:

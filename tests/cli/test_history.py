@@ -22,7 +22,8 @@ def file(tmp_path: Path) -> Path:
     history = History(file)
     for run in range(10):
         slower = replace(BUSBW, values=(480.0 - 4 * run,))
-        history.keep(f"run {run}", float(run), {"gpu01": [slower, GPU], **({"gpu02": [GPU]} if not run else {})})
+        measured = {"gpu01": [slower, GPU], **({"gpu02": [GPU]} if not run else {})}
+        history.keep(f"run {run}", float(run), measured.items())
     return file
 
 

@@ -39,7 +39,8 @@ def test_a_fit_node_is_one_line_and_0(
 ) -> None:
     says(monkeypatch, Answer(Exit.FIT, "fit: 77 checks passed", age_s=35.2))
     assert cli.main(["hook", hook]) == 0
-    assert capsys.readouterr().out == "fit: 77 checks passed (checked 35 s ago)\n"
+    port = hooks.PORT if hook == "slurm-prolog" else ""
+    assert capsys.readouterr().out == f"fit: 77 checks passed (checked 35 s ago){port}\n"
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -70,8 +71,9 @@ def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     monkeypatch.setitem(hooks.HOOKS, "slurm-healthcheck", hook)
     words = ["--strict", "--resume", "--fresh", "60", "--kept", "/run/x", "--baseline", "a.yaml", "--platform", "p"]
+    words += ["--demands", "d.yaml"]
     assert cli.main(["hook", "slurm-healthcheck", *words, "--exclusive"]) == 0
-    question = current_verdict.Question(Path("/run/x"), (Path("a.yaml"),), "p", exclusive=True)
+    question = current_verdict.Question(Path("/run/x"), (Path("a.yaml"),), "p", exclusive=True, demands=Path("d.yaml"))
     assert heard == [hooks.HookOptions(question, strict=True, fresh_s=60.0, resume=True)]
 
 

@@ -129,15 +129,10 @@ def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:
         raw = file.read_bytes()
         text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode()
         assert not [serial for serial in serials if serial in text], file.name
-    assert (run / "report.json").read_bytes() == before
     assert not (copy / "evidence").exists()
-
-
-def test_a_redacted_report_never_replaces_its_original(run: Path) -> None:
-    before = (run / "report.json").read_bytes()
-    done = nodegate("report", "run", "--redact", "--to", "./run", where=run.parent)
-    assert done.returncode == 2
-    assert "would replace the original" in done.stderr
+    refused = nodegate("report", "run", "--redact", "--to", "./run", where=run.parent)
+    assert refused.returncode == 2
+    assert "would replace the original" in refused.stderr
     assert (run / "report.json").read_bytes() == before
 
 

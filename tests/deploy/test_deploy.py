@@ -52,6 +52,30 @@ def test_only_a_verdict_on_the_hardware_holds_the_job(
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s, NODEGATE_STRICT="1").returncode == strict
 
 
+PORT_TAKEN = "echo 'unusable: port 29500: another program listens on it - ss'; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("script", "environment", "code"),
+    [
+        (PORT_TAKEN, {"MASTER_PORT": "29500"}, 1),
+        (PORT_TAKEN, {"MASTER_PORT": "29500", "SLURM_LOCALID": "0"}, 1),
+        (PORT_TAKEN, {"MASTER_PORT": "29500", "SLURM_LOCALID": "1"}, 0),
+        (PORT_TAKEN, {"MASTER_PORT": "2950"}, 0),
+        (PORT_TAKEN, {}, 0),
+        ("echo 'unfit: GPU 3: lost'; exit 1", {"MASTER_PORT": "29500"}, 0),
+        ("exit 1", {"MASTER_PORT": "29500"}, 0),
+        (None, {"MASTER_PORT": "29500"}, 0),
+    ],
+)
+def test_a_task_prolog_ends_a_step_for_its_port_alone(
+    tmp_path: Path, script: str | None, environment: dict[str, str], code: int
+) -> None:
+    done = prolog(tmp_path, script, "slurm-task-prolog.sh", PATH=os.defpath, **environment)
+    said = "print nodegate: unusable: port 29500: another program listens on it - ss\n"
+    assert (done.returncode, done.stdout) == (code, said if code else "")
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -108,11 +132,6 @@ def test_only_the_nodes_that_are_named_are_looked_at(tmp_path: Path, nodes: str,
 def test_a_drain_that_is_done_is_no_failure_of_the_hook(tmp_path: Path) -> None:
     done = prolog(tmp_path, "echo 'unfit: GPU 3: lost; drained'", "slurm-epilog.sh", NODEGATE_STRICT="1")
     assert (done.returncode, done.stdout) == (0, "nodegate: unfit: GPU 3: lost; drained\n")
-
-
-def test_the_reason_is_printed(tmp_path: Path) -> None:
-    said = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1").stdout
-    assert said == "nodegate: unfit: GPU 3: lost\n"
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:

@@ -69,12 +69,7 @@ def test_a_mistyped_setting_holds_no_job(site: Site) -> None:
 
 
 def test_blanks_and_export_do_no_harm(site: Site) -> None:
-    for line in (
-        "NODEGATE_NODES =gpu*",
-        "NODEGATE_NODES = gpu* ",
-        "export NODEGATE_NODES=gpu*",
-        "  NODEGATE_NODES=gpu*",
-    ):
+    for line in ("NODEGATE_NODES =gpu*", "  NODEGATE_NODES = gpu* ", "export NODEGATE_NODES=gpu*"):
         assert site.hook("cpu01", line) == (0, "")
         assert site.hook("gpu01", line)[0] == 1
 
@@ -126,6 +121,31 @@ def test_a_pattern_that_can_match_nothing_is_told(site: Site) -> None:
         assert code == 0
         assert said.startswith(f"nodegate: could not tell: {site.conf} line 1: "), value
         assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("key", ["NODEGATE_NODES=cpu*", "NODEGATE_STRICT=1", "export NODEGATE_LIMIT_S=9"])
+def test_a_setting_is_given_once(site: Site, key: str) -> None:
+    name = key.removeprefix("export ").partition("=")[0]
+    assert site.hook("gpu01", f"{key}\n# again\n{key}\n") == site.told(3, f"{name} is set for the second time")
+
+
+def test_a_name_with_a_domain_is_named_with_it_or_without(site: Site) -> None:
+    for value in ("gpu[01-04]", "gpu01", "gpu*.cluster.*", "gpu01.cluster.local"):
+        assert site.hook("gpu01.cluster.local", f"NODEGATE_NODES={value}\n")[0] == 1, value
+        assert site.hook("cpu01.cluster.local", f"NODEGATE_NODES={value}\n") == (0, ""), value
+
+
+def test_what_is_large_costs_no_job_its_time(site: Site) -> None:
+    comment, hosts = "# a comment of some length\n", [f"a{number}[01-16]" for number in range(1000)]
+    begun_s = time.monotonic()
+    assert site.hook("gpu01", comment * 2400)[0] == 1
+    assert site.hook("gpu01", f"NODEGATE_NODES={','.join(hosts)},gpu01\n")[0] == 1
+    larger, many = site.hook("gpu01", comment * 10_000), site.hook("gpu01", "NODEGATE_NODES=a[1-99999],b[1-99999]\n")
+    assert larger[1].startswith(f"nodegate: could not tell: {site.conf} is larger than 65536 bytes; ")
+    assert many == site.told(1, "[1-99999]: more than 100000 names")
+    site.program(f"head -c 10000000 /dev/zero | tr '\\0' x; echo; {UNFIT}")
+    assert site.hook("gpu01", "") == (1, f"nodegate: {UNFIT_LINE}\n")
+    assert time.monotonic() - begun_s < 20  # it took minutes
 
 
 def test_a_child_that_keeps_the_output_open_holds_nothing(site: Site) -> None:

@@ -8,27 +8,16 @@ from lab.nodes import faults, gpu_faults, host_faults, log_faults
 from lab.nodes.fault import Fault
 
 KERNEL_LOG = "kernel_log could not be read: denied"
-NO_KERNEL_LOG = [
-    "gpu.fallen_off_bus",
-    "fleet_log.unknown_errors",
-    *(f"host_log.{check}" for check in ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems")),
-    *(
-        f"kernel_log.{check}"
-        for check in (
-            "xid",
-            "reaches_back",
-            "sxid",
-            "gpu_driver",
-            "pcie_errors",
-            "pcie_bandwidth",
-            "nic_flaps",
-            "nic_errors",
-            "memory",
-            "storage",
-            "host_faults",
-        )
+_OF_THE_LOG = {
+    "gpu": ("fallen_off_bus",),
+    "fleet_log": ("unknown_errors",),
+    "host_log": ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems"),
+    "kernel_log": (
+        *("xid", "reaches_back", "sxid", "gpu_driver", "pcie_errors", "pcie_bandwidth", "nic_flaps", "nic_errors"),
+        *("memory", "storage", "host_faults"),
     ),
-]
+}
+NO_KERNEL_LOG = [f"{subject}.{check}" for subject, checks in _OF_THE_LOG.items() for check in checks]
 
 
 class Case(NamedTuple):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +11,6 @@ import pytest
 from support.recorded import PytestOutcome, run_pytest
 from support.sshd import Fleet
 
-from lab.processes import wait_until
 from lab.run import ROOT
 
 NODES = 24  # on one machine: what each may take is far more than a node takes that has one for itself
@@ -46,25 +41,18 @@ def test_nodes_cost_one_connection_each(fleet: Fleet, tmp_path: Path) -> None:
     assert len(outcome.verdicts("node.reachable")) == NODES
 
 
-def test_the_evidence_holds_every_section_of_this_machine(fleet: Fleet, tmp_path: Path) -> None:
-    outcome = run_pytest(
-        tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"]
-    )
-    evidence = json.loads((outcome.folder / "evidence" / "node1" / "facts.json").read_text())
-    sections = evidence["document"]["sections"]
-    assert sections["system"]["data"]["kernel_release"] == os.uname().release
-    assert {"pci", "driver", "nvml", "infiniband", "services", "kernel_log", "limits", "mounts", "clock"} <= set(
-        sections
-    )
-    assert len(json.dumps(evidence)) < 100_000
-
-
-def test_a_machine_without_gpus_is_never_accepted(fleet: Fleet, tmp_path: Path) -> None:
+def test_this_machine_is_read_whole_and_without_gpus_never_accepted(fleet: Fleet, tmp_path: Path) -> None:
     outcome = run_pytest(
         tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"]
     )
     assert outcome.exit_code == 1
     assert "accepted" not in outcome.stdout
+    evidence = json.loads((outcome.folder / "evidence" / "node1" / "facts.json").read_text())
+    sections = evidence["document"]["sections"]
+    assert sections["system"]["data"]["kernel_release"] == os.uname().release
+    known = {"pci", "driver", "nvml", "infiniband", "services", "kernel_log", "limits", "mounts", "clock"}
+    assert sections.keys() >= known
+    assert len(json.dumps(evidence)) < 100_000
 
 
 def test_n_opens_no_second_connection(fleet: Fleet, tmp_path: Path) -> None:
@@ -78,33 +66,3 @@ def test_one_dead_node_is_unreachable_and_the_others_are_judged(fleet: Fleet, tm
     outcome = run_pytest(tmp_path, ["--inventory", str(hosts), "--nodes", "node1,dead1", "-q", "--tb=no"])
     assert outcome.verdicts("node.reachable") == {"node1": "pass", "dead1": "error"}
     assert "\nunreachable: dead1\n" in outcome.stdout
-
-
-def test_ctrl_c_leaves_a_report_and_nothing_on_the_nodes(fleet: Fleet, tmp_path: Path) -> None:
-    slow = fleet.home / "slow-python"
-    slow.write_text("#!/bin/sh\nsleep 300\n")
-    slow.chmod(0o755)
-    hosts = inventory(fleet, tmp_path)
-    hosts.write_text(hosts.read_text().replace(fleet.nodes[1].connection.python, str(slow), 1))
-    command = [sys.executable, "-m", "pytest", "--inventory", str(hosts), "--nodes", "node[1-4]", "-q", "--tb=no"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
-    ) as running:
-        assert wait_until(lambda: len(fleet.descendants()) >= 4, limit_s=60)
-        time.sleep(1)
-        running.send_signal(signal.SIGINT)
-        output = running.communicate(timeout=120)[0]
-    assert running.returncode == 2, output
-    report = json.loads((tmp_path / "reports" / "latest" / "report.json").read_text())
-    assert report["run"]["interrupted"] is True
-    assert wait_until(lambda: not fleet.descendants(), limit_s=60)
-
-
-def test_kill_9_leaves_nothing_on_the_nodes(fleet: Fleet, tmp_path: Path) -> None:
-    hosts = inventory(fleet, tmp_path)
-    command = [sys.executable, "-m", "pytest", "--inventory", str(hosts), "--nodes", "node[1-16]", "-q", "--tb=no"]
-    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert wait_until(lambda: len(fleet.descendants()) >= 4, limit_s=60)
-    running.kill()
-    running.wait()
-    assert wait_until(lambda: not fleet.descendants(), limit_s=60)

@@ -1,24 +1,241 @@
-"""Files that a user names."""
+"""Files that a user names, and those of a folder that he names: whatever stands in their place, one line, soon."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from support.sample_report import fleet
 
+from nodegate import cli
 from nodegate.errors import UsageError
+from nodegate.files import bounded
+from nodegate.files.bounded import open_given, open_regular
 from nodegate.files.text_file import read_text
+from nodegate.records.manifest import CHANGED, UNREADABLE, Manifest
+from nodegate.report.render import render
+from nodegate.run.prepare import prepare
+from nodegate.run.settings import Settings
+from nodegate.transport import known_hosts
+from nodegate.transport.identities import load_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOG = "recorded"  # in place of a log that is right
+LARGE_BYTES = 1 << 30
+CPU_S = 2.0  # most of it is the command's start
 
 
-def test_a_pipe_without_a_writer_is_refused(tmp_path: Path) -> None:
-    pipe = tmp_path / "hosts.yaml"
-    os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="it is a pipe, and no program writes to it"):
-        read_text(pipe)
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(LARGE_BYTES)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+
+
+SMALL = (_pipe, _device, _folder, _socket)
+SORTS = (*SMALL, _large)
+COMMANDS = {
+    "baseline shown": ("baseline", "show", "hgx-h100-8", "--baseline", "FILE"),
+    "baseline compared": ("baseline", "diff", "FILE", "FILE"),
+    "history": ("history", "gpu01", "--history", "FILE"),
+    "inventory": ("doctor", "--inventory", "FILE"),
+    "baseline of a run": ("doctor", "--inventory", "gpu01,", "--baseline", "FILE"),
+    "policy": ("doctor", "--inventory", "gpu01,", "--policy", "FILE"),
+    "host keys": ("doctor", "--inventory", "gpu01,", "--known-hosts", "FILE"),
+    "ssh configuration": ("doctor", "--inventory", "gpu01,", "--openssh-config", "FILE"),
+    "homes of pods": ("triage", LOG, "--map", "FILE"),
+}
+LOGS = {  # read in pieces, however large they are
+    "log": ("triage", "FILE"),
+    "kernel log": ("triage", "--kernel", "gpu01=FILE"),
+    "watched": ("watch", "FILE", "--once"),
+    "earlier run": ("watch", LOG, "--once", "--like", "FILE"),
+}
+OPTIONS = {
+    "inventory": lambda file: Settings(inventory=(str(file),)),
+    "baseline": lambda file: Settings(inventory=("gpu01,",), baselines=(file,)),
+    "policy": lambda file: Settings(inventory=("gpu01,",), policy=str(file)),
+    "waivers": lambda file: Settings(inventory=("gpu01,",), waivers=file),
+    "host keys": lambda file: Settings(inventory=("gpu01,",), known_hosts=file),
+    "ssh configuration": lambda file: Settings(inventory=("gpu01,",), ssh_config=file),
+    "history": lambda file: Settings(inventory=("gpu01,",), history=file),
+    "variables": lambda file: Settings(inventory=(str(_beside(file)),)),
+    "file of a folder": lambda file: Settings(inventory=(str(_within(file)),)),
+}
+OF_A_RUN = [
+    ("report.json", ("report", "RUN")),
+    ("results.jsonl.gz", ("report", "RUN")),
+    ("results.jsonl.gz", ("show", "gpu001", "--run", "RUN")),
+    ("run.json", ("baseline", "learn", "RUN")),
+]
+
+
+def _beside(file: Path) -> Path:
+    """An inventory whose group variables are this file."""
+    (file.parent / "hosts").write_text("[gpu]\ngpu01\n", encoding="utf-8")
+    (file.parent / "group_vars").mkdir()
+    file.rename(file.parent / "group_vars" / "gpu")
+    return file.parent / "hosts"
+
+
+def _within(file: Path) -> Path:
+    """A folder of inventories, of which this file is one."""
+    folder = file.parent / "inventory"
+    folder.mkdir()
+    file.rename(folder / "hosts")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "PIPE_LIMIT_S", 0.3)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "given"
+
+
+def said(argv: tuple[str, ...], names: dict[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command answers that cannot be done: one line."""
+    begun = time.process_time()
+    assert cli.main([names.get(word, word.replace("FILE", names.get("FILE", ""))) for word in argv]) != 0
+    assert time.process_time() - begun < CPU_S
+    told = capsys.readouterr()
+    assert "nodegate failed" not in told.err
+    lines = [line for line in told.err.splitlines() if line]
+    assert len(lines) == 1, told.err
+    return lines[0]
+
+
+@pytest.mark.parametrize("make", SORTS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_a_command_reads(
+    command: str, make: Callable[[Path], None], file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(file)
+    (tmp_path / "log").write_text("RuntimeError: CUDA error\n", encoding="utf-8")
+    assert str(file) in said(COMMANDS[command], {"FILE": str(file), LOG: str(tmp_path / "log")}, capsys)
+
+
+@pytest.mark.parametrize("make", SMALL)
+@pytest.mark.parametrize("command", LOGS)
+def test_a_log_that_is_none(
+    command: str, make: Callable[[Path], None], file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(file)
+    (tmp_path / "log").write_text("RuntimeError: CUDA error\n", encoding="utf-8")
+    assert said(LOGS[command], {"FILE": str(file), LOG: str(tmp_path / "log")}, capsys)
+
+
+@pytest.mark.parametrize("make", SORTS)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_a_file_that_an_option_names(option: str, make: Callable[[Path], None], file: Path) -> None:
+    make(file)
+    begun = time.process_time()
+    if option == "variables" and make is _folder:
+        return  # it may be one
+    with pytest.raises(UsageError) as refused:
+        prepare(OPTIONS[option](file))
+    assert time.process_time() - begun < CPU_S
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("make", SORTS)
+@pytest.mark.parametrize(("name", "command"), OF_A_RUN)
+def test_a_file_of_a_run_folder(
+    name: str,
+    command: tuple[str, ...],
+    make: Callable[[Path], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    render(fleet(4), tmp_path)
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / name).unlink(missing_ok=True)
+    make(tmp_path / name)
+    assert name in said(command, {"RUN": str(tmp_path)}, capsys)
+
+
+@pytest.mark.parametrize("make", SMALL)
+def test_evidence_is_compared_with_the_manifest_only_where_it_is_a_file(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    evidence = tmp_path / "evidence" / "gpu01" / "facts.json"
+    evidence.parent.mkdir(parents=True)
+    evidence.write_text("{}", encoding="utf-8")
+    (tmp_path / "manifest.sha256").write_text(f"{'0' * 64}  evidence/gpu01/facts.json\n", encoding="utf-8")
+    assert [each.what for each in Manifest(tmp_path).odd_files()] == [CHANGED]
+    evidence.unlink()
+    make(evidence)
+    assert [each.what for each in Manifest(tmp_path).odd_files()] == [UNREADABLE]
+
+
+@pytest.mark.parametrize("make", SORTS)
+def test_files_of_ssh(make: Callable[[Path], None], file: Path) -> None:
+    make(file)
+    (known,) = known_hosts.load([str(file)])
+    assert not known.find("gpu01")
+    assert "cannot be used here" in str(load_key(str(file), 1))
+
+
+def test_a_pipe_that_a_program_writes_to_is_read(tmp_path: Path) -> None:
     text = "all:\n  hosts:\n    gpu1:\n" + "# x\n" * 50_000
     (tmp_path / "source").write_text(text)
     with subprocess.Popen(["cat", tmp_path / "source"], stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert read_text(Path("/proc/self/fd", str(program.stdout.fileno()))) == text
+
+
+def test_a_pipe_whose_program_comes_late_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "PIPE_LIMIT_S", 20.0)
+    os.mkfifo(file)
+    with subprocess.Popen(["sh", "-c", f"sleep 0.3; echo late > {file}"]), open_given(file) as stream:
+        assert stream.read() == b"late\n"
+
+
+def test_a_pipe_that_ends_with_nothing_is_refused(file: Path) -> None:
+    with subprocess.Popen(["true"], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        with pytest.raises(UsageError, match="it is a pipe"):
+            read_text(Path("/proc/self/fd", str(program.stdout.fileno())))
+
+
+def test_no_pipe_is_read_in_a_folder(file: Path) -> None:
+    os.mkfifo(file)
+    with subprocess.Popen(["sh", "-c", f"timeout 5 echo something > {file}"]) as writer:
+        with pytest.raises(OSError, match="is not a regular file"):
+            open_regular(file)
+        writer.kill()
+
+
+def test_a_device_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "watchdog").symlink_to("/dev/null")
+    opened: list[object] = []
+    monkeypatch.setattr(os, "open", lambda *given: opened.append(given))
+    for opener in (open_regular, open_given):
+        with pytest.raises(OSError, match=r"is not a regular file|neither a file nor a pipe"):
+            opener(tmp_path / "watchdog")
+    assert not opened

@@ -32,16 +32,9 @@ def lost_gpu(machine: Machine) -> list[PlantedFault]:
         "F02",
         "GPU 3 has fallen off the bus (Xid 79)",
         "gpu.count fail",
-        "gpu.lost fail GPU 3",
-        "gpu.on_bus fail GPU 3",
-        "gpu.fallen_off_bus fail GPU 3",
-        "kernel_log.xid fail GPU 3",
-        "pcie.devices_answer fail GPU 3",
-        "* error GPU 3",  # nothing else can be judged of it
-        "burn.* error",
-        "copies.* error",
-        "nccl.* error",
-        "nccl_groups.* error",
+        "gpu.lost gpu.on_bus gpu.fallen_off_bus kernel_log.xid pcie.devices_answer fail GPU 3",
+        "* error GPU 3",
+        "burn.* copies.* nccl.* nccl_groups.* error",
     )
 
 
@@ -72,16 +65,11 @@ def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
         machine,
         "F12",
         f"nvidia-fabricmanager {old} does not start under driver 550.163.01",
-        "fabric.manager fail nvidia-fabricmanager",
-        "fabric.version fail nvidia-fabricmanager",
-        "fabric.manager_log fail nvidia-fabricmanager",
+        "fabric.manager fabric.version fabric.manager_log fail nvidia-fabricmanager",
         "drift.same_as_fleet warn fabric manager version",
         *(f"fabric.state fail GPU {index}" for index in range(8)),
         *(f"{checks}.* error GPU {index}" for checks in ("burn", "copies") for index in range(8)),
-        "burn.* error",
-        "copies.* error",
-        "nccl.* error",
-        "nccl_groups.* error",
+        "burn.* copies.* nccl.* nccl_groups.* error",
     )
 
 
@@ -129,8 +117,7 @@ def row_remap_failed(machine: Machine) -> list[PlantedFault]:
         "ecc.lifetime warn GPU 1",
         "ecc.remap_pending fail GPU 1",
         "ecc.remapped_rows_new warn GPU 1",
-        "ecc.spare_rows fail GPU 1",
-        "kernel_log.xid fail GPU 1",
+        "ecc.spare_rows kernel_log.xid fail GPU 1",
     )
 
 
@@ -143,12 +130,7 @@ def gsp_timeout(machine: Machine) -> list[PlantedFault]:
             "GPU2 GSP! Expected function 103 (GSP_RM_ALLOC) (0x2081 0x4).",
             ago_s=3 * _HOUR_S - 6 * count,
         )
-    return found(
-        machine,
-        "F04",
-        "GPU 2: the GSP firmware does not answer (Xid 119)",
-        "kernel_log.xid fail GPU 2",
-    )
+    return found(machine, "F04", "GPU 2: the GSP firmware does not answer (Xid 119)", "kernel_log.xid fail GPU 2")
 
 
 def gsp_off(machine: Machine) -> list[PlantedFault]:
@@ -168,8 +150,7 @@ def gsp_off(machine: Machine) -> list[PlantedFault]:
         machine,
         "F04",
         "GSP firmware is off, unlike on the other nodes",
-        "gsp.fleet warn GSP firmware",
-        "drift.same_as_fleet warn GSP firmware",
+        "gsp.fleet drift.same_as_fleet warn GSP firmware",
         "drift.same_as_fleet warn kernel module",
     )
 
@@ -181,10 +162,7 @@ def narrow_gpu(machine: Machine) -> list[PlantedFault]:
         machine,
         "F05",
         "GPU 7 is linked at x2",
-        "pcie.link_width fail GPU 7",
-        "copies.host_to_device fail GPU 7",
-        "copies.host_both_ways fail GPU 7",
-        "copies.device_to_host fail GPU 7",
+        "pcie.link_width copies.host_to_device copies.host_both_ways copies.device_to_host fail GPU 7",
         "copies.nvbandwidth fail GPU 7",
     )
 
@@ -201,13 +179,7 @@ def narrow_nic(machine: Machine) -> list[PlantedFault]:
         ago_s=uptime_s - 14,
     )
     return [
-        *found(
-            machine,
-            "F05",
-            "mlx5_2 is linked at x8",
-            f"kernel_log.pcie_bandwidth fail {address}",
-            f"pcie.link_width fail {address}",
-        ),
+        *found(machine, "F05", "mlx5_2 is linked at x8", f"kernel_log.pcie_bandwidth pcie.link_width fail {address}"),
         *load_faults.nic_findings(machine, 2, 244.7, "F05", "mlx5_2 is linked at x8"),
     ]
 
@@ -281,13 +253,8 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
         machine,
         "F15",
         "a program of an earlier job holds GPU 5",
-        "idle.processes fail GPU 5",
-        "idle.memory fail GPU 5",
-        "burn.* error",
-        "copies.* error",
-        "nccl.* error",
-        "nccl_groups.* error",
-        "rdma_bandwidth.* error",
+        "idle.processes idle.memory fail GPU 5",
+        "burn.* copies.* nccl.* nccl_groups.* rdma_bandwidth.* error",
     )
 
 
@@ -316,13 +283,7 @@ def old_nccl(machine: Machine) -> list[PlantedFault]:
     """An NCCL of the 2.20 line is installed, whose bootstrap mixes messages up."""
     machine.set("software", "nccl", [{"path": "/usr/lib/x86_64-linux-gnu/libnccl.so.2", "file": "libnccl.so.2.20.5"}])
     machine.set("software", "packages", machine.sections["software"]["packages"] | {"libnccl2": "2.20.5-1+cuda12.4"})
-    return found(
-        machine,
-        "F20",
-        "NCCL 2.20.5",
-        "software.nccl_version warn",
-        "drift.same_as_fleet warn NCCL version",
-    )
+    return found(machine, "F20", "NCCL 2.20.5", "software.nccl_version warn", "drift.same_as_fleet warn NCCL version")
 
 
 def low_limits(machine: Machine) -> list[PlantedFault]:
@@ -337,8 +298,7 @@ def low_limits(machine: Machine) -> list[PlantedFault]:
         machine,
         "F24",
         "slurmd passes on low limits: 1024 files, 64 KiB of locked memory",
-        "host.open_files fail slurmd",
-        "host.locked_memory fail slurmd",
+        "host.open_files host.locked_memory fail slurmd",
     )
 
 

@@ -39,9 +39,7 @@ def hot_gpu(machine: Machine) -> list[PlantedFault]:
         "GPU 2 is 12 % slower under load: it is too hot",
         "burn.throughput fail GPU 2",
         "burn.node_spread warn GPU 2",
-        "burn.clock_reasons fail GPU 2",
-        "burn.clock fail GPU 2",
-        "burn.temperature fail GPU 2",
+        "burn.clock_reasons burn.clock burn.temperature fail GPU 2",
     )
 
 
@@ -61,8 +59,7 @@ def brake_findings(index: int) -> list[str]:
     return [
         f"burn.throughput fail GPU {index}",
         f"burn.node_spread warn GPU {index}",
-        f"burn.clock_reasons fail GPU {index}",
-        f"burn.clock fail GPU {index}",
+        f"burn.clock_reasons burn.clock fail GPU {index}",
     ]
 
 
@@ -82,11 +79,7 @@ def memory_errors(machine: Machine) -> list[PlantedFault]:
     machine.under_load(burn.NAME, lambda document: burn.counting(document, 6, "ecc_corrected", 310))
     machine.during_load(after.gpu_counts(6, volatile_corrected=3720, aggregate_corrected=3720))
     return found(
-        machine,
-        "F03",
-        "GPU 6 corrects thousands of memory errors under load",
-        "burn.ecc warn GPU 6",
-        "counters.ecc warn GPU 6",
+        machine, "F03", "GPU 6 corrects thousands of memory errors under load", "burn.ecc counters.ecc warn GPU 6"
     )
 
 
@@ -107,12 +100,8 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
         machine,
         mode,
         what,
-        f"rdma_bandwidth.write fail {name}",
-        f"rdma_bandwidth.read fail {name}",
-        f"rdma_bandwidth.share_of_rate fail {name}",
-        f"rdma_bandwidth.inside fail {name}",
-        f"rdma_bandwidth.gpu_memory fail {name}",
-        f"rdma_bandwidth.both_at_once fail {name}",
+        f"rdma_bandwidth.write rdma_bandwidth.read rdma_bandwidth.share_of_rate rdma_bandwidth.inside fail {name}",
+        f"rdma_bandwidth.gpu_memory rdma_bandwidth.both_at_once fail {name}",
         *_SLOW_IN_GROUPS,
     )
 
@@ -137,11 +126,7 @@ def link_trains_down(machine: Machine) -> list[PlantedFault]:
         machine,
         "F05",
         "GPU 5 copies at half of its rate: its link comes down to x8 under load",
-        "copies.host_to_device fail GPU 5",
-        "copies.host_both_ways fail GPU 5",
-        "copies.device_to_host fail GPU 5",
-        "copies.link fail GPU 5",
-        "copies.nvbandwidth fail GPU 5",
+        "copies.host_to_device copies.host_both_ways copies.device_to_host copies.link copies.nvbandwidth fail GPU 5",
     )
 
 

@@ -36,11 +36,7 @@ def infiniband_adapter(number: int, address: str, *, guid: str, netdev: str) -> 
     counters["excessive_buffer_overrun_errors"] = "13"
     counters["link_downed"] = "251" if number == 1 else "0"
     port = _port("InfiniBand", "400 Gb/sec (4X NDR)", counters, _counters(number, _HW_COUNTERS), netdev)
-    port |= {
-        "sm_lid": "0x1",
-        "gids": {"0": f"fe80:0000:0000:0000:{guid}"},
-        "gid_types": {"0": "IB/RoCE v1"},
-    }
+    port |= {"sm_lid": "0x1", "gids": {"0": f"fe80:0000:0000:0000:{guid}"}, "gid_types": {"0": "IB/RoCE v1"}}
     return _adapter(("28.41.1000", "MT4129"), address, port, guid=guid)
 
 
@@ -65,22 +61,11 @@ def ethernet_adapter(
 
 def netdev(address: str, *, mtu: int) -> dict[str, Any]:
     """A physical network device with its link up."""
-    return {
-        "carrier": "1",
-        "mtu": str(mtu),
-        "carrier_changes": "2",
-        "pci": address,
-    }
+    return {"carrier": "1", "mtu": str(mtu), "carrier_changes": "2", "pci": address}
 
 
 def _adapter(kind: tuple[str, str], address: str, port: dict[str, Any], *, guid: str) -> dict[str, Any]:
-    return {
-        "fw_ver": kind[0],
-        "hca_type": kind[1],
-        "node_guid": guid,
-        "pci": address,
-        "ports": {"1": port},
-    }
+    return {"fw_ver": kind[0], "hca_type": kind[1], "node_guid": guid, "pci": address, "ports": {"1": port}}
 
 
 def _port(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import PlantedFault
@@ -10,10 +11,18 @@ from nodegate.records.verdict import Verdict
 if TYPE_CHECKING:
     from fleet.machine import Machine
 
+_FINDING = re.compile(r"(.+?) (fail|warn|error) ?(.*)")
+
 
 def found(machine: Machine, mode: str, what: str, *findings: str) -> list[PlantedFault]:
-    """What a run must find of a fault; each finding is "check verdict subject", the subject may be left out."""
-    said = [each.split(" ", 2) for each in findings]
-    return [
-        PlantedFault(machine.name, check, Verdict(verdict), mode, what, *subject) for check, verdict, *subject in said
-    ]
+    """What a run must find of a fault.
+
+    Each finding is "check verdict subject"; several checks may stand there, and the subject may be left out.
+    """
+    planted = []
+    for each in findings:
+        checks, verdict, subject = _FINDING.fullmatch(each).groups()  # type: ignore[union-attr]
+        planted += [
+            PlantedFault(machine.name, check, Verdict(verdict), mode, what, subject) for check in checks.split()
+        ]
+    return planted

@@ -41,17 +41,7 @@ def hgx_h100(name: str, index: int) -> Parts:
     idle = {2, 5}
     for number in idle:
         _idle_link(devices, gpu_addresses[number])
-    cards = [
-        gpus.gpu(
-            gpus.H100_SXM,
-            number,
-            address,
-            serial=f"165{index:04d}{number:06d}",
-            uuid=f"GPU-{index:08x}-4e1d-4a7b-9c35-{number:012x}",
-            driver=system.DRIVER,
-        )
-        for number, address in enumerate(gpu_addresses)
-    ]
+    cards = _cards(gpus.H100_SXM, gpu_addresses, index, serial="165", uuid="4e1d-4a7b-9c35")
     rails = {f"mlx5_{number}": _rail(index, number, address) for number, address in enumerate(nic_addresses)}
     bond = nics.ethernet_adapter(
         "0000:2a:00.0",
@@ -89,17 +79,7 @@ def pcie_l40s(name: str, index: int) -> Parts:
     for number, address in enumerate(gpu_addresses):
         if number not in awake:
             _idle_link(devices, address)
-    cards = [
-        gpus.gpu(
-            gpus.L40S,
-            number,
-            address,
-            serial=f"132{index:04d}{number:06d}",
-            uuid=f"GPU-{index:08x}-77aa-4c02-8d11-{number:012x}",
-            driver=system.DRIVER,
-        )
-        for number, address in enumerate(gpu_addresses)
-    ]
+    cards = _cards(gpus.L40S, gpu_addresses, index, serial="132", uuid="77aa-4c02-8d11")
     units = system.units(fabric_manager=False)
     node = (name, f"S49{index:04d}", ("Supermicro", "SYS-521GE-TNRT"))
     sections = _sections(node, devices, cards, units, memory_kib=1_056_312_320, fabric_manager=False)
@@ -115,9 +95,7 @@ def pcie_l40s(name: str, index: int) -> Parts:
     }
     sections["netdev"] = {
         f"ens{number + 1}np0": nics.netdev(address, mtu=9000) for number, address in enumerate(nic_addresses)
-    } | {
-        "eno1": nics.netdev("0000:03:00.0", mtu=1500),
-    }
+    } | {"eno1": nics.netdev("0000:03:00.0", mtu=1500)}
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=0))
 
 
@@ -157,6 +135,20 @@ def _sections(
         "disks": system.disks(),
         "cpus": system.cpus(224 if fabric_manager else 128),
     }
+
+
+def _cards(board: gpus.Board, addresses: list[str], index: int, *, serial: str, uuid: str) -> list[gpus.Gpu]:
+    return [
+        gpus.gpu(
+            board,
+            number,
+            address,
+            serial=f"{serial}{index:04d}{number:06d}",
+            uuid=f"GPU-{index:08x}-{uuid}-{number:012x}",
+            driver=system.DRIVER,
+        )
+        for number, address in enumerate(addresses)
+    ]
 
 
 def _pcie_switch(devices: list[pcie.Device], bus: int, *, numa: int) -> list[str]:

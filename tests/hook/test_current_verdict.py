@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodegate.demands.demands import Demands
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict
 from nodegate.hook.answer import Answer
@@ -41,14 +43,10 @@ def question(tmp_path: Path) -> current_verdict.Question:
     return current_verdict.Question(tmp_path / "run/verdict.json")
 
 
-def test_a_fit_word_is_kept_and_used(node: Bootchecks, question: current_verdict.Question) -> None:
+def test_a_fit_word_is_kept_and_used_while_it_is_fresh(node: Bootchecks, question: current_verdict.Question) -> None:
     assert current_verdict.answer(question, fresh_s=60) == Answer(Exit.FIT, "fit: all")
     again = current_verdict.answer(question, fresh_s=60)
     assert (again.exit, again.age_s is not None, node.asked) == (Exit.FIT, True, 1)
-
-
-def test_the_node_is_measured_where_only_now_is_fresh(node: Bootchecks, question: current_verdict.Question) -> None:
-    current_verdict.answer(question, fresh_s=0)
     current_verdict.answer(question, fresh_s=0)
     assert node.asked == 2
 
@@ -122,6 +120,42 @@ def test_what_holds_a_gpu_counts_only_where_no_other_job_can_be_there(
     node: Bootchecks, question: current_verdict.Question
 ) -> None:
     current_verdict.answer(question, fresh_s=60)
-    assert node.without == ("idle.",)
+    assert node.without == ("idle.", "host.ports")
+    current_verdict.answer(replace(question, every_gpu=True), fresh_s=60)
+    assert node.without == ("host.ports",)
     current_verdict.answer(replace(question, exclusive=True), fresh_s=60)
-    assert (node.without, node.asked) == ((), 2), "a word that was kept beside jobs says nothing of an empty node"
+    assert (node.without, node.asked) == ((), 3), "a word that was kept beside jobs says nothing of an empty node"
+
+
+def demands(folder: Path, *, port: int, node: str = "") -> Path:
+    file = folder / "demands.yaml"
+    file.write_text(Demands(node or socket.gethostname(), {"nodegate_ports": [port]}).text)
+    file.chmod(0o644)
+    return file
+
+
+def test_a_kept_word_is_of_the_demands_that_it_was_measured_by(
+    node: Bootchecks, question: current_verdict.Question, tmp_path: Path
+) -> None:
+    asked = replace(question, demands=demands(tmp_path, port=29500))
+    for _ in range(2):
+        assert current_verdict.answer(asked, fresh_s=60).exit is Exit.FIT
+    assert node.asked == 1
+    demands(tmp_path, port=29501)
+    current_verdict.answer(asked, fresh_s=60)
+    assert node.asked == 2
+    current_verdict.answer(question, fresh_s=60)
+    assert node.asked == 3
+
+
+@pytest.mark.parametrize("word", [Exit.FIT, Exit.UNFIT])
+def test_by_demands_that_cannot_be_used_no_word_stands(
+    node: Bootchecks, question: current_verdict.Question, tmp_path: Path, word: Exit
+) -> None:
+    node.word, asked = word, replace(question, demands=demands(tmp_path, port=29500))
+    assert current_verdict.answer(asked, fresh_s=60).exit is word
+    demands(tmp_path, port=29500, node="another")
+    refused = current_verdict.answer(asked, fresh_s=60)
+    assert refused.exit is Exit.UNKNOWN
+    assert "the demands of another" in refused.line
+    assert node.asked == 1

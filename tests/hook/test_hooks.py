@@ -36,6 +36,7 @@ class Site:
         monkeypatch.setattr(slurm, "drain", lambda name, reason: self.told.append(f"drain {name} {reason}"))
         monkeypatch.setattr(slurm, "undrain", lambda name: self.told.append(f"undrain {name}"))
         monkeypatch.setenv("SLURMD_NODENAME", "gpu-2")
+        monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
 
     def _node(self, name: str) -> slurm.Node:
         if self.silent:
@@ -56,7 +57,8 @@ def asked(**settings: bool) -> HookOptions:
 @pytest.mark.parametrize("word", [Exit.FIT, Exit.UNKNOWN, Exit.BUSY])
 def test_what_is_no_verdict_on_the_hardware_lets_work_go_on(site: Site, hook: hooks.Hook, word: Exit) -> None:
     site.word = word
-    assert hook(asked()) == HookResult(0, WORDS[word], is_news=word is not Exit.FIT)
+    port = hooks.PORT if (hook, word) == (prolog, Exit.FIT) else ""
+    assert hook(asked()) == HookResult(0, f"{WORDS[word]}{port}", is_news=word is not Exit.FIT)
     assert site.told == []
 
 
@@ -120,3 +122,27 @@ def test_only_a_fit_node_is_resumed(site: Site, word: Exit) -> None:
     site.node, site.word = OURS, word
     healthcheck(asked(resume=True))
     assert site.told == []
+
+
+def test_a_prolog_says_of_which_job_it_did_not_see_the_port(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for nodes, port in (("gpu-[2-9]", hooks.PORT), ("gpu-[1-9]", "")):
+        monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
+        assert prolog(asked()).line == f"{WORDS[Exit.FIT]}{port}"
+
+
+@pytest.mark.parametrize(
+    ("every_gpu", "exclusive", "fresh_s"), [(False, False, 300.0), (True, False, 0.0), (True, True, 300.0)]
+)
+def test_for_a_job_with_every_gpu_no_word_from_before_the_last_job_will_do(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, every_gpu: bool, exclusive: bool, fresh_s: float
+) -> None:
+    heard: list[tuple[bool, float]] = []
+
+    def answer(question: current_verdict.Question, *, fresh_s: float) -> Answer:
+        heard.append((question.every_gpu, fresh_s))
+        return Answer(Exit.FIT, "fit: x")
+
+    monkeypatch.setattr(current_verdict, "answer", answer)
+    monkeypatch.setattr(hooks.job, "gets_every_gpu", lambda _environ: every_gpu)
+    prolog(HookOptions(current_verdict.Question(Path("/nowhere"), exclusive=exclusive)))
+    assert heard == [(every_gpu, fresh_s)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,11 +42,8 @@ def test_it_is_written_for_all_to_read_and_for_us_to_write(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["verdict.json"]
 
 
-def test_an_old_one_does_not_count(file: Path) -> None:
+def test_an_old_one_and_one_by_other_limits_do_not_count(file: Path) -> None:
     assert kept(file, "limits", now_s()) is None
-
-
-def test_one_by_other_limits_does_not_count(file: Path) -> None:
     assert kept(file, "other limits", 0.0) is None
 
 
@@ -66,42 +66,22 @@ def test_one_that_says_something_else_does_not_count(file: Path, key: str, value
     assert read(file) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 9000, "\x00" * 9000])
-def test_a_damaged_one_does_not_count(file: Path, text: str) -> None:
-    file.write_text(text)
-    assert read(file) is None
-
-
-def test_none_is_none(tmp_path: Path) -> None:
-    assert read(tmp_path / "verdict.json") is None
-    assert read(tmp_path / "no/such/folder") is None
-
-
-@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
-def test_one_that_others_can_write_does_not_count(file: Path, mode: int) -> None:
-    file.chmod(mode)
-    assert read(file) is None
-
-
-def test_one_in_a_folder_that_others_can_write_does_not_count(file: Path) -> None:
-    file.parent.chmod(0o1777)
-    assert read(file) is None
-
-
-def test_a_link_does_not_count(file: Path) -> None:
-    other = file.with_name("other.json")
-    file.rename(other)
-    file.symlink_to(other)
-    assert read(file) is None
-
-
-def test_a_pipe_is_not_waited_for(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file, 0o600)
-    assert read(file) is None
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
-def test_one_of_another_user_does_not_count(file: Path) -> None:
-    os.chown(file, 65534, 65534)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(partial(Path.write_text, data=text) for text in ("", "{", "[]", "null", "[" * 9000, "\x00" * 9000)),
+        *(partial(Path.chmod, mode=mode) for mode in (0o666, 0o664, 0o646)),  # others can write it
+        lambda file: file.parent.chmod(0o1777),
+        lambda file: file.rename(file.with_name("other.json")).with_name(file.name).symlink_to("other.json"),
+        lambda file: (file.unlink(), os.mkfifo(file, 0o600)),
+        pytest.param(
+            lambda file: os.chown(file, 65534, 65534),
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away"),
+        ),
+        Path.unlink,
+        lambda file: shutil.rmtree(file.parent),
+    ],
+)
+def test_one_that_is_damaged_or_could_be_of_others_does_not_count(file: Path, spoil: Callable[[Path], object]) -> None:
+    spoil(file)
     assert read(file) is None

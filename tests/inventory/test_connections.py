@@ -25,6 +25,9 @@ def test_nothing_said_is_the_default(read: Read) -> None:
     assert (node.address, node.origin, node.expected) == ("gpu1", "hosts:1", {})
 
 
+SSH = ("smart", "paramiko_ssh", "paramiko", "ansible.builtin.ssh")
+
+
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -58,10 +61,7 @@ def test_nothing_said_is_the_default(read: Read) -> None:
         ("nodegate_host_keys: accept-new", Connection(host_keys="accept-new")),
         ("nodegate_host_keys: off", Connection(host_keys="off")),
         ("nodegate_host_keys: strict, ansible_host_key_checking: no", Connection(host_keys="strict")),
-        ("ansible_connection: smart", Connection()),
-        ("ansible_connection: paramiko_ssh", Connection()),
-        ("ansible_connection: paramiko", Connection()),
-        ("ansible_connection: ansible.builtin.ssh", Connection()),
+        *((f"ansible_connection: {way}", Connection()) for way in SSH),
         ("ansible_connection: ssh-binary", Connection(transport="ssh-binary")),
         ("ansible_connection: local", Connection(transport="local")),
         ("ansible_user: , ansible_port: ", Connection()),
@@ -146,13 +146,8 @@ gpu:
 
 def test_serials_in_an_ini_file_keep_their_letters(read: Read) -> None:
     text = "gpu1 nodegate_serial=12e5 nodegate_guid=0x1f nodegate_asset=0042 nodegate_gpus=8 nodegate_gsp=True"
-    assert read(text).nodes[0].expected == {
-        "serial": "12e5",
-        "guid": "0x1f",
-        "asset": "0042",
-        "gpus": 8,
-        "gsp": True,
-    }
+    expected = {"serial": "12e5", "guid": "0x1f", "asset": "0042", "gpus": 8, "gsp": True}
+    assert read(text).nodes[0].expected == expected
 
 
 def test_every_value_knows_where_it_was_set(read: Read) -> None:

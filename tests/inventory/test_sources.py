@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from support import ansible
 
-import nodegate
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory, listing
 from nodegate.inventory.inventory import Inventory
@@ -131,17 +130,22 @@ echo '{"gpu": {"hosts": ["gpu1", "gpu2"], "children": ["rack1"], "vars": {"nodeg
 """
 
 
-def test_a_script_is_asked_through_ansible_inventory(read: Read, tmp_path: Path) -> None:
-    read("gpu9", "unused", files={"dynamic": SCRIPT, "group_vars/rack1.yml": "nodegate_rack: r1"})
-    (tmp_path / "dynamic").chmod(0o755)
+def program(text: str) -> None:
+    """An executable file in the current folder."""
+    Path("dynamic").write_text(text)
+    Path("dynamic").chmod(0o755)
+
+
+def test_a_script_is_asked_through_ansible_inventory(read: Read) -> None:
+    read("gpu9", "unused", files={"group_vars/rack1.yml": "nodegate_rack: r1"})
+    program(SCRIPT)
     found = inventory.read(["dynamic"], environ=with_ansible())
-    assert {
-        node.name: (node.address, node.connection.port, node.rack, node.expected["gpus"]) for node in found.nodes
-    } == {
-        "gpu1": ("10.0.0.1", None, "", 8),
-        "gpu2": ("gpu2", None, "", 8),
-        "gpu3": ("gpu3", 2222, "r1", 8),
+    assert {(node.name, node.address, node.connection.port, node.rack) for node in found.nodes} == {
+        ("gpu1", "10.0.0.1", None, ""),
+        ("gpu2", "gpu2", None, ""),
+        ("gpu3", "gpu3", 2222, "r1"),
     }
+    assert {node.expected["gpus"] for node in found.nodes} == {8}
     assert set(found.groups["gpu"]) == {"gpu1", "gpu2", "gpu3"}
 
 
@@ -153,25 +157,27 @@ def test_a_plugin_file_is_asked_through_ansible_inventory(read: Read) -> None:
     assert sorted(names(found)) == ["gpu1", "gpu2"]
 
 
-def test_without_ansible_inventory_the_message_says_what_to_do(read: Read, tmp_path: Path) -> None:
-    (tmp_path / "dynamic").write_text(SCRIPT)
-    (tmp_path / "dynamic").chmod(0o755)
+@pytest.mark.usefixtures("read")
+def test_without_ansible_inventory_the_message_says_what_to_do() -> None:
+    program(SCRIPT)
     with pytest.raises(UsageError, match=r"^dynamic: this file is a program.*install ansible-core.*--list > X\.json"):
-        inventory.read(["dynamic"], environ={"PATH": str(tmp_path)})
+        inventory.read(["dynamic"], environ={"PATH": "."})
 
 
-def test_a_script_that_fails_is_reported(read: Read, tmp_path: Path) -> None:
-    (tmp_path / "dynamic").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
-    (tmp_path / "dynamic").chmod(0o755)
-    with pytest.raises(UsageError, match=r"^dynamic: ansible-inventory failed \(exit code 0\): .*arse"):
-        inventory.read(["dynamic"], environ=with_ansible())
-
-
-def test_a_script_that_hangs_is_ended(read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "TIMEOUT_S", 0.5)
-    (tmp_path / "dynamic").write_text("#!/bin/sh\nexec sleep 60\n")
-    (tmp_path / "dynamic").chmod(0o755)
-    with pytest.raises(UsageError, match=r"took longer than 0\.5 s"):
+@pytest.mark.usefixtures("read")
+@pytest.mark.parametrize(
+    ("script", "limit_s", "said"),
+    [
+        ("echo broken >&2\nexit 3", 60.0, r"ansible-inventory failed \(exit code 0\): .*arse"),
+        ("exec sleep 60", 0.5, r".*took longer than 0\.5 s"),
+    ],
+)
+def test_a_script_that_fails_or_hangs_is_reported(
+    script: str, limit_s: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "TIMEOUT_S", limit_s)
+    program(f"#!/bin/sh\n{script}\n")
+    with pytest.raises(UsageError, match=f"^dynamic: {said}"):
         inventory.read(["dynamic"], environ=with_ansible())
 
 
@@ -196,14 +202,3 @@ def test_a_link_in_a_circle_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "round").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="nest deeper than 8"):
         inventory.read([str(tmp_path)], environ={})
-
-
-EXAMPLES = Path(nodegate.__file__).parents[2] / "inventory"
-
-
-def test_the_two_examples_say_the_same() -> None:
-    yaml, ini = (inventory.read([str(EXAMPLES / f"example.{kind}")], environ={}).nodes for kind in ("yaml", "ini"))
-    assert len(yaml) == 129
-    assert [(node.name, node.connection, node.groups, node.expected) for node in yaml] == [
-        (node.name, node.connection, node.groups, node.expected) for node in ini
-    ]

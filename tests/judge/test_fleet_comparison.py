@@ -35,19 +35,17 @@ def test_the_odd_one_is_named_with_what_most_nodes_have():
     assert odd.agreeing("a") == ("driver",)
 
 
-def test_two_nodes_cannot_outvote_each_other():
-    with pytest.raises(NotJudged, match="2 of platform p in this run, 3 are needed"):
-        fleet({"a": "550", "b": "535"}).compare("a")
-
-
-def test_an_unknown_platform_is_not_compared():
-    with pytest.raises(NotJudged, match="platform is unknown"):
-        fleet({"a": "1", "b": "1", "c": "2"}, platform="").compare("c")
-
-
-def test_a_node_that_gave_nothing_is_not_compared():
-    with pytest.raises(NotJudged):
-        fleet({"a": "1", "b": "1", "c": "1"}).compare("zzz")
+@pytest.mark.parametrize(
+    ("values", "platform", "node", "why"),
+    [
+        ({"a": "550", "b": "535"}, "p", "a", "2 of platform p in this run, 3 are needed"),
+        ({"a": "1", "b": "1", "c": "2"}, "", "c", "platform is unknown"),
+        ({"a": "1", "b": "1", "c": "1"}, "p", "zzz", "zzz|not|unknown"),
+    ],
+)
+def test_who_is_not_compared(values: dict[str, str], platform: str, node: str, why: str):
+    with pytest.raises(NotJudged, match=why):
+        fleet(values, platform).compare(node)
 
 
 def test_a_tie_has_no_majority_and_every_node_hears_of_it():

@@ -45,21 +45,14 @@ def serial(machine: Machine) -> object:
     return machine.sections["system"]["dmi"]["product_serial"]
 
 
-def test_two_names_with_the_same_gpus_are_an_error() -> None:
+@pytest.mark.parametrize("pairs", [[(index, index) for index in range(8)], [(3, 5)]], ids=["all", "one"])
+def test_two_names_with_the_same_gpus_are_an_error(pairs: list[tuple[int, int]]) -> None:
     machines = four()
-    for index in range(8):
-        machines["gpu2"].set_gpu(index, "uuid", machines["gpu1"].sections["nvml"]["gpus"][index]["uuid"])
-    for name in ("gpu1", "gpu2"):
-        record = said(machines, name)
-        assert record.verdict is Verdict.ERROR
-        assert "gpu1 and gpu2 report the same GPU GPU-" in record.message
-    assert said(machines, "gpu3").verdict is Verdict.PASS
-
-
-def test_one_gpu_in_two_nodes_is_an_error() -> None:
-    machines = four()
-    machines["gpu2"].set_gpu(5, "uuid", machines["gpu1"].sections["nvml"]["gpus"][3]["uuid"])
-    assert [said(machines, name).verdict for name in machines] == [Verdict.ERROR] * 2 + [Verdict.PASS] * 2
+    for first, second in pairs:
+        machines["gpu2"].set_gpu(second, "uuid", machines["gpu1"].sections["nvml"]["gpus"][first]["uuid"])
+    records = [said(machines, name) for name in machines]
+    assert [record.verdict for record in records] == [Verdict.ERROR] * 2 + [Verdict.PASS] * 2
+    assert all("gpu1 and gpu2 report the same GPU GPU-" in record.message for record in records[:2])
 
 
 def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_them_apart() -> None:
@@ -67,8 +60,9 @@ def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_th
     machines["gpu2"].set("system", "dmi.product_serial", serial(machines["gpu1"]))
     machines["gpu2"].section_fails("nvml", "timeout", "10 s")
     for name in ("gpu1", "gpu2"):
-        assert said(machines, name).verdict is Verdict.ERROR
-        assert f"gpu1 and gpu2 report the same serial number {serial(machines['gpu1'])}" in said(machines, name).message
+        record = said(machines, name)
+        assert record.verdict is Verdict.ERROR
+        assert f"gpu1 and gpu2 report the same serial number {serial(machines['gpu1'])}" in record.message
 
 
 @pytest.mark.parametrize("of_gpu", [False, True])
@@ -143,11 +137,8 @@ def test_containers_on_one_machine_share_its_boot_and_its_serial_number() -> Non
     for machine in machines.values():
         machine.set("system", "boot_id", "11111111-2222-4333-8444-555555555555")
         machine.set("system", "dmi.product_serial", "7XK0001")
-        machine.section_fails("nvml", "missing", "no libnvidia-ml.so.1")
-    for machine in machines.values():
         machine.sections["nvml"] = {}
-    verdicts = {said(machines, name).verdict for name in machines}
-    assert Verdict.ERROR not in verdicts
+    assert Verdict.ERROR not in {said(machines, name).verdict for name in machines}
 
 
 # Facts before the load and after it
@@ -178,10 +169,7 @@ def devices_after(change: Callable[[Machine], object]) -> Record:
     ("change", "words"),
     [
         (lambda machine: machine.set("system", "hostname", "gpu2"), "host name was gpu1, is gpu2"),
-        (
-            lambda machine: machine.set("system", "dmi.product_serial", "7XK0099"),
-            "serial number was 7XK0001, is 7XK0099",
-        ),
+        (lambda machine: machine.set("system", "dmi.product_serial", "7XK0099"), "number was 7XK0001, is 7XK0099"),
         (lambda machine: machine.set("system", "machine_id", "b" * 32), "machine id was aaaa"),
         (lambda machine: machine.set_gpu(3, "uuid", "GPU-other"), "is GPU-other"),
         (lambda machine: machine.set_gpu(3, "serial", "1999999999999"), "serial number of GPU 3 was "),
@@ -197,7 +185,6 @@ def test_who_answers_after_the_load_is_who_was_put_under_it(change: Callable[[Ma
 
 def test_a_machine_that_stayed_the_same_is_compared_as_ever() -> None:
     assert devices_after(lambda machine: None).verdict is Verdict.PASS
-    lost = devices_after(lambda machine: machine.lose_gpu(3))
-    assert lost.verdict is Verdict.FAIL
+    assert devices_after(lambda machine: machine.lose_gpu(3)).verdict is Verdict.FAIL
     hidden = {"why": "denied", "detail": "EACCES"}
     assert devices_after(lambda machine: machine.set("system", "dmi.product_serial", hidden)).verdict is Verdict.PASS

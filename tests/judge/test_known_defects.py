@@ -5,6 +5,8 @@ A checker that passes a bad node costs a job on every run. These are the ways in
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one
@@ -28,23 +30,21 @@ def h100() -> Machine:
 # Row remapping
 
 
-@pytest.mark.parametrize(("rows", "verdict"), [(0, PASS), (511, PASS), (512, FAIL), (600, FAIL)])
+@pytest.mark.parametrize(
+    ("corrected", "rows", "verdict"), [(0, 0, PASS), (600, 511, PASS), (0, 512, FAIL), (0, 600, FAIL)]
+)
 @pytest.mark.parametrize("profile", list(Profile))
-def test_rows_are_read_from_the_field_of_uncorrectable_errors(rows: int, verdict: Verdict, profile: Profile) -> None:
+def test_rows_are_read_from_the_field_of_uncorrectable_errors(
+    corrected: int, rows: int, verdict: Verdict, profile: Profile
+) -> None:
     """A checker that takes the third of three fields reads "pending" for the count, and passes 600 remapped rows."""
     machine = h100()
-    machine.set_gpu(3, "remapped_rows", [0, rows, 0, 0])
+    machine.set_gpu(3, "remapped_rows", [corrected, rows, 0, 0])
     record = judge_one("ecc.remapped_rows", machine, profile=profile)
     assert record.verdict is verdict
     if verdict is FAIL:
         assert record.message.startswith("GPU 3 ")
         assert f"{rows} rows remapped for uncorrectable errors, expected at most 511 rows" in record.message
-
-
-def test_corrected_rows_do_not_count_as_uncorrectable_ones() -> None:
-    machine = h100()
-    machine.set_gpu(3, "remapped_rows", [600, 0, 0, 0])
-    assert judge_one("ecc.remapped_rows", machine).verdict is PASS
 
 
 def by_nvidia_smi(change: tuple[str, str], layout: str = "q-550.xml") -> Machine:
@@ -57,16 +57,16 @@ def by_nvidia_smi(change: tuple[str, str], layout: str = "q-550.xml") -> Machine
     return machine
 
 
-@pytest.mark.parametrize("field", ["remapped_row_pending", "remapped_row_failure"])
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [("remapped_row_pending", "a row remap is pending"), ("remapped_row_failure", "a row remap has failed")],
+)
 @pytest.mark.parametrize("layout", ["q-525.xml", "q-550.xml", "q-570.xml", "q-580.xml"])
-def test_yes_is_as_true_as_1(field: str, layout: str) -> None:
+def test_yes_is_as_true_as_1(field: str, words: str, layout: str) -> None:
     """A driver writes Yes where a checker compares with 1: the pending or failed remap passes."""
-    machine = by_nvidia_smi((f"<{field}>No<", f"<{field}>Yes<"), layout)
-    record = judge_one("ecc.remap_pending", machine)
+    record = judge_one("ecc.remap_pending", by_nvidia_smi((f"<{field}>No<", f"<{field}>Yes<"), layout))
     assert record.verdict is FAIL
-    assert {"remapped_row_pending": "a row remap is pending", "remapped_row_failure": "a row remap has failed"}[
-        field
-    ] in record.message
+    assert words in record.message
 
 
 @pytest.mark.parametrize("word", ["1", "yes", "Maybe", "", "N/A "])
@@ -120,21 +120,16 @@ def test_one_uncorrectable_error_is_one_too_many(count: int) -> None:
 
 
 def test_nvidia_smi_counts_its_dram_errors_too() -> None:
-    change = ("<dram_uncorrectable>0<", "<dram_uncorrectable>19999999<")
-    written = recording("nvidia_smi", "q-550.xml")
-    value = next(
-        line.strip().removeprefix("<dram_uncorrectable>").removesuffix("</dram_uncorrectable>")
-        for line in written.splitlines()
-        if "<dram_uncorrectable>" in line
-    )
-    machine = by_nvidia_smi((f"<dram_uncorrectable>{value}<", change[1]))
+    value = re.search(r"<dram_uncorrectable>\d+<", recording("nvidia_smi", "q-550.xml"))
+    assert value
+    machine = by_nvidia_smi((value[0], "<dram_uncorrectable>19999999<"))
     assert judge_one("ecc.volatile", machine).verdict is FAIL
 
 
 # Xids
 
 
-@pytest.mark.parametrize("code", [31, 94, 95, 109, 140, 149])
+@pytest.mark.parametrize("code", [31, 94, 95, 109, 140, 149, 777])
 @pytest.mark.parametrize("profile", list(Profile))
 def test_an_xid_that_lists_forget_is_not_passed_over(code: int, profile: Profile) -> None:
     """A list of the Xids that count leaves these out: memory errors that escaped, a stuck context, NVLink 5."""
@@ -149,35 +144,20 @@ def test_an_xid_that_lists_forget_is_not_passed_over(code: int, profile: Profile
         assert record.verdict is FAIL
 
 
-def test_an_xid_that_no_list_has_is_told_as_well() -> None:
-    machine = h100()
-    machine.kernel("NVRM: Xid (PCI:0000:19:00): 777, pid=1, name=x, something new", ago_s=600)
-    assert judge_one("kernel_log.xid", machine).verdict in (WARN, FAIL)
-
-
 # NVLink fabric
 
 
 @pytest.mark.parametrize("gpu", range(8))
-def test_the_fabric_state_of_each_gpu_counts(gpu: int) -> None:
-    """A checker that asks GPU 0 speaks for one of eight."""
+@pytest.mark.parametrize(("state", "word"), [(0, "not supported"), (1, "not started"), (2, "in progress")])
+def test_the_fabric_state_of_each_gpu_counts(gpu: int, state: int, word: str) -> None:
+    """A checker that asks GPU 0 speaks for one of eight; one that looks for "in progress" leaves out the others."""
     machine = h100()
-    machine.set_gpu(gpu, "fabric.state", 2)
+    machine.set_gpu(gpu, "fabric.state", state)
     record = judge_one("fabric.state", machine)
     assert record.verdict is FAIL
     assert record.message.startswith(f"GPU {gpu} ")
-    assert "fabric state in progress, expected completed" in record.message
+    assert f"fabric state {word}, expected completed" in record.message
     assert sum(finding.verdict is FAIL for finding in record.findings) == 1
-
-
-def test_a_fabric_that_has_not_started_is_reported() -> None:
-    """A checker that looks only for "in progress" and for a failed status leaves out "not started"."""
-    machine = h100()
-    machine.set_gpu(5, "fabric.state", 1)
-    record = judge_one("fabric.state", machine)
-    assert record.verdict is FAIL
-    assert "GPU 5" in record.message
-    assert "fabric state not started, expected completed" in record.message
 
 
 def test_nvidia_smi_says_not_started_in_its_own_words() -> None:
@@ -185,27 +165,12 @@ def test_nvidia_smi_says_not_started_in_its_own_words() -> None:
     assert judge_one("fabric.state", machine).verdict is FAIL
 
 
-def test_one_gpu_that_says_not_supported_among_members_is_a_fault() -> None:
-    machine = h100()
-    machine.set_gpu(5, "fabric.state", 0)
-    record = judge_one("fabric.state", machine)
-    assert record.verdict is FAIL
-    assert record.message.startswith("GPU 5 ")
-
-
 # Versions
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("2.9", "2.21.5"),
-        ("2.9.9", "2.10"),
-        ("5.4", "5.15"),
-        ("535.183.06", "550.54.14"),
-        ("9.0", "10.0"),
-        ("2.21", "2.21.5"),
-    ],
+    [("2.9", "2.21.5"), ("2.9.9", "2.10"), ("535.183.06", "550.54.14"), ("9.0", "10.0"), ("2.21", "2.21.5")],
 )
 def test_versions_are_numbers_and_not_text(old: str, new: str) -> None:
     """By the letters "2.9" is newer than "2.21.5"."""

@@ -37,7 +37,8 @@ def loaded(folder: Path, use: str, more: str) -> str:
     (folder / "test_site.py").write_text(CHECK.replace("{use}", use))
     code = (
         "import sys; from pathlib import Path; from nodegate import suite;"
-        f"found = suite.load(Path({str(folder)!r})); print([(each.id, each.tier) for each in found], end=' '); {more}"
+        f"found = suite.load(sorted(Path({str(folder)!r}).glob('test_*.py')));"
+        f"print([(each.id, each.tier) for each in found], end=' '); {more}"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 

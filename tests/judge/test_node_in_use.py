@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from fleet.machine import Machine, facts_of
 
 from nodegate.judge.node_in_use import busy_reason, use_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -13,82 +18,74 @@ def machine() -> Machine:
     return Machine.hgx_h100()
 
 
-def refused_by_nvml(machine: Machine, *holders: str) -> str:
-    machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
+def users(machine: Machine, *holders: str) -> None:
     machine.set("jobs", "gpu_users", [{"pid": 4711, "comm": comm, "uid": 1004} for comm in holders])
-    return busy_reason(facts_of(machine))
 
 
-def test_nobody_works_on_an_idle_node(machine: Machine) -> None:
-    assert busy_reason(facts_of(machine)) == ""
+def no_nvml(machine: Machine) -> None:
+    machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
 
 
-def test_a_process_with_a_gpu_open_is_busy_where_nvml_tells_nothing(machine: Machine) -> None:
-    said = refused_by_nvml(machine, "nvidia-persiste", "python3")
-    assert said == "python3 (pid 4711) holds a GPU, and NVML does not report what it does"
-
-
-def test_daemons_that_hold_gpus_all_day_are_not_busy(machine: Machine) -> None:
-    assert refused_by_nvml(machine, "nvidia-persiste", "nv-hostengine") == ""
-
-
-def test_where_nvml_tells_its_word_counts_and_not_who_has_a_device_open(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", [{"pid": 4711, "comm": "exporter", "uid": 0}])
-    assert busy_reason(facts_of(machine)) == ""
+@pytest.mark.parametrize(
+    ("nvml", "holders", "said"),
+    [
+        (True, (), ""),
+        (True, ("exporter",), ""),  # where NVML tells, its word counts
+        (False, ("nvidia-persiste", "nv-hostengine"), ""),
+        (
+            False,
+            ("nvidia-persiste", "python3"),
+            "python3 (pid 4711) holds a GPU, and NVML does not report what it does",
+        ),
+    ],
+)
+def test_who_is_busy(machine: Machine, nvml: bool, holders: tuple[str, ...], said: str) -> None:
+    users(machine, *holders)
+    if not nvml:
+        no_nvml(machine)
+    assert busy_reason(facts_of(machine)) == said
 
 
 NOT_ROOT = {"why": "denied", "detail": "the open files of 31 processes need root"}
 NO_LIST = {"why": "denied", "detail": "NVML 4: Insufficient Permissions"}
 
 
-def test_the_use_of_a_node_whose_jobs_and_processes_were_all_read_is_known(machine: Machine) -> None:
-    assert use_unknown(facts_of(machine)) == ""
+UNSEEN = ", nor who has a GPU open (denied: the open files of 31 processes need root)"
+NO_SMI = "nvidia_smi could not be read: missing: the node sent no nvidia_smi"
+DENIED = "could not be listed (denied: NVML 4: Insufficient Permissions)"
 
 
-def test_nvml_alone_is_enough_without_root_and_without_slurm(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", NOT_ROOT)
-    machine.set("jobs", "slurm", [])
-    assert use_unknown(facts_of(machine)) == ""
-
-
-def test_root_who_sees_daemons_alone_on_the_gpus_needs_no_list_of_nvml(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", [{"pid": 911, "comm": "nv-hostengine", "uid": 0}])
-    machine.set_gpu(2, "processes", NO_LIST)
-    assert use_unknown(facts_of(machine)) == ""
-    machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
-    assert use_unknown(facts_of(machine)) == ""
-
-
-def test_processes_that_nobody_could_list_may_use_the_node(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", NOT_ROOT)
-    machine.set_gpu(2, "processes", NO_LIST)
-    machine.set_gpu(5, "processes", NO_LIST)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda machine: None, ""),
+        (lambda machine: (machine.set("jobs", "gpu_users", NOT_ROOT), machine.set("jobs", "slurm", [])), ""),
+        (lambda machine: (users(machine, "nv-hostengine"), machine.set_gpu(2, "processes", NO_LIST)), ""),
+        (lambda machine: (users(machine, "nv-hostengine"), no_nvml(machine)), ""),
+        (
+            lambda machine: (
+                machine.set("jobs", "gpu_users", NOT_ROOT),
+                machine.set_gpu(2, "processes", NO_LIST),
+                machine.set_gpu(5, "processes", NO_LIST),
+            ),
+            f"the processes on GPU 2 and 1 more {DENIED}{UNSEEN}",
+        ),
+        (
+            lambda machine: (machine.set("jobs", "gpu_users", NOT_ROOT), machine.section_fails("nvml", "hung", "1 s")),
+            f"the processes on the GPUs could not be listed (nvml could not be read: hung: 1 s; {NO_SMI}){UNSEEN}",
+        ),
+        (
+            lambda machine: (users(machine, "exporter"), machine.set_gpu(2, "processes", NO_LIST)),
+            f"the processes on GPU 2 {DENIED}, and exporter (pid 4711) has a GPU open",
+        ),
+        (
+            lambda machine: machine.set("jobs", "slurm", {"why": "failed", "detail": "EIO"}),
+            "the Slurm jobs could not be read: failed: EIO",
+        ),
+        (lambda machine: machine.section_fails("jobs", "hung", "10 s"), "jobs could not be read: hung: 10 s"),
+    ],
+)
+def test_whether_the_use_of_a_node_is_known(machine: Machine, change: Callable[[Machine], object], said: str) -> None:
+    change(machine)
     assert busy_reason(facts_of(machine)) == ""
-    assert use_unknown(facts_of(machine)) == (
-        "the processes on GPU 2 and 1 more could not be listed (denied: NVML 4: Insufficient Permissions), "
-        "nor who has a GPU open (denied: the open files of 31 processes need root)"
-    )
-
-
-def test_without_nvml_and_without_root_nothing_is_known(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", NOT_ROOT)
-    machine.section_fails("nvml", "hung", "took longer than 30 s")
-    said = use_unknown(facts_of(machine))
-    assert said.startswith("the processes on the GPUs could not be listed (nvml could not be read: hung: took longer")
-    assert said.endswith(", nor who has a GPU open (denied: the open files of 31 processes need root)")
-
-
-def test_who_has_a_gpu_open_may_use_the_one_that_is_not_listed(machine: Machine) -> None:
-    machine.set("jobs", "gpu_users", [{"pid": 4711, "comm": "exporter", "uid": 0}])
-    machine.set_gpu(2, "processes", NO_LIST)
-    assert use_unknown(facts_of(machine)) == (
-        "the processes on GPU 2 could not be listed (denied: NVML 4: Insufficient Permissions), "
-        "and exporter (pid 4711) has a GPU open"
-    )
-
-
-def test_a_job_may_run_where_jobs_were_not_read(machine: Machine) -> None:
-    machine.set("jobs", "slurm", {"why": "failed", "detail": "EIO"})
-    assert use_unknown(facts_of(machine)) == "the Slurm jobs could not be read: failed: EIO"
-    machine.section_fails("jobs", "hung", "took longer than 10 s")
-    assert use_unknown(facts_of(machine)) == "jobs could not be read: hung: took longer than 10 s"
+    assert use_unknown(facts_of(machine)) == said

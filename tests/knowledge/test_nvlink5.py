@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodegate.knowledge.nvlink5 import FIRST, LAST, Event, decode, parse
 from nodegate.knowledge.tables import rows
@@ -89,8 +87,3 @@ def test_another_form_is_no_event(text: str) -> None:
 
 def test_every_code_has_rows() -> None:
     assert {int(row["xid"]) for row in rows("nvlink5.csv")} == set(range(FIRST, LAST + 1))
-
-
-@given(st.text(max_size=200))
-def test_no_text_breaks_it(text: str) -> None:
-    parse(text)

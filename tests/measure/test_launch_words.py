@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,11 +41,12 @@ class Site:
     launcher: str
     path: str
     look: str
-    addresses: tuple[str, str]  # of the inventory
+    addresses: Sequence[str]  # of the inventory
     own: tuple[Sequence[str], Sequence[str]]  # interfaces of each node
     expected: Mapping[str, object] = field(default_factory=dict)
 
 
+LAUNCH = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
 DOCKER = "address docker0 172.17.0.1/16"
 SITES = {
     "open-mpi-4": Site(
@@ -129,7 +130,7 @@ def members(site: Site) -> list[GroupNode]:
     found = []
     for place, address in enumerate(site.addresses):
         node = Node(f"gpu0{place + 1}", Connection(address=address), expected=site.expected, origin="hosts.yaml:3")
-        said = heard("\n".join([site.look, *site.own[place]]).encode())
+        said = heard("\n".join([site.look, *site.own[place % 2]]).encode())
         settings = launch_settings(node)
         programs = {name: f"/opt/nccl-tests/{name}_perf_mpi" for name in COLLECTIVES}
         launcher = LAUNCHERS[site.launcher].known(site.path, said, settings)
@@ -142,7 +143,7 @@ def line(site: Site) -> str:
     """One option with its value a line."""
     nodes = members(site)
     assert not isinstance(nodes[0].launcher, CannotMeasure)
-    argv = words(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), nodes, nodes[0].launcher, "the-mark")
+    argv = words(LAUNCH, nodes, nodes[0].launcher, "the-mark")
     text = " ".join("THE_SHELL_AROUND_A_RANK" if word == RANK else shlex.quote(word) for word in argv)
     return text.replace(" -", " \\\n  -") + "\n"
 
@@ -161,13 +162,20 @@ def test_there_is_no_line_of_a_site_that_is_gone():
 
 
 def test_no_word_of_a_site_meets_a_shell():
-    argv = words(
-        Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0),
-        (nodes := members(SITES["slurm-pmi2-reserved"])),
-        nodes[0].launcher,  # type: ignore[arg-type]
-        "the-mark",
-    )
-    assert "two words; $HOME" in argv  # one argument, as it is
+    nodes = members(SITES["slurm-pmi2-reserved"])
+    assert "two words; $HOME" in words(LAUNCH, nodes, nodes[0].launcher, "the-mark")  # one argument, as it is
+
+
+def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
+    apart, nodes = replace(LAUNCH, apart=True, report="/tmp/x/report-1.json"), members(SITES["open-mpi-4"])
+    argv = words(apart, nodes, nodes[0].launcher, "m")
+    assert "NCCL_TESTS_SPLIT=DIV 8" in argv
+    assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
+
+
+def test_the_words_for_a_thousand_nodes_fit_a_command_line():
+    nodes = members(replace(SITES["open-mpi-4"], addresses=[f"10.0.{at // 250}.{at % 250}" for at in range(1250)]))
+    assert max(map(len, words(LAUNCH, nodes, nodes[0].launcher, "m"))) < 128 << 10
 
 
 # The launcher, by what it says
@@ -265,10 +273,7 @@ def test_the_networks_of_a_launch():
 
 
 def test_the_inventory_names_another_network():
-    site = SITES["open-mpi-4"]
-    other = Site(
-        site.launcher, site.path, site.look, site.addresses, site.own, {"launch_network": "192.168.8.0/21, ib0"}
-    )
+    other = replace(SITES["open-mpi-4"], expected={"launch_network": "192.168.8.0/21, ib0"})
     assert "--mca oob_tcp_if_include 192.168.8.0/21,ib0" in " ".join(line(other).replace("\\\n", "").split())
 
 
@@ -282,7 +287,7 @@ def test_the_inventory_names_another_network():
 )
 def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
     site = SITES["open-mpi-4"]
-    text = line(Site(site.launcher, site.path, site.look, site.addresses, site.own, expected))
+    text = line(replace(site, expected=expected))
     assert f"--mca {gone}" not in text
     assert f"--mca {gone}" in line(site)
 
@@ -312,6 +317,11 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
         ({"nccl_cloud": "aws-p55"}, "nodegate_nccl_cloud: unknown 'aws-p55'"),
         ({"nccl_env": {"PATH": "/tmp"}}, "nodegate_nccl_env: 'PATH' may not be set"),
         ({"nccl_env": {"NCCL_DEBUG_FILE": "/tmp/x"}}, "NCCL_DEBUG_FILE is set by nodegate itself"),
+        ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
+        ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
+        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
+        ({"nccl_env": "{"}, "must map variables to values"),
+        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
     ],
 )
 def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected, message):
@@ -319,6 +329,36 @@ def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected,
         settings(**expected)
     assert message in str(refused.value)
     assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
+
+
+@pytest.mark.parametrize(
+    ("variable", "word"),
+    [
+        *(("srun_args", word) for word in ("-wgpu99", "-lwgpu99", "-N2", "-uN2", "-lQn4", "-w=gpu99", "-xgpu1", "-Z")),
+        *(("srun_args", word) for word in ("--nodel=gpu99", "--nodelist", "--ntasks-p=2", "--exc=gpu1", "--tim=9")),
+        *(("mpi_args", word) for word in ("-Hgpu99", "--hostf=x", "--hos", "-n4", "-c8", "--np=4", "--app")),
+    ],
+)
+def test_no_form_of_an_option_that_nodegate_sets_gets_through(variable, word):
+    with pytest.raises(UsageError, match=f"nodegate_{variable}: {word} is set by nodegate itself"):
+        settings(**{variable: [word]})
+
+
+@pytest.mark.parametrize(
+    ("variable", "word"),
+    [
+        *(("srun_args", word) for word in ("-Jnwork", "--network=ib", "--nice=5", "--time-min=1", "-c8", "-l", "-pn1")),
+        *(("srun_args", word) for word in ("--exclusive=user", "--overcommit", "--export=ALL", "--nodes-x=1")),
+        *(("mpi_args", word) for word in ("-nolocal", "-npernode", "-cpu-set", "--novm", "-x", "--hetero-nodes")),
+    ],
+)
+def test_other_options_do(variable, word):
+    assert settings(**{variable: [word]}).words
+
+
+def test_an_ini_inventory_gives_settings_as_text():
+    found = settings(nccl_env='{"NCCL_IB_TIMEOUT": 22}', launcher="slurm")
+    assert (found.launcher, found.environment) == ("srun", {"NCCL_IB_TIMEOUT": "22"})
 
 
 @pytest.mark.parametrize("cloud", sorted(clouds()))
@@ -340,10 +380,10 @@ def test_a_site_replaces_or_takes_away_single_settings_of_a_cloud():
 
 @pytest.mark.parametrize("name", ["UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER"])
 def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
-    nodes = members(Site(**{**vars(SITES["open-mpi-4"]), "expected": {"nccl_env": {name: "x"}}}))
-    plan = plan_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
+    nodes = members(replace(SITES["open-mpi-4"], expected={"nccl_env": {name: "x"}}))
+    plan = plan_of(LAUNCH, pair("gpu01", "gpu02"), nodes)
     assert plan.launch.settings == f"{name}=x"
-    assert read(ProgramRun("all_reduce", plan=plan)).settings == f"{name}=x"
+    assert read(ProgramRun("all_reduce", plan=plan)).plan.settings == f"{name}=x"
     output = table("all_reduce", 16, 380.0)
     assert read(ProgramRun("all_reduce", stdout=output, plan=plan)).conditions["settings"] == f"{name}=x"
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
 from support import nccl as fake
 from support.attempts import attempts
+from support.rdma_fleet import Crew
 from support.sshd import NODE_PYTHON, Fleet
+from support.tool_folder import ToolFolder
 
 from lab.processes import naming
 from nodegate.errors import CannotMeasure, Unreachable
@@ -32,33 +35,26 @@ from nodegate.unknown import Unknown
 GIB = 1 << 30
 WHATS = [launch.what for launch in LAUNCHES]
 SHORT = Durations(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=20.0, group_s=1.0)
+HERE = Node("here", Connection(transport="local", python=NODE_PYTHON))
 HANGING = Durations(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=12.0, group_s=1.0)
 
 
-class OneThread:
-    """A crew of one."""
-
-    def __init__(self, *, cancelled: bool = False) -> None:
-        self.cancelled = cancelled
-
-    def at_once(self, jobs):
-        return {name: self._result(job) for name, job in jobs.items()}
-
-    @staticmethod
-    def _result(job):
-        try:
-            return job()
-        except CannotMeasure as said:
-            return said
-
-
 def run_here(
-    folder: Path, durations: Durations = SHORT, machine: Machine | None = None, **crew: bool
+    folder: Path,
+    durations: Durations = SHORT,
+    machine: Machine | None = None,
+    *,
+    node: Node = HERE,
+    tools=ToolFolder,
+    through=lambda session: session,
+    cancelled: bool = False,
 ) -> tuple[ProgramRun, ...]:
-    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    """The launches on a node, with the tools of a folder."""
+    pool = Crew()
+    pool.cancelled = cancelled
     with contextlib.closing(connect(node, Options())) as session:
-        target = Target(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), durations)
-        return nccl.NCCL.measure([target], OneThread(**crew))["here"].runs
+        target = Target(node, through(session), facts_of(machine or Machine.hgx_h100()), tools(folder), durations)
+        return nccl.NCCL.measure([target], pool)[node.name].runs
 
 
 def replayed(rans):
@@ -96,9 +92,18 @@ def test_every_collective_is_run_once_over_all_gpus_and_measured(tmp_path):
     assert found.over_ring == pytest.approx(1.295, abs=0.001)
 
 
-def test_the_programs_built_with_mpi_are_taken_where_there_are_no_others(tmp_path):
-    rans = run_here(fake.install(tmp_path / "tools", suffix="_perf_mpi"))
+def test_a_container_gets_the_settings_behind_its_start(tmp_path):
+    rans = run_here(
+        fake.install(tmp_path / "tools", suffix="_perf_mpi"), tools=partial(ToolFolder, start=("nice", "-n", "1"))
+    )
+    assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
     assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
+
+
+def test_over_ssh_it_is_the_same(tmp_path):
+    with Fleet(tmp_path / "fleet", count=1) as fleet:
+        rans = run_here(fake.install(tmp_path / "tools"), node=fleet.nodes[0])
+    assert len(replayed(rans).metrics) == len(LAUNCHES)
 
 
 def test_what_we_set_stands_in_the_command_and_nothing_of_the_login(tmp_path, monkeypatch):
@@ -114,31 +119,6 @@ def test_what_we_set_stands_in_the_command_and_nothing_of_the_login(tmp_path, mo
     assert "do-not-keep-me" not in json.dumps(document("nccl", attempts([rans])))
 
 
-def test_over_ssh_it_is_the_same(tmp_path):
-    tools = fake.install(tmp_path / "tools")
-    with Fleet(tmp_path / "fleet", count=1) as fleet:
-        node = fleet.nodes[0]
-        with contextlib.closing(connect(node, Options())) as session:
-            target = Target(node, session, facts_of(Machine.hgx_h100()), fake.Folder(tools), SHORT)
-            rans = nccl.NCCL.measure([target], OneThread())[node.name]
-    assert len(replayed(rans).metrics) == len(LAUNCHES)
-
-
-def test_a_container_gets_the_settings_behind_its_start(tmp_path):
-    class InContainer(fake.Folder):
-        def find(self, *names):
-            tool = super().find(*names)
-            return type(tool)(tool.name, ("nice", "-n", "1", *tool.argv), tool.origin)
-
-    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
-    with contextlib.closing(connect(node, Options())) as session:
-        tools = InContainer(fake.install(tmp_path / "tools"))
-        target = Target(node, session, facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([target], OneThread())["here"].runs
-    assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
-    assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
-
-
 # Hangs
 
 
@@ -152,26 +132,30 @@ def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
     assert naming(tools) == []
 
 
-def test_a_second_hang_ends_the_launches(tmp_path):
-    rans = run_here(fake.install(tmp_path / "tools", faults={"*": "hang"}), HANGING)
-    assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
-
-
-def test_a_hang_of_another_collective_ends_them_too(tmp_path):
-    rans = run_here(fake.install(tmp_path / "tools", faults={"all_gather": "stall"}), HANGING)
-    found = replayed(rans)
-    assert found.final("all_gather").ending == "hung"
-    assert found.final("all_gather").why == (
-        "did not end within 12 s; the last size that it finished is 536870912 bytes"
-    )
-    assert found.final("alltoall").ending == "incomplete"
-
-
-def test_what_is_only_slow_is_no_hang(tmp_path):
-    tools = fake.install(tmp_path / "tools", faults={"*": "crawl"}, busbw=0.5)
-    slow = replayed(run_here(tools, HANGING)).final("all_reduce")
-    assert slow.ending == "slow"
-    assert slow.why.endswith("at 0.5 GB/s it needs more time than the limit")
+@pytest.mark.parametrize(
+    ("told", "endings", "why"),
+    [
+        ({"faults": {"*": "hang"}}, ["hung"] * 2 + ["incomplete"] * 4, "did not end within 12 s, and finished no size"),
+        (
+            {"faults": {"all_gather": "stall"}},
+            ["whole", "whole", "hung", *["incomplete"] * 3],
+            "did not end within 12 s; the last size that it finished is 536870912 bytes",
+        ),
+        (
+            {"faults": {"all_reduce": "crawl"}, "busbw": 0.5},
+            ["slow", "whole", *["incomplete"] * 4],
+            (
+                "did not end within 12 s; the last size that it finished is 536870912 bytes: "
+                "at 0.5 GB/s it needs more time than the limit"
+            ),
+        ),
+    ],
+    ids=["the second hang", "any other at once", "what is only slow too"],
+)
+def test_a_hang_ends_the_launches(tmp_path, told, endings, why):
+    found = replayed(run_here(fake.install(tmp_path / "tools", **told), HANGING)).all
+    assert [outcome.ending for outcome in found] == endings
+    assert next(outcome.why for outcome in found if outcome.ending in {"hung", "slow"}) == why
 
 
 def test_an_end_of_the_run_starts_nothing_more(tmp_path):
@@ -190,11 +174,7 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
                 raise Unreachable("dropped", "the connection broke", next_step="see sshd")
             return self.session.run(*args, **named)
 
-    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
-    with contextlib.closing(connect(node, Options())) as session:
-        tools = fake.Folder(fake.install(tmp_path / "tools"))
-        target = Target(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([target], OneThread())["here"].runs
+    rans = run_here(fake.install(tmp_path / "tools"), through=Breaks)
     assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
     assert rans[2].cannot == rans[5].cannot == "the connection broke"
 
@@ -232,14 +212,9 @@ def test_a_flood_of_output_is_cut_and_costs_its_launch_only(tmp_path):
     assert {outcome.what: outcome.ending for outcome in replayed(rans).all}["alltoall"] == "incomplete"
 
 
-def test_a_program_that_crashes_half_way_has_no_result(tmp_path):
-    found = replayed(run_here(fake.install(tmp_path / "tools", faults={"sendrecv": "crash"}))).final("sendrecv")
-    assert (found.ending, found.busbw_gb_per_s) == ("incomplete", None)
-
-
 def test_a_missing_tool_is_one_reason_for_the_whole_measurement(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CannotMeasure, match="_perf is not on the node"):
+    with pytest.raises(CannotMeasure, match="no all_reduce_perf on the node"):
         replayed(run_here(tmp_path / "empty")[:1])
 
 
@@ -247,7 +222,7 @@ def test_some_missing_tools_cost_their_collectives_only(tmp_path):
     tools = fake.install(tmp_path / "tools")
     (tools / "sendrecv_perf").unlink()
     found = replayed(run_here(tools))
-    assert found.final("sendrecv").why == "sendrecv_perf is not on the node"
+    assert found.final("sendrecv").why == "no sendrecv_perf on the node"
     assert len(found.metrics) == len(LAUNCHES) - 1
 
 
@@ -270,6 +245,8 @@ def test_sizes_by_profile_and_by_what_links_the_gpus():
     assert judged(Profile.DELIVERY, nvlink=False) == GIB // 2
     assert nccl.links(facts_of(Machine.hgx_h100())) == "switched"
     assert nccl.links(facts_of(Machine.pcie_l40s())) == "none"
+    assert nccl.links(facts_of(with_links(("state", 0), range(7)))) == "switched", "some that are down change nothing"
+    assert nccl.links(facts_of(with_links(("state", 0)))) == "none", "all are down: a card without a bridge"
 
 
 def with_links(change, gpus=range(8)):
@@ -279,14 +256,6 @@ def with_links(change, gpus=range(8)):
         for link in range(18):
             machine.set_nvlink(gpu, link, *change)
     return machine
-
-
-def test_a_link_that_is_down_does_not_change_the_sizes():
-    assert nccl.links(facts_of(with_links(("state", 0), range(7)))) == "switched"
-
-
-def test_cards_whose_links_are_all_down_have_no_bridge():
-    assert nccl.links(facts_of(with_links(("state", 0)))) == "none"
 
 
 @pytest.mark.parametrize(
@@ -314,8 +283,8 @@ def test_where_the_first_size_gives_nothing_the_launches_themselves_say_why(tmp_
     missing = run_here(tmp_path, machine=bridged)
     assert [ran.what for ran in missing] == WHATS
     assert {ran.cannot for ran in missing} == {
-        "all_reduce_perf is not on the node",
-        *(f"{what}_perf is not on the node" for what in WHATS if " " not in what),
+        "no all_reduce_perf on the node",
+        *(f"no {what}_perf on the node" for what in WHATS if " " not in what),
     }
 
 
@@ -325,7 +294,7 @@ def test_what_is_chosen_is_far_from_the_time_limit(profile, speed):
     durations = OF_PROFILE[profile]
     row = next(row for row in a_table(speed) if row.size_bytes == 64 << 20)
     chosen = nccl.bounded(durations, row)
-    assert chosen == nccl.FIRST or chosen.needed_s(speed * 1e9) <= durations.collective_s / 3
+    assert chosen == nccl.FIRST or chosen.needed_s(speed) <= durations.collective_s / 3
 
 
 def a_table(algbw):
@@ -351,12 +320,6 @@ def test_gpus_that_cannot_be_counted_are_an_error_and_no_skip(tmp_path):
     assert nccl.NCCL.applies(facts_of(machine)) is None
     with pytest.raises(CannotMeasure, match="nvml could not be read"):
         replayed(run_here(fake.install(tmp_path / "tools"), machine=machine))
-
-
-def test_it_rests_on_checks_that_there_are():
-    from nodegate import suite
-
-    assert set(nccl.NCCL.rests_on) <= {check.id for check in suite.checks()}
 
 
 # Several attempts

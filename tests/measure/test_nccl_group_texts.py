@@ -8,22 +8,18 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine, facts_of
 from support.corpus import corpus
-from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
+from support.nccl_fleet import facts, table
 
 from nodegate import suite
-from nodegate.errors import CannotMeasure, UsageError
-from nodegate.launchers.mpirun import Mpirun
+from nodegate.errors import CannotMeasure
 from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for
-from nodegate.measure.groups.group_node import GroupNode
-from nodegate.measure.groups.launch import Launch, for_node, sweep, words
+from nodegate.measure.groups.launch import for_node
 from nodegate.measure.groups.result import parse, read
 from nodegate.measure.groups.run import NCCL_GROUPS
-from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.groups.tour import disjoint
-from nodegate.measure.measurement import Inapplicable, Target
+from nodegate.measure.measurement import Inapplicable
 from nodegate.measure.program_run import not_begun
-from nodegate.node import Connection, Node
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -108,66 +104,10 @@ def test_no_node_is_in_two_launches_at_once():
         assert len(nodes) == len(set(nodes))
 
 
-# The inventory
-
-
-@pytest.mark.parametrize(
-    ("expected", "message"),
-    [
-        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
-        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' may not be set"),
-        ({"nccl_env": {"NCCL_DEBUG": "INFO"}}, "NCCL_DEBUG is set by nodegate itself"),
-        ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
-        ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
-        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
-        ({"nccl_env": "{"}, "must map variables to values"),
-    ],
-)
-def test_what_is_not_of_its_form_is_refused_with_its_line(expected, message):
-    with pytest.raises(UsageError) as refused:
-        launch_settings(Node("gpu01", expected=expected, origin="hosts.yaml:3"))
-    assert message in str(refused.value)
-    assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
-
-
-def test_an_ini_inventory_gives_settings_as_text():
-    settings = launch_settings(Node("gpu01", expected={"nccl_env": '{"NCCL_IB_TIMEOUT": 22}', "launcher": "slurm"}))
-    assert (settings.launcher, settings.environment) == ("srun", {"NCCL_IB_TIMEOUT": "22"})
-
-
 # Words and texts
 
 
-def members(count, gpus=8):
-    found = []
-    for number in range(count):
-        node = Node(f"gpu{number:04}", Connection(address=f"10.0.{number // 250}.{number % 250}"))
-        target = Target(node, None, facts(1), None, DELIVERY)
-        programs = {name: f"/opt/{name}_perf_mpi" for name in COLLECTIVES}
-        launcher = Mpirun("/usr/bin/mpirun")
-        found.append(GroupNode(target, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
-    return found
-
-
-def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
-    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0, apart=True, report="/tmp/x/report-1.json")
-    argv = words(launch, members(2), Mpirun("/usr/bin/mpirun"), "m")
-    assert "NCCL_TESTS_SPLIT=DIV 8" in argv
-    assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
-    assert argv[argv.index("-H") + 1] == "10.0.0.0:8,10.0.0.1:8"
-    assert argv[argv.index("-np") + 1] == "16"
-
-
-def test_the_words_for_a_thousand_nodes_fit_a_command_line():
-    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
-    argv = words(launch, members(1250), Mpirun("/usr/bin/mpirun"), "m")
-    assert max(map(len, argv)) < 128 << 10
-
-
-def whole_output(ranks):
-    return table("all_reduce", ranks, 380.0)
-
-
+TWO = table("all_reduce", 2, 380.0)
 BEGUN = "nodegate: ranks begin on gpu1\nssh: connect to host gpu2 port 22: slow\n"
 # Open MPI 4.1.4 between nodes whose docker0 has one address.
 DOCKER = """\
@@ -184,12 +124,12 @@ def a_run(**changes):
     group = {"count": changes.pop("count", 2), "gpus_of_node": 1, "turns": 4, "builds": 1}
     launch = LaunchPlan("pair gpu1+gpu2", "pair", "gpu1", ("gpu1", "gpu2"), **group)
     plan = Plan(gpus=changes.pop("gpus", 2), size_bytes=1 << 30, limit_s=60.0, launch=launch)
-    fields = {"stdout": whole_output(2), "exit_code": 0, "duration_s": 5.0, **changes}
+    fields = {"stdout": TWO, "exit_code": 0, "duration_s": 5.0, **changes}
     return ProgramRun("all_reduce", plan=plan, **fields)
 
 
 def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
-    ran = a_run(stdout=whole_output(10_000), count=1250, gpus=10000)
+    ran = a_run(stdout=table("all_reduce", 10_000, 380.0), count=1250, gpus=10000)
     other = for_node(ran, "gpu7")
     assert for_node(ran, "gpu1").stdout == ran.stdout
     assert len(other.stdout) < 2000
@@ -217,7 +157,7 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
             "ranks began on gpu1, gpu2 (2 of 2 nodes); the launch failed: Open MPI accepted a TCP connection",
         ),
         (
-            {"stdout": whole_output(2).partition("NCCL version")[0], "exit_code": None, "timed_out": True},
+            {"stdout": TWO.partition("NCCL version")[0], "exit_code": None, "timed_out": True},
             "hung",
             "did not end within 60 s, and finished no size",
         ),
@@ -226,8 +166,8 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
             "refused",
             "the launch failed: configure and build SLURM --with-pmix",
         ),
-        ({"stdout": whole_output(3)}, "incomplete", "3 of 2 GPUs took part"),
-        ({"exit_code": 139, "stdout": whole_output(2)}, "incomplete", "exit code 139"),
+        ({"stdout": table("all_reduce", 3, 380.0)}, "incomplete", "3 of 2 GPUs took part"),
+        ({"exit_code": 139, "stdout": TWO}, "incomplete", "exit code 139"),
         ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not from nccl-tests"),
         (
             {"stdout": "", "stderr": "A daemon failed to report back after being spawned.", "exit_code": 255},
@@ -249,17 +189,13 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
             "allocate",
         ),
         ({"stdout": "", "gpus": -3, "count": -1}, "incomplete", "empty"),
+        ({}, "whole", ""),
     ],
 )
 def test_what_a_launch_left_is_read_for_what_it_is(changes, ending, why):
     run = read(a_run(**changes))
     assert run.ending == ending
     assert why in run.why
-
-
-def test_a_table_of_two_ranks_is_whole():
-    assert read(a_run()).ending == "whole"
-    assert read(a_run()).busbw_gb_per_s == 380.0
 
 
 def test_nothing_at_all_is_a_reason_and_no_result():

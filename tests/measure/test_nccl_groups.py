@@ -16,19 +16,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, replayed, table
+from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, replayed
 from support.rdma_fleet import Crew
 from support.stalls import undisturbed
 
 from lab.processes import naming, wait_until
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.launch import plan_of
-from nodegate.measure.groups.result import NAMES
 from nodegate.measure.groups.run import NCCL_GROUPS
-from nodegate.metric import Metric
-from nodegate.numbers.suspects import Doubt
 from nodegate.records.plain import to_plain
-from nodegate.records.program_run import ProgramRun
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
@@ -36,7 +31,7 @@ ALL_RANKS = 5  # processes that name the ranks' program: mpirun, and of each of 
 
 
 def kinds(found, name):
-    return {(run.kind, run.group) for run in found[name].runs}
+    return {(run.plan.kind, run.plan.group) for run in found[name].runs}
 
 
 # Pairs, racks, the fleet
@@ -116,181 +111,6 @@ def test_nccl_says_on_each_node_what_it_uses_once(tmp_path):
     assert {run.ending for run in found["gpu1"]} == {"whole"}
 
 
-# Hangs, failures, wrong data: the node is found
-
-
-class Simulated:
-    """Launches that are not made: what nccl-tests would print over these nodes, without a process."""
-
-    def __init__(
-        self, tmp_path, monkeypatch, count, *, durations=NIGHTLY, racks=None, hang_from=10**6, slow_from=2, **faults
-    ):
-        self.fleet = NcclFleet(tmp_path, count, durations=durations, racks=racks)
-        self.fleet.here = True
-        self.faults, self.hang_from, self.slow_from, self.launched = faults, hang_from, slow_from, []
-        monkeypatch.setattr("nodegate.measure.groups.launch_session.run_group", self.run_group)
-
-    def run_group(self, launch, group, members, mark):
-        self.launched.append(group.name)
-        faults = [self.faults.get(member.name, "") for member in members]
-        own = [fault.rpartition(" ")[2] for fault in faults if fault.rpartition(" ")[0] in ("", launch.collective)]
-        is_slow = "slow" in own and len(members) >= self.slow_from
-        text = table(launch.collective, len(members), 200.0 if is_slow else 380.0, 3 if "wrong" in own else 0)
-        changes = {"stdout": text, "exit_code": int("wrong" in own)}
-        if "hang" in own or (len(members) >= self.hang_from and not launch.apart):
-            changes = {"stdout": text[: text.index("NCCL version")], "exit_code": None, "timed_out": True}
-        if "cuda" in own:
-            said = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
-            changes = {"stdout": said, "exit_code": 2}
-        plan = replace(plan_of(launch, group, members), size_bytes=1 << 30)
-        return ProgramRun(launch.collective, plan=plan, duration_s=9.0, **changes)
-
-    def measure(self):
-        return self.fleet.measure()
-
-
-def named(found):
-    return {name for each in found.values() for run in each.runs for name in run.blamed}
-
-
-@pytest.mark.parametrize("fault", ["hang", "cuda", "wrong"])
-def test_a_node_that_spoils_its_pair_is_found_with_one_that_is_well(tmp_path, monkeypatch, fault):
-    found = Simulated(tmp_path, monkeypatch, 4, gpu2=fault).measure()
-    assert named(found) == {"gpu2"}
-    assert any(run.partners_well and not run.is_well for run in found["gpu2"].runs)
-    bad = next(run for run in found["gpu1"].runs if run.group == "pair gpu1+gpu2")
-    assert found["gpu1"].excuses(bad) == ("gpu2",)
-    assert {metric.name for metric in found["gpu1"].metrics} == {metric.name for metric in found["gpu3"].metrics}
-
-
-def test_two_nodes_without_a_third_cannot_be_told_apart(tmp_path, monkeypatch):
-    found = Simulated(tmp_path, monkeypatch, 2, gpu2="hang").measure()
-    assert named(found) == set()
-    assert all(run.ending == "hung" for each in found.values() for run in each.runs)
-    assert found["gpu1"].runs[0].searched.startswith("it is one of gpu1, gpu2")
-
-
-def test_a_collective_that_hangs_is_searched_by_itself(tmp_path, monkeypatch):
-    found = Simulated(tmp_path, monkeypatch, 4, gpu1="alltoall hang").measure()
-    assert named(found) == {"gpu1"}
-    assert found["gpu1"].named("nccl.group_all_reduce_gb_per_s")
-
-
-def test_two_bad_nodes_in_two_pairs_are_both_found(tmp_path, monkeypatch):
-    found = Simulated(tmp_path, monkeypatch, 7, gpu2="hang", gpu7="hang").measure()
-    assert named(found) == {"gpu2", "gpu7"}
-    assert all(found[name].is_cleared for name in ("gpu1", "gpu3", "gpu4", "gpu5", "gpu6"))
-
-
-def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_path, monkeypatch):
-    racks = dict.fromkeys(("gpu1", "gpu2", "gpu3", "gpu4"), "a1") | {"gpu5": "b1", "gpu6": "b1"}
-    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, racks=racks, gpu4="hang")
-    found = simulated.measure()
-    assert named(found) == {"gpu4"}
-    rack = next(run for run in found["gpu1"].runs if run.kind == "rack")
-    assert rack.nodes == ("gpu1", "gpu2", "gpu3")
-    fleet = next(run for run in found["gpu6"].runs if run.kind == "fleet")
-    assert (fleet.count, fleet.ending) == (5, "whole")
-    assert not any(run.kind in {"rack", "fleet"} for run in found["gpu4"].runs)
-
-
-def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_by_themselves(tmp_path, monkeypatch):
-    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu4="hang")
-    found = simulated.measure()
-    apart = {name: [run for run in each.runs if run.kind == "apart"] for name, each in found.items()}
-    assert apart.pop("gpu4") == []
-    assert {run.count for runs in apart.values() for run in runs} == {5}
-    assert all(run.is_well for runs in apart.values() for run in runs)
-
-
-def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
-    found = Simulated(tmp_path, monkeypatch, 4, durations=DELIVERY, hang_from=4).measure()
-    assert named(found) == set()
-    run = next(run for run in found["gpu1"].runs if run.kind == "fleet")
-    assert run.searched == "gpu1, gpu2, gpu3, gpu4 fail only together, and succeed in halves"
-
-
-def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatch):
-    fleet = Simulated(tmp_path, monkeypatch, 4, gpu2="slow").fleet
-    with fleet.targets() as targets:
-        first = NCCL_GROUPS.measure(targets, fleet.pool)
-        second = NCCL_GROUPS.again(targets, fleet.pool, {"gpu1": (), "gpu2": ()})
-    assert set(second) == {"gpu1", "gpu2"}
-    values = {name: replayed([first[name], second[name]]).metrics[0].values for name in second}
-    assert values == {"gpu1": (380.0,), "gpu2": (200.0,)}
-
-
-def doubted(found, *, enough=350.0):
-    """The nodes with a number below what they must reach, as the run finds them."""
-    low = {name: [each for each in measured.metrics if each.best < enough] for name, measured in found.items()}
-    return {name: tuple(Doubt(metric, enough) for metric in metrics) for name, metrics in low.items() if metrics}
-
-
-def looked_at_twice(simulated):
-    """What is known of each node after one more look at those that were slow; and what was launched for it."""
-    fleet = simulated.fleet
-    with fleet.targets() as targets:
-        first = NCCL_GROUPS.measure(targets, fleet.pool)
-        simulated.launched.clear()
-        suspects = doubted({name: replayed([rans]) for name, rans in first.items()})
-        more = NCCL_GROUPS.again(targets, fleet.pool, suspects)
-    return {name: replayed([first[name], *([more[name]] if name in more else [])]) for name in first}
-
-
-def over(found, name, kind):
-    """What a node has of the launches over a rack or the fleet: how many nodes each had, and its best all_reduce."""
-    chosen = [each for each in found[name].named(NAMES["all_reduce"]) if each.conditions["group"] == kind]
-    return {(each.conditions["nodes"], each.best) for each in chosen}
-
-
-def test_a_fleet_that_is_slow_by_one_node_is_launched_again_without_it(tmp_path, monkeypatch):
-    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu5="slow")
-    found = looked_at_twice(simulated)
-    assert over(found, "gpu1", "fleet") == over(found, "gpu6", "fleet") == {("5", 380.0)}
-    assert over(found, "gpu5", "fleet") == {("6", 200.0)}
-    assert simulated.launched.count("fleet") == 0, "that gpu5 is slow was seen in its pairs"
-
-
-def test_each_rack_without_its_slow_node_and_the_fleet_without_all_of_them(tmp_path, monkeypatch):
-    racks = {f"gpu{number}": f"r{(number + 3) // 4}" for number in range(1, 13)}
-    simulated = Simulated(tmp_path, monkeypatch, 12, durations=DELIVERY, racks=racks, gpu3="slow", gpu8="slow")
-    found = looked_at_twice(simulated)
-    assert over(found, "gpu1", "rack") == over(found, "gpu6", "rack") == {("3", 380.0)}
-    assert over(found, "gpu9", "rack") == {("4", 380.0)}
-    assert over(found, "gpu1", "fleet") == over(found, "gpu12", "fleet") == {("10", 380.0)}
-    assert over(found, "gpu3", "rack") == {("4", 200.0)}
-
-
-def test_a_fleet_that_was_slow_once_is_launched_again_as_a_whole(tmp_path, monkeypatch):
-    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY)
-    with simulated.fleet.targets() as targets:
-        slow = Metric(
-            NAMES["all_reduce"], (200.0,), "GB/s", conditions={"group": "fleet", "nodes": "6"}, launch="fleet"
-        )
-        suspects = {target.node.name: (Doubt(slow, 350.0),) for target in targets}
-        found = {
-            name: replayed([rans]) for name, rans in NCCL_GROUPS.again(targets, simulated.fleet.pool, suspects).items()
-        }
-    assert set(simulated.launched) == {"fleet"}
-    assert over(found, "gpu4", "fleet") == {("6", 380.0)}
-
-
-def test_a_node_that_is_slow_only_among_many_is_found_by_leaving_it_out(tmp_path, monkeypatch):
-    simulated = Simulated(tmp_path, monkeypatch, 8, durations=DELIVERY, slow_from=3, gpu5="slow")
-    found = looked_at_twice(simulated)
-    assert named(found) == {"gpu5"}, "with one other node it is as fast as all; without it the fleet is"
-    assert over(found, "gpu1", "fleet") == {("7", 380.0)}
-
-
-def test_a_fleet_that_is_slow_alike_names_nobody(tmp_path, monkeypatch):
-    simulated = Simulated(
-        tmp_path, monkeypatch, 6, durations=DELIVERY, **dict.fromkeys((f"gpu{n}" for n in range(1, 7)), "slow")
-    )
-    found = looked_at_twice(simulated)
-    assert named(found) == set()
-    assert over(found, "gpu1", "fleet") == {("6", 200.0)}
-
-
 # What cannot be launched
 
 
@@ -306,7 +126,7 @@ def test_a_node_without_the_programs_says_so_and_the_others_are_measured(tmp_pat
 def test_another_node_of_the_group_launches_where_the_first_cannot(tmp_path):
     fleet = NcclFleet(tmp_path, 2)
     fleet.without["gpu1"] = ("mpirun", "srun")
-    assert {run.head for run in fleet.measure()["gpu1"].runs} == {"gpu2"}
+    assert {run.plan.head for run in fleet.measure()["gpu1"].runs} == {"gpu2"}
 
 
 @pytest.mark.parametrize(
@@ -345,13 +165,14 @@ SCRIPT = """
 import sys; sys.path.insert(0, {tests!r})
 import pickle
 from pathlib import Path
-from support.nccl_fleet import NIGHTLY, Folder, facts
+from support.nccl_fleet import NIGHTLY, facts
 from support.rdma_fleet import Crew
+from support.tool_folder import ToolFolder
 from nodegate.measure.measurement import Target
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.transport import Options, connect
 nodes = pickle.loads(Path({nodes!r}).read_bytes())
-targets = [Target(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]
+targets = [Target(node, connect(node, Options()), facts(1), ToolFolder(Path({tools!r})), NIGHTLY) for node in nodes]
 NCCL_GROUPS.measure(targets, Crew())
 """
 

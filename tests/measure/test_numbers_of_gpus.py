@@ -14,7 +14,7 @@ from support import copies as fake_copies
 from support import nccl as fake
 from support.attempts import attempts
 from support.judging import baseline_of
-from support.shipped import shipped
+from support.shipped import SHIPPED
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.entry import Entry
@@ -51,22 +51,35 @@ def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 
     return finding
 
 
-def test_own_kernels_far_below_the_peak() -> None:
-    slow = found("hgx-h100-8", "burn.bf16_tflops", 120.0, "TFLOPS", path="ptx", matrix="8192")
-    assert slow.verdict is Verdict.FAIL
-    assert "derived: 30 % of the peak of hgx-h100-8.yaml" in slow.message
-    assert found("hgx-h100-8", "burn.bf16_tflops", 450.0, "TFLOPS", path="ptx", matrix="8192").verdict is Verdict.PASS
+BF16 = ("burn.bf16_tflops", "TFLOPS", {"matrix": "8192"})
+MEMORY = ("memory.device_gb_per_s", "GB/s", {"path": "ce", "counted": "both"})
 
 
-@pytest.mark.parametrize("platform", ["hgx-h200-8", "hgx-h200-4", "hgx-b200-8", "h100-nvl", "gb200-tray"])
-def test_slow_memory(platform: str) -> None:
-    slow = found(platform, "memory.device_gb_per_s", 1000.0, "GB/s", path="ce", counted="both")
-    assert slow.verdict is Verdict.FAIL
-    assert slow.limit is not None
-    assert slow.limit.kind.is_absolute
+@pytest.mark.parametrize(
+    ("platform", "number", "path", "value", "verdict", "why"),
+    [
+        ("hgx-h100-8", BF16, "ptx", 120.0, Verdict.FAIL, "derived: 30 % of the peak of hgx-h100-8.yaml"),
+        ("hgx-h100-8", BF16, "ptx", 450.0, Verdict.PASS, ""),
+        ("hgx-h100-8", BF16, "cublas", 70641.0, Verdict.ERROR, "more than the 989 TFLOPS that are possible"),
+        ("hgx-h100-4", BF16, "cublas", 70641.0, Verdict.ERROR, "more than the 989 TFLOPS that are possible"),
+        ("hgx-h200-8", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
+        ("hgx-h200-4", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
+        ("hgx-b200-8", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
+        ("h100-nvl", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
+        ("gb200-tray", MEMORY, "ce", 1000.0, Verdict.FAIL, "at least"),
+    ],
+)
+def test_a_number_that_physics_bounds(  # noqa: PLR0917 - a table
+    platform: str, number: tuple[str, str, dict[str, str]], path: str, value: float, verdict: Verdict, why: str
+) -> None:
+    name, unit, conditions = number
+    said = found(platform, name, value, unit, **conditions | {"path": path})
+    assert said.verdict is verdict
+    assert why in said.message
+    assert verdict is Verdict.ERROR or (said.limit is not None and said.limit.kind.is_absolute)
 
 
-@pytest.mark.parametrize("platform", sorted(shipped().platforms))
+@pytest.mark.parametrize("platform", sorted(SHIPPED.platforms))
 @pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
 def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
     name = f"memory.{kernel}_gb_per_s"
@@ -111,7 +124,7 @@ def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
     """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
     slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
     change = fake_copies.together(*slow, *changes)
-    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, change))
+    return fake_copies.judged(fake_copies.CopiesCase("slow", Verdict.FAIL, change, check="copies.host_to_device"))
 
 
 def test_bounce_buffers() -> None:
@@ -122,48 +135,38 @@ def test_bounce_buffers() -> None:
     assert "reseat" not in record.message
 
 
-@pytest.mark.parametrize("platform", ["hgx-h100-4", "hgx-h100-8"])
-def test_faster_than_physics(platform: str) -> None:
-    odd = found(platform, "burn.bf16_tflops", 70641.0, "TFLOPS", path="cublas", matrix="8192")
-    assert odd.verdict is Verdict.ERROR
-    assert "more than the 989 TFLOPS that are possible" in odd.message or "a thousand times" in odd.message
-
-
 def test_idle_in_its_own_burn() -> None:
     def idle(document: burning.Document) -> None:
         burning.every_window(document, 3, reason_samples={"1": 5})
 
-    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, idle))
+    record = burning.judged(burning.BurnCase("idle", Verdict.ERROR, idle, check="burn.clock_reasons"))
     assert record.verdict is Verdict.ERROR
     assert "NVML calls it idle for 100 % of its own burn" in record.message
 
 
-def devices(**told: object) -> Verdicts:
+@pytest.mark.parametrize(
+    ("told", "verdict", "why"),
+    [
+        ({}, Verdict.PASS, "each on a GPU of this node"),
+        (
+            {"buses": [0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]},
+            Verdict.ERROR,
+            "rank 0 is on 0000:21:00, where this node has no GPU",
+        ),
+        (
+            {"buses": [0x19, 0x19, 0x3B, 0x3D, 0x9B, 0x9D, 0xBB, 0xBD]},
+            Verdict.ERROR,
+            "ranks 0 and 1 are on one GPU (0000:19:00)",
+        ),
+        ({"model": "Tesla T4"}, Verdict.ERROR, "rank 0 is on a Tesla T4, and this node has nvidia h100"),
+    ],
+    ids=["good", "buses of another node", "two ranks on one GPU", "another model"],
+)
+def test_the_gpus_of_a_launch(told: dict[str, object], verdict: Verdict, why: str) -> None:
     verdicts, facts = Verdicts(), facts_of(Machine.hgx_h100("gpu1"))
     judge_devices(verdicts, parse(attempts([[fake.ran(what, **told) for what in WHATS]])), facts.gpus)
-    return verdicts
-
-
-def test_the_launch_that_is_changed_here_is_a_good_one() -> None:
-    assert devices().verdict is Verdict.PASS
-
-
-def test_buses_of_another_node() -> None:
-    told = devices(buses=[0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28])
-    assert told.verdict is Verdict.ERROR
-    assert "rank 0 is on 0000:21:00, where this node has no GPU" in told.findings[0].message
-
-
-def test_two_ranks_on_one_gpu() -> None:
-    told = devices(buses=[0x19, 0x19, 0x3B, 0x3D, 0x9B, 0x9D, 0xBB, 0xBD])
-    assert told.verdict is Verdict.ERROR
-    assert "ranks 0 and 1 are on one GPU (0000:19:00)" in told.findings[0].message
-
-
-def test_another_model() -> None:
-    told = devices(model="Tesla T4")
-    assert told.verdict is Verdict.ERROR
-    assert "rank 0 is on a Tesla T4, and this node has nvidia h100" in told.findings[0].message
+    assert verdicts.verdict is verdict
+    assert why in verdicts.findings[0].message
 
 
 def launches(**values: float) -> Peers:

@@ -20,8 +20,8 @@ from support.rdma_fleet import LENGTH
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Target
 from nodegate.measure.rdma import node_pair, rdma_node
+from nodegate.measure.rdma.rails import gid_index, parse_classes, traffic_of
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.traffic import ipv6_gid_index, parse_classes, traffic_of
 from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
 from nodegate.records.program_run import ProgramRun
@@ -192,8 +192,7 @@ def test_storage_nics_are_left_out_by_rule_and_named(monkeypatch: pytest.MonkeyP
     found = prepared(dgx, "gpu1", monkeypatch)
     assert [rail.name for rail in found.rails] == [f"mlx5_{number}" for number in range(8)]
     assert {name: why.reason for name, why in found.left_out.items()} == dict.fromkeys(
-        ("mlx5_8", "mlx5_9"),
-        "left out: no GPU is behind its PCIe switch, as one is with 8 others: a storage NIC",
+        ("mlx5_8", "mlx5_9"), "left out: no GPU is behind its PCIe switch, as one is with 8 others: a storage NIC"
     )
     named = prepared(replace(dgx, expected={"nics": ["mlx5_0", "mlx5_8"]}), "gpu1", monkeypatch)
     assert ([rail.name for rail in named.rails], named.left_out) == (["mlx5_0", "mlx5_8"], {})
@@ -238,8 +237,8 @@ def test_of_ipv6_the_first_address_that_is_not_of_the_link_alone() -> None:
         1: ("fd00:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1"),
         4: ("fd00:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"),
     }
-    assert ipv6_gid_index(table) == 4
-    assert ipv6_gid_index({0: table[0], 1: ("strange", "RoCE v2")}) is None
+    assert (gid_index(table), gid_index(table, ipv6=True)) == (None, 4)
+    assert gid_index({0: table[0], 1: ("strange", "RoCE v2")}, ipv6=True) is None
 
 
 def test_what_nccl_takes_for_its_own_choice_is_perftests_own_too() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,18 @@ from nodegate.records.finding import Limit
 from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from nodegate.measure.rdma.result import RdmaBandwidth
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[..., RdmaFleet]]:
+    """Fleets of nodes whose sessions are closed at the end."""
+    with contextlib.ExitStack() as sessions:
+        yield partial(RdmaFleet, tmp_path, sessions=sessions)
 
 
 @pytest.fixture
@@ -60,13 +70,8 @@ def two_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measured(fleet: RdmaFleet, pool: Crew | None = None) -> dict[str, RdmaBandwidth]:
     """All nodes, measured; nothing of them runs any more."""
-    targets = fleet.targets()
-    try:
-        runs = rdma.measure(targets, pool or Crew())
-        assert left_behind(fleet) == []
-    finally:
-        for target in targets:
-            target.session.close()
+    runs = rdma.measure(fleet.targets(), pool or Crew())
+    assert left_behind(fleet) == []
     return {name: parse([each]) for name, each in runs.items()}
 
 
@@ -80,8 +85,8 @@ def value(found: RdmaBandwidth, name: str, device: str = "mlx5_0") -> float:
     return metric.best
 
 
-def test_every_rail_has_its_numbers_on_both_ends(tmp_path):
-    found = measured(RdmaFleet(tmp_path).device("gpu02", "mlx5_1", gbps=120.25, us=2.75))
+def test_every_rail_has_its_numbers_on_both_ends(made):
+    found = measured(made().device("gpu02", "mlx5_1", gbps=120.25, us=2.75))
     for name, partner in (("gpu01", "gpu02"), ("gpu02", "gpu01")):
         node = found[name]
         assert node.planned == {"mlx5_0", "mlx5_1"}
@@ -89,25 +94,21 @@ def test_every_rail_has_its_numbers_on_both_ends(tmp_path):
         assert (value(node, WRITE, "mlx5_1"), value(node, READ, "mlx5_1")) == (120.25, 120.25)
         assert value(node, "rdma.write_latency_us") == 1.9
         assert value(node, "rdma.read_latency_us", "mlx5_1") == 2.75
-        assert {(run.peer, run.trouble) for run in node.runs} == {(partner, None)}
+        assert {(run.link.peer, run.trouble) for run in node.runs} == {(partner, None)}
         assert node.partners == 1
-
-
-def test_what_a_number_was_measured_with_is_kept(tmp_path):
-    (metric, _) = measured(RdmaFleet(tmp_path))["gpu01"].named(WRITE)
-    assert dict(metric.conditions) == {
-        "tool": "ib_write_bw",
-        "tool_version": "6.24",
-        "size_bytes": "1048576",
-        "qps": "4",
-        "memory": "host",
-        "path": "between",
-    }
+        assert node.named(WRITE)[0].conditions == {
+            "tool": "ib_write_bw",
+            "tool_version": "6.24",
+            "size_bytes": "1048576",
+            "qps": "4",
+            "memory": "host",
+            "path": "between",
+        }
 
 
 @pytest.mark.usefixtures("two_sockets")
-def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
-    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1))
+def test_every_program_runs_near_its_nic_and_the_result_says_so(made):
+    fleet = made(durations=another_length(rounds=1))
     targets = fleet.targets()
     runs = rdma.measure(targets, Crew())
     last = str(max(os.sched_getaffinity(0)))
@@ -118,27 +119,20 @@ def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
     assert places == {"mlx5_0": {}, "mlx5_1": {"place": "near the NICs"}}
     (run,) = node.of(WRITE, "mlx5_0")
     assert run.unbound == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
-    for target in targets:
-        target.session.close()
 
 
-def test_all_pairs_and_all_rails_of_a_round_are_measured_at_once(tmp_path):
+def test_all_pairs_and_all_rails_of_a_round_are_measured_at_once(made):
     pool = Crew()
-    measured(RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03", "gpu04"), durations=another_length(rounds=1)), pool)
+    measured(made(names=("gpu01", "gpu02", "gpu03", "gpu04"), durations=another_length(rounds=1)), pool)
     assert [sorted(asked) for asked in pool.asked[1:]] == [["gpu01 - gpu04", "gpu02 - gpu03"]] * 2  # latency, then load
 
 
-def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(tmp_path):
+def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(made):
     names = ("gpu01", "gpu02", "gpu03", "gpu04")
-    found = measured(RdmaFleet(tmp_path, names=names, rails=1).device("gpu03", "mlx5_0", gbps=100.0))
+    found = measured(made(names=names, rails=1).device("gpu03", "mlx5_0", gbps=100.0))
     assert {name: value(found[name], WRITE) for name in names} == dict.fromkeys(names, 195.5) | {"gpu03": 100.0}
-    assert {run.peer_best for run in found["gpu03"].of(WRITE)} == {195.5}
-    assert {run.peer: run.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
-
-
-def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
-    found = measured(RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, durations=another_length(rounds=1)))
-    assert all(node.named(WRITE) for node in found.values())
+    assert {run.notes.peer_best for run in found["gpu03"].of(WRITE)} == {195.5}
+    assert {run.link.peer: run.notes.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
 
 
 @pytest.mark.parametrize(
@@ -153,8 +147,8 @@ def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
     ],
 )
 @pytest.mark.usefixtures("impatient")
-def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault, kind, said):
-    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1))
+def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(made, fault, kind, said):
+    fleet = made(durations=another_length(rounds=1))
     targets = fleet.device("gpu01", "mlx5_1", fault=fault).targets()
     node_pair = rdma.NodePair(*(rdma.prepare(target) for target in targets), "1")
     runs = rdma_pair.runs_of(node_pair, [rdma.WRITE])
@@ -167,33 +161,29 @@ def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault,
         assert run.trouble.kind == kind
         assert re.search(said, run.trouble.said)
         assert value(node, WRITE) == 195.5, "the other rail is not touched"
-    for target in targets:
-        target.session.close()
 
 
-def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(tmp_path):
-    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
+def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(made):
+    fleet = made(durations=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
     del fleet.machines["gpu02"].sections["infiniband"]["mlx5_1"]  # down, say: its counterpart meets mlx5_0
     for node, found in measured(fleet).items():
-        kinds = {(run.device, run.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
+        kinds = {(run.device, run.link.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
         other = ("mlx5_1", "mlx5_0") if node == "gpu01" else ("mlx5_0", "mlx5_1")
         assert kinds == {("mlx5_0", "mlx5_0"): None, other: "setup"}
 
 
-def test_a_node_without_perftest_is_not_paired_and_says_so(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
+def test_a_node_without_perftest_is_not_paired_and_says_so(made):
+    fleet = made(names=("gpu01", "gpu02", "gpu03"), rails=1)
     fleet.tools["gpu02"] = ()
     targets = fleet.targets()
     runs = rdma.measure(targets, Crew())
     with pytest.raises(CannotMeasure, match="no ib_write_bw on the node"):
         parse([runs["gpu02"]])
     assert value(parse([runs["gpu01"]]), WRITE) == 195.5
-    for target in targets:
-        target.session.close()
 
 
-def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
+def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(made):
+    fleet = made(names=("gpu01", "gpu02", "gpu03"), rails=1)
     targets = fleet.targets()
 
     class Losing(Crew):
@@ -207,28 +197,26 @@ def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(tmp_path):
     assert found["gpu02"].named(WRITE) == ()
     assert {run.trouble.kind for run in found["gpu02"].of(WRITE)} == {"setup"}
     assert "the session is closed" in found["gpu02"].of(WRITE)[0].trouble.said
-    for target in targets:
-        target.session.close()
 
 
-def test_one_node_alone_is_measured_nic_to_nic(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("gpu01",), rails=3).device("gpu01", "mlx5_2", inside_gbps=88.0)
+def test_one_node_alone_is_measured_nic_to_nic(made):
+    fleet = made(names=("gpu01",), rails=3).device("gpu01", "mlx5_2", inside_gbps=88.0)
     node = measured(fleet)["gpu01"]
     assert node.partners == 0
     assert {metric.device: metric.best for metric in node.metrics} == {"mlx5_0": 195.5, "mlx5_1": 195.5, "mlx5_2": 88.0}
     assert {metric.name for metric in node.metrics} == {"rdma.inside_gbps"}
 
 
-def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_once_too(tmp_path, monkeypatch):
+def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_once_too(made, monkeypatch):
     monkeypatch.setattr(asked, "_TIMED_FROM_S", math.inf)  # the stand-in does not work for so long
     durations = another_length(rounds=1, link_s=rdma.INSIDE_FROM_S)
-    found = measured(RdmaFleet(tmp_path, durations=durations).device("gpu01", "mlx5_1", gbps=80.5))
+    found = measured(made(durations=durations).device("gpu01", "mlx5_1", gbps=80.5))
     assert {name: len(node.named("rdma.inside_gbps")) for name, node in found.items()} == {"gpu01": 2, "gpu02": 2}
     both = {name: {each.device: each for each in node.named(BOTH_AT_ONCE)} for name, node in found.items()}
     assert [(each["mlx5_0"].best, each["mlx5_1"].best) for each in both.values()] == [(391.0, 161.0)] * 2
     assert both["gpu01"]["mlx5_0"].conditions["size_bytes"] == str(rdma_pair.BOTH_BYTES)
     assert [len(node.of(WRITE)) for node in found.values()] == [2, 2]
-    assert {run.peer_best_way for node in found.values() for run in node.runs} == {None}
+    assert {run.notes.peer_best_way for node in found.values() for run in node.runs} == {None}
 
 
 def of_one_rail(ran: ProgramRun) -> Attempt:
@@ -256,15 +244,15 @@ def test_gpu_memory_has_more_time_to_start():
     ]
 
 
-def test_gpu_memory_is_measured_where_the_build_can(tmp_path):
-    fleet = RdmaFleet(tmp_path, cuda=True, rails=1, durations=another_length(rounds=1))
+def test_gpu_memory_is_measured_where_the_build_can(made):
+    fleet = made(cuda=True, rails=1, durations=another_length(rounds=1))
     found = measured(fleet.device("gpu01", "mlx5_0", gpu_gbps=180.0).device("gpu02", "mlx5_0", gpu_gbps=182.0))
     assert value(found["gpu02"], "rdma.gpu_write_gbps") == 180.0
     assert value(found["gpu02"], WRITE) == 195.5
 
 
-def test_suspects_meet_only_nodes_that_passed(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("a", "b", "c", "d"), rails=1).device("a", "mlx5_0", gbps=100.0)
+def test_suspects_meet_only_nodes_that_passed(made):
+    fleet = made(names=("a", "b", "c", "d"), rails=1).device("a", "mlx5_0", gbps=100.0)
     targets, pool = fleet.targets(), Crew()
     runs = rdma.again(targets, pool, {"a": (), "b": ()})
     assert set(runs) == {"a", "b"}
@@ -272,90 +260,51 @@ def test_suspects_meet_only_nodes_that_passed(tmp_path):
     assert pairs == {"a - c", "b - d", "a - d", "b - c"}
     found = {name: parse([each]) for name, each in runs.items()}
     assert (value(found["a"], WRITE), value(found["b"], WRITE)) == (100.0, 195.5)
-    assert all(run.peer_passed for run in found["a"].runs)
-    for target in targets:
-        target.session.close()
+    assert all(run.notes.peer_passed for run in found["a"].runs)
 
 
-def test_where_nobody_passed_suspects_are_measured_as_at_first(tmp_path):
-    fleet = RdmaFleet(tmp_path, rails=1)
-    targets = fleet.targets()
-    runs = rdma.again(targets, Crew(), dict.fromkeys(fleet.names, ()))
-    assert value(parse([runs["gpu01"]]), WRITE) == 195.5
-    assert not any(run.peer_passed for run in parse([runs["gpu01"]]).runs)
-    for target in targets:
-        target.session.close()
-
-
-def test_where_nobody_passed_a_partner_that_was_slow_with_others_is_told_as_one(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("a", "b", "c", "d"), rails=1)
+def test_where_nobody_passed_a_partner_that_was_slow_with_others_is_told_as_one(made):
+    fleet = made(names=("a", "b", "c", "d"), rails=1)
     for name in ("a", "b", "c"):
         fleet.device(name, "mlx5_0", gbps=100.0)
     targets = fleet.targets()
     found = parse([rdma.again(targets, Crew(), dict.fromkeys(fleet.names, ()))["d"]])
-    assert {run.peer_best for run in found.of(WRITE)} == {100.0}
+    assert {(run.notes.peer_best, run.notes.peer_passed) for run in found.of(WRITE)} == {(100.0, False)}
     assert blamed(found, WRITE, "mlx5_0", Limit(180.0, "Gb/s", "test")).fault is Fault.UNPROVEN
-    for target in targets:
-        target.session.close()
 
 
-def test_evidence_says_the_same_as_the_run(tmp_path):
-    fleet = RdmaFleet(tmp_path, rails=1, durations=another_length(rounds=1))
+def test_evidence_says_the_same_as_the_run(made):
+    fleet = made(rails=1, durations=another_length(rounds=1))
     targets = fleet.targets()
     runs = rdma.measure(targets, Crew())["gpu01"]
     kept = RDMA_BANDWIDTH.of_document(document("rdma_bandwidth", [runs, runs]))
     assert [metric.values for metric in kept.metrics if metric.name == WRITE] == [(195.5, 195.5)]
-    for target in targets:
-        target.session.close()
 
 
-def test_a_cancelled_run_starts_nothing_new(tmp_path):
-    fleet, pool = RdmaFleet(tmp_path, rails=1), Crew()
+def test_a_cancelled_run_starts_nothing_new(made):
+    fleet, pool = made(rails=1), Crew()
     targets = fleet.targets()
     pool.cancelled = True
     rdma.measure(targets, pool)
     assert pool.asked == [["gpu01", "gpu02"]]
-    for target in targets:
-        target.session.close()
 
 
 # Where the numbers of a node come from
 
 
-def test_version_4_5_prints_the_same_rows(tmp_path):
-    found = measured(RdmaFleet(tmp_path, rails=1, version="4.5", durations=another_length(rounds=1)))
+def test_version_4_5_prints_the_same_rows(made):
+    found = measured(made(rails=1, version="4.5", durations=another_length(rounds=1)))
     (metric,) = found["gpu01"].named(WRITE)
     assert (metric.best, metric.conditions["tool_version"]) == (195.5, "6.06")
 
 
-def test_roce_takes_the_gid_that_is_v2_with_an_ipv4_address(tmp_path):
-    targets = RdmaFleet(tmp_path, rails=1).targets()
-    rdma_node = rdma.prepare(targets[0])
-    assert rdma_node.rails[0].gid_index == 3
-    words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_0"))
-    assert words.server.argv[words.server.argv.index("-x") + 1] == "3"
-    for target in targets:
-        target.session.close()
-
-
-def test_infiniband_has_no_gid_index(tmp_path):
-    (target,) = RdmaFleet(tmp_path, names=("gpu01",), machine=Machine.hgx_h100).targets()
-    rdma_node = rdma.prepare(target)
-    words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_1"))
-    assert "-x" not in words.server.argv
-    assert words.client.argv[-1] == "127.0.0.1"
-    target.session.close()
-
-
-def test_a_roce_rail_without_a_gid_is_left_out_and_named(tmp_path):
-    fleet = RdmaFleet(tmp_path, rails=2)
+def test_a_roce_rail_without_a_gid_is_left_out_and_named(made):
+    fleet = made(rails=2)
     fleet.machines["gpu01"].set_port("mlx5_1", 1, "gid_types.3", "IB/RoCE v1")
-    (target, other) = fleet.targets()
+    target = fleet.targets()[0]
     rdma_node = rdma.prepare(target)
     assert [rail.name for rail in rdma_node.rails] == ["mlx5_0"]
     assert rdma_node.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IP address that others can reach"
-    for each in (target, other):
-        each.session.close()
 
 
 def test_gids_that_the_probe_left_out_are_read_from_the_node():
@@ -394,8 +343,8 @@ def test_each_rail_has_the_gpu_that_is_nearest_on_pcie():
         assert name.startswith("mlx5_")
 
 
-def test_nodes_of_different_fabrics_are_not_paired(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, durations=another_length(rounds=1))
+def test_nodes_of_different_fabrics_are_not_paired(made):
+    fleet = made(names=("a", "b", "c"), rails=1, durations=another_length(rounds=1))
     fleet.machines["c"] = Machine.hgx_h100("c")
     pool = Crew()
     found = measured(fleet, pool)
@@ -403,20 +352,11 @@ def test_nodes_of_different_fabrics_are_not_paired(tmp_path):
     assert found["c"].partners == 0
 
 
-def test_the_inventory_may_name_the_rails(tmp_path):
-    (target, other) = RdmaFleet(tmp_path, rails=4).targets()
-    named = dict(target.node.expected, nics=["mlx5_2"])
-    rdma_node = rdma.prepare(replace(target, node=replace(target.node, expected=named)))
-    assert [rail.name for rail in rdma_node.rails] == ["mlx5_2"]
-    for each in (target, other):
-        each.session.close()
-
-
 # Several programs at once on a node
 
 
-def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(tmp_path):
-    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
+def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(made):
+    (target,) = made(names=("gpu01",)).targets()
     word = f"9{os.getpid()}77"
     stubborn = ("sh", "-c", f"echo on; trap '' TERM; sleep {word}; sleep {word}")
     programs = [Program(stubborn), Program(("echo", "hello")), Program(("nothing-here",))]
@@ -425,45 +365,40 @@ def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(tmp_p
     assert (quick.stdout, quick.exit_code, quick.timed_out) == ("hello\n", 0, False)
     assert (missing.exit_code, missing.stderr) == (127, "nothing-here: not found\n")
     assert wait_until(lambda: not running(word))
-    target.session.close()
 
 
 OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python3"
 
 
 @pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
-def test_python_3_6_runs_several_programs_at_once(tmp_path):
-    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
+def test_python_3_6_runs_several_programs_at_once(made):
+    (target,) = made(names=("gpu01",)).targets()
     connection = replace(target.node.connection, python=str(OLDEST))
     target = replace(target, node=replace(target.node, connection=connection))
     found = perftest_runner.run_at_once(
         target, "test", [Program(("echo", "one")), Program(("sh", "-c", "echo two >&2; exit 3"))], timeout_s=20
     )
     assert [(ran.stdout, ran.stderr, ran.exit_code) for ran in found] == [("one\n", "", 0), ("", "two\n", 3)]
-    target.session.close()
 
 
-def test_output_without_an_end_is_cut(tmp_path):
-    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
+def test_output_without_an_end_is_cut(made):
+    (target,) = made(names=("gpu01",)).targets()
     (endless,) = perftest_runner.run_at_once(target, "test", [Program(("yes",))], timeout_s=5)
     assert endless.truncated
     assert endless.timed_out
     assert len(endless.stdout) <= perftest_runner.MAX_KEPT // 2
-    target.session.close()
 
 
-def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
+def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(made):
     import socket
 
-    (target, other) = RdmaFleet(tmp_path, rails=1).targets()
+    (target, other) = made(rails=1).targets()
     with contextlib.closing(socket.create_server(("0.0.0.0", target.node.expected["rdma_port"]))):  # noqa: S104
         node_pair = rdma.NodePair(rdma.prepare(target), rdma.prepare(other), "1")
         (both,) = rdma_pair.runs_of(node_pair, [rdma.WRITE])
     client = next(ran for _, ran in both if ran.link.program is Role.CLIENT)
     assert "the server on gpu01 does not listen on port" in client.cannot
     assert "Couldn't listen to port" in client.cannot
-    for each in (target, other):
-        each.session.close()
 
 
 def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:

@@ -5,8 +5,12 @@ The whole way of a run: first and second looks, the search, and what the checks 
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from support.launched_fleet import Fabric, Path, Sick, measured, racks_of
+from support.launched_fleet import GOOD_GB_PER_S, Fabric, Path, Sick, measured, racks_of
+
+from nodegate.measure.groups.result import NAMES
 
 RACKS = racks_of(4, 4)
 R1, R2, R3, R4 = (frozenset(names) for names in RACKS.values())
@@ -69,6 +73,62 @@ def test_rack_mates_of_a_slow_node_are_not_rejected(left):
 
 def test_a_node_that_is_clearly_slow_is_the_only_one_that_is_rejected():
     assert run(Sick("gpu006", 0.9)).are("fail") == {"gpu006"}
+
+
+@pytest.mark.parametrize("how", ["hang", "cuda", "wrong"])
+def test_a_node_that_spoils_its_pair_is_found_with_one_that_is_well(how):
+    judged = run(Sick("gpu006", how))
+    assert judged.are("fail") == {"gpu006"}
+    assert judged.accepted == ALL - {"gpu006"}
+
+
+def test_two_nodes_without_a_third_cannot_be_told_apart():
+    judged = run(Sick("gpu002", "hang"), racks={"": ["gpu001", "gpu002"]})
+    assert (judged.are("fail"), judged.are("error")) == (set(), {"gpu001", "gpu002"})
+    assert "it is one of gpu001, gpu002" in judged.said("gpu001")
+
+
+def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_in_larger_launches():
+    found = run(Sick("gpu006", "hang"), version="2.19.6").found
+    kinds = {"rack", "fleet", "apart"}
+    assert kinds.isdisjoint(each.plan.kind for each in found["gpu006"].runs)
+    larger = [each for each in found["gpu005"].runs if each.plan.kind in kinds]
+    assert {(each.plan.kind, each.plan.count) for each in larger} == {("rack", 3), ("apart", 15), ("fleet", 15)}
+    assert all(each.is_well for each in larger)
+
+
+def test_a_fleet_that_hangs_only_as_a_whole_names_nobody():
+    judged = run(SimpleNamespace(how="hang", only="", spoils=lambda nodes: len(nodes) > 8))
+    assert judged.are("fail") == set()
+    assert "fail only together, and succeed in halves" in judged.said("gpu001")
+
+
+def over(judged, name, kind):
+    """What a node has of the launches over a rack or the fleet: how many nodes each had, and whether it was fast."""
+    chosen = [each for each in judged.found[name].named(NAMES["all_reduce"]) if each.conditions["group"] == kind]
+    return {(each.conditions["nodes"], each.best > 0.9 * GOOD_GB_PER_S["all_reduce"]) for each in chosen}
+
+
+def test_what_is_slow_by_single_nodes_is_launched_again_without_them():
+    fabric = Fabric(RACKS, [Sick("gpu003", 0.7), Sick("gpu008", 0.7)])
+    judged = measured(fabric)
+    assert over(judged, "gpu001", "rack") == over(judged, "gpu006", "rack") == {("3", True)}
+    assert over(judged, "gpu009", "rack") == {("4", True)}
+    assert over(judged, "gpu001", "fleet") == over(judged, "gpu012", "fleet") == {("14", True)}
+    assert (over(judged, "gpu003", "rack"), over(judged, "gpu003", "fleet")) == ({("4", False)}, {("16", False)})
+    assert sum("all_reduce fleet [" in line for line in fabric.log) == 1, "that they are slow was seen in their pairs"
+
+
+def test_a_fleet_that_was_slow_once_is_launched_again_as_a_whole():
+    once = iter([True])
+    judged = run(SimpleNamespace(how=0.5, only="all_reduce", spoils=lambda nodes: len(nodes) > 8 and next(once, False)))
+    assert over(judged, "gpu004", "fleet") == {("16", True)}
+
+
+def test_a_fleet_that_is_slow_alike_names_nobody():
+    found = run(*(Sick(name, 0.6) for name in sorted(ALL))).found
+    assert {name for each in found.values() for ran in each.runs for name in ran.notes.blamed} == set()
+    assert {each.plan.count for each in found["gpu001"].runs if each.plan.kind == "fleet"} == {16}
 
 
 @pytest.mark.parametrize("fault", [Sick("gpu001", "hang", "alltoall"), Sick("gpu001", "wrong", "sendrecv")], ids=str)

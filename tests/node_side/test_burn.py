@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,25 +13,26 @@ from unittest import mock
 
 import pytest
 from support import cuda
+from support.payload import nothing_is_left
 
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
-from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.node_side.load import burn, place, residents, sampler, told
+from nodegate.node_side.load import burn, phases, place, residents, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
-SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
+BLAS = str(cuda.library().with_name("libcublas.so.12"))
+THREE = {"bf16": 0.4, "fp32": 0.3, "fp64": 0.3}
 
 
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=SECOND_PHASE)
+    return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=[*THREE.items()])
 
 
 def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[str, Any]) -> None:
     assert healthy["refused"] == ""
     assert [gpu["error"] for gpu in healthy["gpus"]] == ["", ""]
-    for number, dtype in enumerate(("bf16", "fp32")):
+    for number, dtype in enumerate(THREE):
         phases = [gpu["phases"][number] for gpu in healthy["gpus"]]
         assert {phase["dtype"] for phase in phases} == {dtype}
         assert [phase["mismatches"] for phase in phases] == [0, 0]
@@ -75,37 +75,25 @@ def test_event_reasons_are_counted_bit_by_bit(tmp_path: Path) -> None:
     assert "ecc_corrected" not in window
 
 
-def test_one_flipped_bit_is_found_with_its_place(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.flip", 12), tmp_path, phases=[["fp32", 1]])["gpus"]
-    assert [gpu["phases"][0]["mismatches"] for gpu in gpus] == [0, 1]
-    first = gpus[1]["phases"][0]["first_mismatch"]
+def test_each_fault_shows_on_its_own_gpu_with_its_place(tmp_path: Path) -> None:
+    faults = {1: ("cuda.flip", 12), 2: ("cuda.wrong", 1), 3: ("cuda.product_s", 0.1)}
+    scenario = healthy_h100(4)
+    for gpu, fault in faults.items():
+        scenario.set(gpu, *fault)
+    gpus = cuda.burn(scenario, tmp_path, phases=[["fp32", 1]])["gpus"]
+    assert [gpu["error"] for gpu in gpus] == [""] * 4
+    good, flipped, wrong, slow = (gpu["phases"][0] for gpu in gpus)
+    assert [each["mismatches"] for each in (good, flipped, wrong, slow)] == [0, 1, 0, 0]
+    first = flipped["first_mismatch"]
     assert {name: first[name] for name in ("row", "column", "words")} == {"row": 3, "column": 5, "words": 1}
     assert first["iteration"] == 9  # the first result and one to learn the speed come before the load
-    assert gpus[1]["error"] == ""
+    assert good["checksum"] == slow["checksum"] != wrong["checksum"]
+    assert slow["tflops"] == pytest.approx(good["tflops"] / 2, rel=1e-3)
 
 
-def test_a_gpu_that_is_wrong_every_time_differs_from_its_neighbours(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.wrong", 1), tmp_path)["gpus"]
-    assert [gpu["phases"][0]["mismatches"] for gpu in gpus] == [0, 0]
-    assert gpus[0]["phases"][0]["checksum"] != gpus[1]["phases"][0]["checksum"]
-
-
-def test_a_slow_gpu_shows_its_speed(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.product_s", 0.1), tmp_path)["gpus"]
-    assert gpus[1]["phases"][0]["tflops"] == pytest.approx(gpus[0]["phases"][0]["tflops"] / 2, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [
-        (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
-        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
-        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
-    ],
-)
-def test_cuda_that_does_not_start_is_an_error_of_every_gpu(number: int, name: str, tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(None, "cuda.error.cuInit", number), tmp_path)["gpus"]
-    assert [gpu["error"] for gpu in gpus] == [f"cuInit: {number} {name}"] * 2
+def test_cuda_that_does_not_start_is_an_error_of_every_gpu(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(None, "cuda.error.cuInit", 802), tmp_path)["gpus"]
+    assert [gpu["error"] for gpu in gpus] == ["cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"] * 2
     assert [(gpu["phases"], gpu["started_s"]) for gpu in gpus] == [([], None)] * 2
 
 
@@ -126,19 +114,20 @@ def test_settings_of_a_login_that_would_change_the_burn_are_removed() -> None:
     assert own == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_CACHE_DISABLE": "1"}
 
 
-def test_a_gpu_that_cuda_does_not_see_is_an_error_and_the_others_burn(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.absent", 1), tmp_path)["gpus"]
-    assert gpus[1]["error"] == "cuInit: 100 CUDA_ERROR_NO_DEVICE"
-    assert gpus[0]["phases"][0]["iterations"] > 0
-
-
-def test_an_ecc_error_in_mid_run_ends_one_gpu_and_keeps_what_it_did(tmp_path: Path) -> None:
-    scenario = healthy_h100(2).set(1, "cuda.error.cuStreamSynchronize", 214)
-    scenario.set(1, "cuda.after.cuStreamSynchronize", 10)
+def test_gpus_that_cannot_be_loaded_say_why_and_the_others_burn(tmp_path: Path) -> None:
+    scenario = healthy_h100(5).lose(0).set(1, "cuda.absent", 1).set(2, "cuda.crash.cuMemAlloc_v2", 1)
+    scenario.set(3, "cuda.error.cuStreamSynchronize", 214).set(3, "cuda.after.cuStreamSynchronize", 10)
     gpus = cuda.burn(scenario, tmp_path, seconds=4.0)["gpus"]
-    assert gpus[1]["error"] == "cuStreamSynchronize: 214 CUDA_ERROR_ECC_UNCORRECTABLE"
-    assert gpus[1]["phases"][0]["dtype"] == "bf16"
-    assert gpus[0]["error"] == ""
+    assert gpus[0] == {"index": 0, "path": "ptx", "error": "NVML 15: GPU is lost"}
+    assert [gpu["error"] for gpu in gpus[1:]] == [
+        "cuInit: 100 CUDA_ERROR_NO_DEVICE",
+        "ended by SIGSEGV, at cuMemAlloc_v2",
+        "cuStreamSynchronize: 214 CUDA_ERROR_ECC_UNCORRECTABLE",
+        "",
+    ]
+    assert gpus[3]["phases"][0]["dtype"] == "bf16"  # what it did before it failed
+    assert gpus[4]["phases"][0]["iterations"] > 0
+    assert gpus[4]["started_s"] < 60  # the start's own limit is 120 s
 
 
 def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path: Path) -> None:
@@ -157,12 +146,6 @@ def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path: Path) -> N
     gpus = cuda.burn(healthy_h100(2).set(0, "cuda.hang.cuInit", 1), tmp_path, start_limit_s=20.0)["gpus"]
     assert gpus[0]["error"] == "no answer within 20 s, at cuInit"
     assert gpus[1]["phases"][0]["iterations"] > 0
-
-
-def test_a_process_that_crashes_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).set(0, "cuda.crash.cuMemAlloc_v2", 1), tmp_path)["gpus"]
-    assert gpus[0]["error"] == "ended by SIGSEGV, at cuMemAlloc_v2"
-    assert gpus[1]["started_s"] < 60  # the start's own limit is 120 s
 
 
 @pytest.mark.parametrize(
@@ -192,33 +175,15 @@ def test_gpus_that_must_not_be_touched_are_not(scenario: Scenario, refused: str,
     assert document["path"] == ""
 
 
-def test_a_gpu_in_use_is_burned_where_that_was_asked_for(tmp_path: Path) -> None:
-    scenario = healthy_h100(1).set(0, "processes.compute", "4242:1000")
-    document = cuda.burn(scenario, tmp_path, busy_ok=True)
-    assert (document["refused"], document["gpus"][0]["error"]) == ("", "")
-
-
-def test_only_the_gpus_that_were_asked_for_burn(tmp_path: Path) -> None:
-    assert [gpu["index"] for gpu in cuda.burn(healthy_h100(3), tmp_path, gpus=[1])["gpus"]] == [1]
-    assert cuda.burn(healthy_h100(3), tmp_path, gpus=[1, 7])["refused"] == "NVML does not list GPU 7"
-
-
-def test_a_gpu_without_handle_is_an_error_and_the_others_burn(tmp_path: Path) -> None:
-    gpus = cuda.burn(healthy_h100(2).lose(0), tmp_path)["gpus"]
-    assert gpus[0] == {"index": 0, "path": "ptx", "error": "NVML 15: GPU is lost"}
-    assert gpus[1]["phases"][0]["iterations"] > 0
-
-
 def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path: Path) -> None:
     scenario = healthy_h100(1).error("nvmlDeviceGetPowerUsage", 15, gpu=0)
     assert cuda.burn(scenario, tmp_path)["gpus"][0]["samples"]["error"] == "NVML 15: GPU is lost"
 
 
 def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
-    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=blas, phases=SECOND_PHASE)
-    assert (document["path"], document["library"], document["library_version"]) == ("cublas", blas, 120401)
-    for number in (0, 1):
+    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=BLAS, phases=[*THREE.items()])
+    assert (document["path"], document["library"], document["library_version"]) == ("cublas", BLAS, 120401)
+    for number in range(len(THREE)):
         checksums = {each["gpus"][0]["phases"][number]["checksum"] for each in (document, healthy)}
         assert len(checksums) == 1
 
@@ -227,11 +192,10 @@ def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) 
 def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
     dtype: str, capability: str, tmp_path: Path
 ) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
     scenario = healthy_h100(2).set(1, "cuda.flip", 12)
     for gpu in (0, 1):
         scenario = scenario.set(gpu, "compute_capability", capability)
-    gpus = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=[["bf16", 0.5], [dtype, 0.5]])["gpus"]
+    gpus = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[["bf16", 0.5], [dtype, 0.5]])["gpus"]
     assert [gpu["error"] for gpu in gpus] == [""] * 2
     assert [gpu["left_out"] for gpu in gpus] == [{}] * 2
     found = [gpu["phases"][1] for gpu in gpus]
@@ -240,33 +204,31 @@ def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
     assert sum(phase["mismatches"] for phase in gpus[1]["phases"]) == 1
 
 
-ALL = [["bf16", 0.4], ["fp8", 0.2], ["fp4", 0.2], ["fp64", 0.2]]
+ALL = {"bf16": 0.4, "fp8": 0.2, "fp4": 0.2, "fp64": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("name", "capability", "path", "left_out"),
+    ("name", "capability", "own_kernels", "left_out"),
     [
-        ("NVIDIA H100 80GB HBM3", "9.0", "cublas", ["fp4"]),
-        ("NVIDIA H20", "9.0", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA H800", "9.0", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA L40S", "8.9", "cublas", ["fp4", "fp64"]),
-        ("NVIDIA A100-SXM4-80GB", "8.0", "cublas", ["fp4", "fp8"]),
-        ("NVIDIA B200", "10.0", "cublas", []),
-        ("NVIDIA B300 SXM6 AC", "10.3", "cublas", ["fp64"]),
-        ("NVIDIA H200", "9.0", "ptx", ["fp4", "fp8"]),
-        ("NVIDIA B200", "10.0", "ptx", ["fp4", "fp8"]),
+        ("NVIDIA H100 80GB HBM3", (9, 0), False, ["fp4"]),
+        ("NVIDIA H20", (9, 0), False, ["fp4", "fp64"]),
+        ("NVIDIA H800", (9, 0), False, ["fp4", "fp64"]),
+        ("NVIDIA L40S", (8, 9), False, ["fp4", "fp64"]),
+        ("NVIDIA A100-SXM4-80GB", (8, 0), False, ["fp4", "fp8"]),
+        ("NVIDIA B200", (10, 0), False, []),
+        ("NVIDIA B300 SXM6 AC", (10, 3), False, ["fp64"]),
+        ("NVIDIA H200", (9, 0), True, ["fp4", "fp8"]),
+        ("NVIDIA B200", (10, 0), True, ["fp4", "fp8"]),
     ],
 )
 def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
-    name: str, capability: str, path: str, left_out: list[str], tmp_path: Path
+    name: str, capability: tuple[int, int], own_kernels: bool, left_out: list[str]
 ) -> None:
-    scenario = healthy_h100(1).set(0, "name", name).set(0, "compute_capability", capability)
-    blas = str(cuda.library().with_name("libcublas.so.12"))
-    gpu = cuda.burn(scenario, tmp_path, path=path, library=blas, phases=ALL, seconds=2.0)["gpus"][0]
-    assert gpu["error"] == ""
-    assert sorted(gpu["left_out"]) == left_out
-    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
-    assert gpu["phases"][0]["seconds"] >= 0.8 + 0.4 * len(left_out)
+    plan = [phases.Phase(dtype, share, 256) for dtype, share in ALL.items()]
+    found, why = phases.chosen(plan, capability, name, own_kernels)
+    assert sorted(why) == left_out
+    assert [each.dtype for each in found] == [dtype for dtype in ALL if dtype not in left_out]
+    assert found[0].seconds == pytest.approx(0.4 + 0.2 * len(left_out))
 
 
 @pytest.mark.parametrize(
@@ -275,49 +237,36 @@ def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf1
 )
 def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out: list[str], tmp_path: Path) -> None:
     scenario = healthy_h100(1).set(0, "compute_capability", "10.0").set(0, planted, 15)
-    blas = str(cuda.library().with_name("libcublas.so.12"))
-    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=ALL)["gpus"][0]
+    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*ALL.items()])["gpus"][0]
     why = "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"
     assert gpu["left_out"] == dict.fromkeys(left_out, why)
-    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
+    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype in ALL if dtype not in left_out]
 
 
 def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
     scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
-    document = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=SECOND_PHASE)
+    document = cuda.burn(scenario, tmp_path, path="cublas", library=BLAS, phases=[*THREE.items()])
     first = {gpu["phases"][0]["checksum"] for gpu in document["gpus"]}
     assert len(first) == 2
     assert document["path"] == "cublas"
     assert [each["error"] for each in document["again"]] == ["", "", ""]
-    for number, dtype in enumerate(("bf16", "fp32")):
+    for number, dtype in enumerate(THREE):
         phases = [each["phases"][number] for each in document["again"]]
         assert {(each["dtype"], each["mismatches"], each["reference_errors"]) for each in phases} == {(dtype, 0, 0)}
         assert len({each["checksum"] for each in phases}) == 1
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "tf32", "fp64"])
-def test_the_other_types_work_on_both_paths(dtype: str, tmp_path: Path) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
-    for path in ("ptx", "cublas"):
-        gpu = cuda.burn(healthy_h100(1), tmp_path, path=path, library=blas, phases=[[dtype, 1]])["gpus"][0]
-        assert gpu["error"] == ""
-        assert gpu["phases"][0]["reference_errors"] == 0
-
-
 def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
     scenario = healthy_h100(2).set(None, "cuda.error.cublasCreate_v2", 8)
-    document = cuda.burn(scenario, tmp_path, path="auto", library=blas)
+    document = cuda.burn(scenario, tmp_path, path="auto", library=BLAS)
     assert (document["path"], document["library"]) == ("ptx", "")
-    assert document["library_refused"] == f"{blas}: cublasCreate_v2: 8 CUBLAS_STATUS_ARCH_MISMATCH"
+    assert document["library_refused"] == f"{BLAS}: cublasCreate_v2: 8 CUBLAS_STATUS_ARCH_MISMATCH"
     assert [gpu["error"] for gpu in document["gpus"]] == ["", ""]
 
 
 def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path: Path) -> None:
-    blas = str(cuda.library().with_name("libcublas.so.12"))
     scenario = healthy_h100(2).set(1, "cuda.error.cublasCreate_v2", 1)
-    gpus = cuda.burn(scenario, tmp_path, path="auto", library=blas)["gpus"]
+    gpus = cuda.burn(scenario, tmp_path, path="auto", library=BLAS)["gpus"]
     assert [gpu["error"] for gpu in gpus] == ["", "cublasCreate_v2: 1 CUBLAS_STATUS_NOT_INITIALIZED"]
 
 
@@ -334,16 +283,13 @@ def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None
 
 def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
-    variables = dict(os.environ, **cuda.environment(scenario))
-    running = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
-    assert running.stdin
-    running.stdin.write(cuda.program(seconds=60.0, path="ptx"))
-    running.stdin.close()
-    assert wait_until(lambda: len(children_of(running.pid)) == 4, limit_s=60)  # a load and samples for each GPU
-    children = children_of(running.pid)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+    variables = cuda.environment(scenario)
+    assert nothing_is_left(cuda.program(seconds=60.0, path="ptx"), variables, children=4)  # load and samples of each
+
+
+def windowed(start: float, reasons: int) -> dict[str, Any]:
+    bits = {"event_reasons": reasons, "reason_samples": {str(reasons): 5}}
+    return {"start_s": start, "count": 5, "load": 5, **bits}
 
 
 def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
@@ -354,14 +300,7 @@ def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
 
     def window(number: int) -> dict[str, Any]:
         spread = {name: sorted(chance.randint(0, 9999) / 10 for _ in range(3)) for name in names}
-        return {
-            "start_s": 723.0 * number,
-            "count": 5,
-            "load": 5,
-            "event_reasons": 4,
-            "reason_samples": {"4": 5},
-            **spread,
-        }
+        return windowed(723.0 * number, 4) | spread
 
     gpus = [{"index": gpu, "samples": {"windows": [window(each) for each in range(length)]}} for gpu in range(8)]
     document = {"gpus": gpus}
@@ -374,16 +313,8 @@ def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
 
 
 def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
-    def window(start: float, clocks: list[float], reasons: int) -> dict[str, object]:
-        bits = {str(reasons): 5}
-        return {
-            "start_s": start,
-            "count": 5,
-            "load": 0,
-            "sm_clock_mhz": clocks,
-            "event_reasons": reasons,
-            "reason_samples": bits,
-        }
+    def window(start: float, clocks: list[float], reasons: int) -> dict[str, Any]:
+        return windowed(start, reasons) | {"load": 0, "sm_clock_mhz": clocks}
 
     idle, first, second = (
         window(-3.0, [210, 210, 210], 1),
@@ -403,55 +334,31 @@ def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
     ]
 
 
-def test_copies_of_every_kind_can_be_made(tmp_path: Path) -> None:
-    script = """
-import ctypes
-from nodegate.node_side.load.cuda import Cuda
-cuda = Cuda()
-contexts = [cuda.context(cuda.device(bus)) for bus in ("00000000:1A:00.0", "00000000:3B:00.0")]
-assert cuda.can_access(0, 1)
-cuda.enable_peer(contexts[0]), cuda.enable_peer(contexts[0])
-far = cuda.allocate(4096)
-cuda.use(contexts[0])
-stream, near, host = cuda.stream(), cuda.allocate(4096), cuda.allocate_host(4096)
-ctypes.memmove(host, bytes(range(256)) * 16, 4096)
-cuda.copy_in(near, host, 4096, stream)
-cuda.copy_peer((far, contexts[1]), (near, contexts[0]), 4096, stream)
-cuda.set_words(near, 0, 1024, stream)
-cuda.copy(near, far, 4096, stream)
-cuda.copy_out(host, near, 4096, stream)
-cuda.wait(stream)
-assert ctypes.string_at(host, 4096) == cuda.read(near, 4096) == bytes(range(256)) * 16
-cuda.write(near, b"abcd")
-assert cuda.read(near, 4) == b"abcd"
-cuda.free(near)
-cuda.release(0)
-"""
-    variables = dict(os.environ, **cuda.environment(healthy_h100(2).write(tmp_path / "scenario.conf")))
-    subprocess.run([sys.executable, "-c", script], env=variables, check=True, timeout=60)
-
-
-@pytest.mark.parametrize("kind", ["compute", "mps"])
-def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(kind: str, tmp_path: Path) -> None:
-    scenario = healthy_h100(1).set(0, f"processes.{kind}", "4242:1000")
-    for name, refused in (
-        ("/usr/bin/nv-hostengine -n", ""),
-        ("dcgm-exporter", ""),
-        ("nvidia-imex", ""),
-        ("dcgmproftester12", "GPU 0 is in use by process 4242 (dcgmproftester12)"),
+@pytest.mark.parametrize(
+    ("kind", "name", "refused"),
+    [
+        ("compute", "/usr/bin/nv-hostengine -n", ""),
+        ("compute", "dcgm-exporter", ""),
+        ("mps", "nvidia-imex", ""),
+        ("mps", "dcgmproftester12", "GPU 0 is in use by process 4242 (dcgmproftester12)"),
         (
+            "compute",
             "nvidia-cuda-mps-server",
             "GPU 0 is shared by an MPS server (process 4242): stop MPS (echo quit | nvidia-cuda-mps-control)",
         ),
-    ):
-        document = cuda.burn(scenario.system("process.4242", name), tmp_path, phases=[["fp32", 1]])
-        assert document["refused"] == refused
+    ],
+)
+def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(
+    kind: str, name: str, refused: str, tmp_path: Path
+) -> None:
+    scenario = healthy_h100(1).set(0, f"processes.{kind}", "4242:1000").system("process.4242", name)
+    assert cuda.burn(scenario, tmp_path, phases=[["fp32", 1]])["refused"] == refused
 
 
 def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residents, "mps_daemons", lambda: [77])
     idle = {"index": 0, "error": "", "mig_mode": [0, 0], "processes": [], "memory_used_bytes": 0}
-    said = burn.refusal(burn.Options(1.0), [dict(idle, memory_total_bytes=1)])
+    said = burn.refusal([dict(idle, memory_total_bytes=1)])
     assert said == "MPS runs on this node (process 77): stop MPS (echo quit | nvidia-cuda-mps-control)"
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import copies_node
+from support.payload import nothing_is_left
 
 from lab.nvml.scenario import healthy_h100
-from lab.processes import children_of, name_of, wait_until
 from nodegate.measure.copies.document import decode
-from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load import copies, peers, place
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
 from nodegate.unknown import Unknown
-
-OURS = ("turns", "place", "buffers", "copying", "link_watch", "peers", "copies")
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +50,7 @@ def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy
             ("device_to_host", "at once"): pytest.approx(55, rel=1e-3),
             ("host_to_device", "at once"): pytest.approx(55, rel=1e-3),
         }
-
-
-def test_what_arrives_is_compared_every_time(healthy: dict[str, Any]) -> None:
-    for gpu in healthy["gpus"]:
         assert [each["wrong_words"] for each in gpu["data"]] == [0] * 6
-    assert [each["wrong_words"] for each in healthy["peers"]["copies"]] == [0] * 6
 
 
 def test_every_ordered_pair_of_gpus_has_its_rate(healthy: dict[str, Any]) -> None:
@@ -69,6 +59,7 @@ def test_every_ordered_pair_of_gpus_has_its_rate(healthy: dict[str, Any]) -> Non
     }
     assert pair(healthy, 2, 0)["gb_per_s"] == pytest.approx(380, rel=1e-3)
     assert pair(healthy, 2, 0)["direct"] is True
+    assert [each["wrong_words"] for each in healthy["peers"]["copies"]] == [0] * 6
 
 
 def test_nvml_is_asked_for_the_link_while_the_gpu_copies(healthy: dict[str, Any]) -> None:
@@ -190,17 +181,18 @@ def test_gpus_in_use_are_left_alone(tmp_path: Path) -> None:
     assert [each["copies"] for each in found["gpus"]] == [[], []]
 
 
-def test_a_gpu_that_cuda_does_not_see_does_not_stop_the_others(tmp_path: Path) -> None:
-    found = copies_node.run(healthy_h100(3).set(1, "cuda.absent", 1), tmp_path, peers="all")
-    assert "cuInit: 100" in found["gpus"][1]["error"]
-    assert [len(each["copies"]) for each in found["gpus"]] == [8, 0, 8]
+def test_gpus_that_cannot_copy_say_why_keep_what_they_had_and_stop_no_other(tmp_path: Path) -> None:
+    scenario = healthy_h100(5).set(1, "cuda.absent", 1).lose(3).set(4, "cuda.error.cuMemcpyDtoDAsync_v2", 214)
+    found = copies_node.run(scenario, tmp_path, peers="all")
+    assert [each["error"].partition(" (")[0] for each in found["gpus"]] == [
+        "",
+        "cuInit: 100 CUDA_ERROR_NO_DEVICE",
+        "",
+        "NVML 15: GPU is lost",
+        "cuMemcpyDtoDAsync_v2: 214 CUDA_ERROR_ECC_UNCORRECTABLE",
+    ]
+    assert [len(each.get("copies", ())) for each in found["gpus"]] == [8, 0, 8, 0, 2]
     assert {(each["from"], each["to"]) for each in found["peers"]["copies"]} == {(0, 2), (2, 0)}
-
-
-def test_a_lost_gpu_says_so(tmp_path: Path) -> None:
-    found = copies_node.run(healthy_h100(2).lose(0), tmp_path)
-    assert "NVML 15" in found["gpus"][0]["error"]
-    assert found["gpus"][1]["error"] == ""
 
 
 def test_a_gpu_that_hangs_in_its_turn_is_named_and_the_next_one_has_its_own(tmp_path: Path) -> None:
@@ -210,13 +202,6 @@ def test_a_gpu_that_hangs_in_its_turn_is_named_and_the_next_one_has_its_own(tmp_
     assert [each["what"] for each in found["gpus"][0]["copies"]] == ["device_to_host"]
     assert found["gpus"][1]["error"] == ""
     assert len(found["gpus"][1]["copies"]) == 8
-
-
-def test_a_gpu_that_fails_in_mid_copy_keeps_what_it_had(tmp_path: Path) -> None:
-    scenario = healthy_h100(1).set(0, "cuda.error.cuMemcpyDtoDAsync_v2", 214)
-    gpu = copies_node.run(scenario, tmp_path)["gpus"][0]
-    assert gpu["error"] == "cuMemcpyDtoDAsync_v2: 214 CUDA_ERROR_ECC_UNCORRECTABLE"
-    assert len(gpu["copies"]) == 2
 
 
 def test_a_gpu_copies_both_ways_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -232,18 +217,15 @@ def test_confidential_computing_and_virtual_machines_are_read(tmp_path: Path) ->
     assert (link["confidential"], link["virtualization"]) == (1, 1)
 
 
-def test_a_library_without_them_says_so(tmp_path: Path) -> None:
+def test_what_nvml_does_not_say_is_told_and_the_copies_stay(tmp_path: Path) -> None:
     scenario = healthy_h100(1).error("nvmlSystemGetConfComputeState", 13).error("nvmlDeviceGetVirtualizationMode", 3)
-    link = copies_node.run(scenario, tmp_path)["gpus"][0]["link"]
-    assert (link["confidential"]["why"], link["virtualization"]["why"]) == ("missing", "not supported")
-
-
-def test_without_nvmls_word_on_the_link_the_copies_stay(tmp_path: Path) -> None:
-    scenario = healthy_h100(1).error("nvmlDeviceGetCurrPcieLinkWidth", 3)
+    scenario = scenario.error("nvmlDeviceGetCurrPcieLinkWidth", 3)
     gpu = copies_node.run(scenario, tmp_path, seconds=3.0)["gpus"][0]
-    assert gpu["link"]["unread"]["link_width"]["why"] == "not supported"
-    assert "link_width" not in gpu["link"]["alone"]
-    assert gpu["link"]["alone"]["link_gen"] == [5, 5, 5]
+    link = gpu["link"]
+    assert (link["confidential"]["why"], link["virtualization"]["why"]) == ("missing", "not supported")
+    assert link["unread"]["link_width"]["why"] == "not supported"
+    assert "link_width" not in link["alone"]
+    assert link["alone"]["link_gen"] == [5, 5, 5]
     assert len(gpu["copies"]) == 6
 
 
@@ -261,18 +243,14 @@ def test_a_pair_that_fails_leaves_the_others(tmp_path: Path) -> None:
     assert pair(found, 0, 1)["error"] == pair(found, 2, 0)["error"] == ""
 
 
-def test_a_pair_that_hangs_is_named_and_the_rest_is_done_by_a_new_process(tmp_path: Path) -> None:
-    scenario = healthy_h100(3).set(0, "cuda.hang.cuMemcpyPeerAsync", 1)
+@pytest.mark.parametrize("function", ["cuMemcpyPeerAsync", "cuCtxEnablePeerAccess"])
+def test_a_pair_that_hangs_is_named_and_the_rest_is_done_by_a_new_process(function: str, tmp_path: Path) -> None:
+    scenario = healthy_h100(3).set(0, f"cuda.hang.{function}", 1)
     found = copies_node.run(scenario, tmp_path, peers="ring", answer_limit_s=12.0)
-    assert pair(found, 0, 1)["error"] == "no answer in time, at cuMemcpyPeerAsync"
-    assert pair(found, 1, 2)["error"] == pair(found, 2, 0)["error"] == ""
-
-
-def test_a_gpu_that_hangs_before_its_first_byte_to_another_is_named_too(tmp_path: Path) -> None:
-    scenario = healthy_h100(3).set(0, "cuda.hang.cuCtxEnablePeerAccess", 1)
-    found = copies_node.run(scenario, tmp_path, peers="ring", answer_limit_s=12.0)
-    assert pair(found, 0, 1)["error"] == "no answer in time, at cuCtxEnablePeerAccess"
+    assert pair(found, 0, 1)["error"] == f"no answer in time, at {function}"
     assert pair(found, 1, 2)["error"] == ""
+    if function == "cuMemcpyPeerAsync":
+        assert pair(found, 2, 0)["error"] == ""
 
 
 def test_after_three_failures_no_pair_is_tried_any_more(tmp_path: Path) -> None:
@@ -285,17 +263,8 @@ def test_after_three_failures_no_pair_is_tried_any_more(tmp_path: Path) -> None:
 # Where it runs
 
 
-def test_the_process_of_a_gpu_runs_on_the_cpus_beside_it(tmp_path: Path) -> None:
+def test_the_process_of_a_gpu_runs_beside_it_and_the_links_above_are_read(tmp_path: Path) -> None:
     cpu = min(os.sched_getaffinity(0))
-    folder = tmp_path / "root/sys/bus/pci/devices/0000:1a:00.0"
-    folder.mkdir(parents=True)
-    (folder / "local_cpulist").write_text(f"{cpu}\n")
-    (folder / "numa_node").write_text("1\n")
-    gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
-    assert gpu["place"] == {"cpus": str(cpu), "numa_node": "1", "above": [], "error": ""}
-
-
-def test_the_links_above_a_gpu_are_read(tmp_path: Path) -> None:
     devices = tmp_path / "root/sys/bus/pci/devices"
     port = tmp_path / "root/sys/devices/pci0000:18/0000:18:01.0"
     (port / "0000:1a:00.0").mkdir(parents=True)
@@ -305,8 +274,11 @@ def test_the_links_above_a_gpu_are_read(tmp_path: Path) -> None:
     for name, value in (("current_link_speed", "8.0 GT/s PCIe"), ("max_link_speed", "8.0 GT/s PCIe")):
         (port / name).write_text(value + "\n")
     (port / "current_link_width").write_text("16\n")
+    (port / "0000:1a:00.0/local_cpulist").write_text(f"{cpu}\n")
+    (port / "0000:1a:00.0/numa_node").write_text("1\n")
     gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
-    assert gpu["place"]["above"] == [["0000:18:01.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", ""]]
+    above = [["0000:18:01.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", ""]]
+    assert gpu["place"] == {"cpus": str(cpu), "numa_node": "1", "above": above, "error": ""}
 
 
 def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
@@ -325,19 +297,8 @@ def test_lists_of_cpus(listed: str, cpus: set[int]) -> None:
 
 def test_nothing_is_left_behind_when_the_program_is_ended(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
-    variables = dict(os.environ, **copies_node.environment(scenario.write(tmp_path / "scenario.conf")))
-    program = copies_node.program(**copies_node.SMALL)
-    ours = subprocess.Popen(
-        [sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
-    )
-    ours.stdin.write(program)
-    ours.stdin.close()
-    ours.stdin = None
-    assert wait_until(lambda: len(children_of(ours.pid)) == 4, limit_s=60)
-    children = children_of(ours.pid)
-    ours.kill()
-    ours.communicate(timeout=30)
-    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+    variables = copies_node.environment(scenario.write(tmp_path / "scenario.conf"))
+    assert nothing_is_left(copies_node.program(**copies_node.SMALL), variables, children=4)
 
 
 # Turns
@@ -358,6 +319,3 @@ def test_the_whole_ends_within_its_limit_even_where_every_gpu_hangs() -> None:
     assert copies.limit_s(options, 8) > 8 * (2 * 3.0 + 20.0)
     assert copies.limit_s(options, 8) < 900
     assert copies.limit_s(copies.Options(seconds=5.0, peers="none"), 1) < 250
-
-
-# The program itself

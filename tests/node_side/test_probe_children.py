@@ -55,25 +55,23 @@ def test_what_only_waits_for_a_processor_is_given_time(task: Callable[[], object
     assert outcome(task, 20.0).value == "sound"
 
 
-def test_what_is_blocked_is_late_at_its_limit() -> None:
-    found = outcome(is_blocked, 20.0)
+@pytest.mark.parametrize(
+    ("task", "patience_s", "why", "detail"),
+    [
+        (is_blocked, 20.0, "timeout", "s, at statvfs /data"),
+        (runs(60.0), 2 * LIMIT_S, "busy", "but nothing blocks it, at statvfs /data"),
+        (runs(60.0), 0.0, "timeout", "at statvfs /data"),
+    ],
+    ids=["blocked", "no more patience", "no patience"],
+)
+def test_what_is_late_is_said_with_its_reason(
+    task: Callable[[], object], patience_s: float, why: str, detail: str
+) -> None:
+    found = outcome(task, patience_s)
     assert found.unknown is not None
-    assert found.unknown["why"] == "timeout"
-    assert str(found.unknown["detail"]).endswith("s, at statvfs /data")
+    assert found.unknown["why"] == why
+    assert str(found.unknown["detail"]).endswith(detail)
     assert found.duration_s < 10
-
-
-def test_patience_ends_and_then_nothing_is_said_of_a_hang() -> None:
-    found = outcome(runs(60.0), 2 * LIMIT_S)
-    assert found.unknown is not None
-    assert found.unknown["why"] == "busy"
-    assert "but nothing blocks it, at statvfs /data" in str(found.unknown["detail"])
-
-
-def test_without_patience_the_limit_is_the_limit() -> None:
-    found = outcome(runs(60.0), 0.0)
-    assert found.unknown is not None
-    assert found.unknown["why"] == "timeout"
 
 
 def test_patience_ends_with_the_time_for_all() -> None:

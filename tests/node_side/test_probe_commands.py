@@ -31,26 +31,19 @@ def test_what_a_program_leaves_behind_is_not_waited_for() -> None:
     assert found == commands.Output(0, "said\n", "")
 
 
-def spins() -> list[str]:
-    return ["sh", "-c", "while :; do :; done"]
-
-
-def test_a_program_that_does_not_wait_for_anything_gets_its_time_twice() -> None:
+@pytest.mark.parametrize(
+    ("argv", "limit_s", "late_s"),
+    [
+        (["sh", "-c", "while :; do :; done"], 1.0, 2.0),  # it waits for nothing but a processor: its time twice
+        (["sh", "-c", "exec >&- 2>&-; while :; do :; done"], 1.0, 2.0),
+        (["sleep", "60"], 0.5, 0.5),
+    ],
+)
+def test_a_program_has_its_limit_and_twice_that_where_it_could_go_on(
+    argv: list[str], limit_s: float, late_s: float
+) -> None:
     started = time.monotonic()
     with pytest.raises(reading.CannotRead) as said:
-        commands.run(spins(), limit_s=1.0)
-    assert time.monotonic() - started >= 2.0
-    assert said.value.reading == reading.unknown("timeout", "sh: not finished within 2 s")
-
-
-def test_a_program_that_waits_for_something_else_has_its_limit() -> None:
-    with pytest.raises(reading.CannotRead) as said:
-        commands.run(["sleep", "60"], limit_s=0.5)
-    assert said.value.reading == reading.unknown("timeout", "sleep: not finished within 0.5 s")
-
-
-def test_what_has_closed_its_pipes_gets_its_time_twice_too() -> None:
-    started = time.monotonic()
-    with pytest.raises(reading.CannotRead):
-        commands.run(["sh", "-c", "exec >&- 2>&-; while :; do :; done"], limit_s=1.0)
-    assert time.monotonic() - started >= 2.0
+        commands.run(argv, limit_s=limit_s)
+    assert time.monotonic() - started >= late_s
+    assert said.value.reading == reading.unknown("timeout", f"{argv[0]}: not finished within {late_s:g} s")

@@ -55,20 +55,20 @@ def test_decode_gives_the_same_document(ran: Ran) -> None:
 
 
 def test_system_is_this_machine(ran: Ran) -> None:
-    system = ran.data("system")
+    system, usage = ran.data("system"), os.statvfs("/")
     assert system["kernel_release"] == platform.release()
     assert system["cpu_count"] == os.sysconf("SC_NPROCESSORS_ONLN")
     assert "MemTotal:" in system["meminfo"]
     assert system["uptime_s"] > 0
     assert system["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def test_the_root_file_system_has_a_size_and_is_in_the_table(ran: Ran) -> None:
-    mounts = ran.data("mounts")
-    usage = os.statvfs("/")
-    assert mounts["usage"]["/"]["size_bytes"] == usage.f_blocks * usage.f_frsize
-    assert mounts["usage"]["/"]["read_only"] is bool(usage.f_flag & os.ST_RDONLY)
-    assert any(line.split()[1] == "/" for line in mounts["table"].splitlines())
+    assert ran.data("mounts")["usage"]["/"]["size_bytes"] == usage.f_blocks * usage.f_frsize
+    assert ran.data("mounts")["usage"]["/"]["read_only"] is bool(usage.f_flag & os.ST_RDONLY)
+    assert any(line.split()[1] == "/" for line in ran.data("mounts")["table"].splitlines())
+    assert ran.data("limits")["self"]["nofile"][0] > 0
+    assert isinstance(ran.data("clock")["adjtimex"]["status"], int)
+    cpus = numbers_in(ran.data("cpus")["online"])
+    assert not isinstance(cpus, Unknown)
+    assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def test_the_kernel_log_says_where_it_comes_from_and_how_far_back_it_reaches(ran: Ran) -> None:
@@ -80,11 +80,6 @@ def test_the_kernel_log_says_where_it_comes_from_and_how_far_back_it_reaches(ran
     assert log["source"].startswith(("journal", "kmsg", "dmesg", "file:"))
     assert log["since_epoch_s"] < time.time()
     assert len(log["lines"]) <= 2000
-
-
-def test_clock_and_limits_are_numbers(ran: Ran) -> None:
-    assert ran.data("limits")["self"]["nofile"][0] > 0
-    assert isinstance(ran.data("clock")["adjtimex"]["status"], int)
 
 
 def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(tmp_path: Path) -> None:
@@ -120,12 +115,6 @@ def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> Non
     assert ran.data("environment")["variables"] == {"NCCL_DEBUG": "INFO"}
     assert started.read_text().strip().isdigit()
     assert wait_until(lambda: not marked(mark))
-
-
-def test_the_cpus_are_those_of_this_machine(ran: Ran) -> None:
-    cpus = numbers_in(ran.data("cpus")["online"])
-    assert not isinstance(cpus, Unknown)
-    assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def test_what_the_inventory_requires_is_looked_for(tmp_path: Path) -> None:

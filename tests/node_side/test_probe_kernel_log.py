@@ -115,39 +115,32 @@ def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree
     assert (log["dropped"], log["tried"]) == (0, [])
 
 
-@pytest.mark.parametrize("between", ["-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", "-- Reboot --"])
-def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(tree: NodeTree, between: str) -> None:
+@pytest.mark.parametrize("between", ["-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", "-- Reboot --", None])
+def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(
+    tree: NodeTree, between: str | None
+) -> None:
     earlier, slow_clock, now = (f"2025-11-{day}T08:15:00.000000+0000 node7 kernel: {XID}" for day in (21, 18, 22))
-    journal(tree, [earlier, between, slow_clock, now])
+    journal(tree, [earlier, *([between] if between else []), slow_clock, now])
     log = log_of(tree)
-    assert (log["lines"], log["of_this_boot"]) == ([earlier, slow_clock, now], 2)
+    assert (log["lines"], log["of_this_boot"]) == ([earlier, slow_clock, now], 2 if between else 3)
 
 
-def test_a_journal_of_one_boot_is_of_this_one_and_the_ring_buffer_does_not_say(tree: NodeTree) -> None:
-    tree.file("/dev/kmsg", f"4,1,5,-;{XID}\n")
-    assert log_of(tree)["of_this_boot"] is None
-    journal(tree, [f"2025-11-21T08:15:00.000000+0000 node7 kernel: {XID}"])
-    assert log_of(tree)["of_this_boot"] == 1
-
-
-def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
-    tree.program("/usr/bin/journalctl", "echo 'No journal files were found.' >&2; exit 1\n")
+@pytest.mark.parametrize(
+    ("journalctl", "detail"),
+    [
+        ("echo 'No journal files were found.' >&2; exit 1", "No journal files"),
+        ('case "$*" in *"-n 1"*) echo "2025-11-21T08:15:00+0000 node7 kernel: emptied";; esac', "no kernel message"),
+    ],
+)
+def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree, journalctl: str, detail: str) -> None:
+    tree.program("/usr/bin/journalctl", f"{journalctl}\n")
     tree.file("/dev/kmsg", f"6,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")
     log = log_of(tree)
-    assert log["source"] == "kmsg"
+    assert (log["source"], log["of_this_boot"]) == ("kmsg", None)
     assert log["lines"] == [f"[    5.000000] {XID}"]
     assert log["since_epoch_s"] == pytest.approx(time.time() - 86400.5 + 5, abs=30)
     assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
-    assert "No journal files" in log["tried"][0]["detail"]
-
-
-def test_a_journal_that_is_emptied_while_it_is_read_is_passed_over(tree: NodeTree) -> None:
-    line = f"2025-11-21T08:15:00+0000 node7 kernel: {XID}"
-    tree.program("/usr/bin/journalctl", f'case "$*" in *"-n 1"*) echo "{line}";; esac')
-    tree.file("/dev/kmsg", f"6,1,5000000,-;{XID}\n")
-    log = log_of(tree)
-    assert (log["source"], log["lines"]) == ("kmsg", [f"[    5.000000] {XID}"])
-    assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
+    assert detail in log["tried"][0]["detail"]
 
 
 def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree: NodeTree) -> None:
@@ -230,19 +223,15 @@ def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypat
     assert kept.missed == 1
 
 
-def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
-    tree.file("/dev/kmsg", "".join(f"6,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)))
+def test_the_ring_buffer_is_bounded_and_escaped_bytes_cannot_forge_a_line(tree: NodeTree) -> None:
+    forged = "6,1000,1000000000,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n"
+    tree.file("/dev/kmsg", "".join(f"6,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)) + forged)
     log = log_of(tree)
     assert sum(len(line) for line in log["lines"]) <= 300_000
     assert max(len(line) for line in log["lines"]) == 1000
-    assert log["lines"][-1].startswith("[  999.000000] NVRM: 999 ")
+    assert log["lines"][-2].startswith("[  999.000000] NVRM: 999 ")
+    assert [line for line in log["lines"] if "Xid" in line] == ["[ 1000.000000] NVRM: name=a NVRM: Xid [31m"]
     assert log["lost"][0]["kind"] == "nvidia"
-    assert log["dropped"] == 1000 - len(log["lines"])
-
-
-def test_escaped_bytes_of_the_ring_cannot_forge_a_line(tree: NodeTree) -> None:
-    tree.file("/dev/kmsg", "6,1,5,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n")
-    assert log_of(tree)["lines"] == ["[    0.000005] NVRM: name=a NVRM: Xid [31m"]
 
 
 UNKNOWN = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
@@ -304,36 +293,28 @@ def test_however_many_writers_warn_the_lines_stay_bounded_and_the_rest_is_counte
     assert (lost.kind, lost.lines + len(kept.lines())) == ("warning", 5000)
 
 
-def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree) -> None:
+@pytest.mark.parametrize("file", ["/var/log/kern.log", "/var/log/messages"])
+def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree, file: str) -> None:
     tree.program("/usr/bin/dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1\n")
-    tree.file("/var/log/kern.log", f"2025-11-21T08:15:00.5+00:00 node7 kernel: [    1.0] {XID}\n2025 x sshd: mlx5\n")
-    log = log_of(tree)
-    assert log["source"] == "file:/var/log/kern.log"
-    assert len(log["lines"]) == 1
-    assert log["since_epoch_s"] == pytest.approx(1763712900.5)
-    assert [(one["source"], one["why"]) for one in log["tried"]] == [
-        ("journal", "missing"),
-        ("kmsg", "missing"),
-        ("dmesg", "denied"),
-    ]
-
-
-def test_a_classic_syslog_stamp_is_read(tree: NodeTree) -> None:
     written_s = time.time() - 86400
-    tree.file("/var/log/messages", time.strftime(f"%b %e %H:%M:%S node7 kernel: {XID}\n", time.localtime(written_s)))
-    assert log_of(tree)["since_epoch_s"] == pytest.approx(written_s, abs=2)
+    classic = time.strftime("%b %e %H:%M:%S", time.localtime(written_s))
+    stamp, since_s = (classic, written_s) if "messages" in file else ("2025-11-21T08:15:00.5+00:00", 1763712900.5)
+    tree.file(file, f"{stamp} node7 kernel: [    1.0] {XID}\n2025 x sshd: mlx5\n")
+    log = log_of(tree)
+    assert log["source"] == f"file:{file}"
+    assert len(log["lines"]) == 1
+    assert log["since_epoch_s"] == pytest.approx(since_s, abs=2)
+    tried = [("journal", "missing"), ("kmsg", "missing"), ("dmesg", "denied")]
+    assert [(one["source"], one["why"]) for one in log["tried"]][:3] == tried
 
 
 @pytest.mark.parametrize(
     ("stamp", "now", "then"),
     [
-        ("Mar  4 08:15:00", "2027-03-04", "2027-03-04 08:15:00"),
         ("Mar 24 08:15:00", "2027-03-04", "2026-03-24 08:15:00"),
         ("Dec 31 23:59:59", "2027-01-01", "2026-12-31 23:59:59"),
         ("Jan  1 00:00:00", "2026-12-31", "2027-01-01 00:00:00"),
         ("Feb 29 08:15:00", "2103-12-31", "2096-02-29 08:15:00"),
-        ("Feb 29 08:15:00", "2028-03-04", "2028-02-29 08:15:00"),
-        ("Feb 29 08:15:00", "2028-02-09", "2024-02-29 08:15:00"),
         ("Feb 29 08:15:00", "2027-03-04", "2024-02-29 08:15:00"),
         ("Feb 30 08:15:00", "2027-03-04", None),
     ],

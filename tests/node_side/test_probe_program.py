@@ -16,7 +16,8 @@ from support.pythons import other_pythons
 from lab.nvml import scenario as nvml
 from lab.nvml.scenario import healthy_h100
 from nodegate.errors import UsageError
-from nodegate.probe.program import program, pynvml_source
+from nodegate.node_program import pynvml_source
+from nodegate.probe.program import program
 
 
 def test_it_is_small_enough_to_send_to_a_thousand_nodes() -> None:

@@ -8,14 +8,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.payload import run_probe
 
 from lab.nodes.tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
 from lab.nvml import scenario as nvml
+from nodegate.demands.demands import Demands
+from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.probe import environment
 from nodegate.probe.collect import decode
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
+from nodegate.unknown import Unknown
 
 
 @pytest.fixture
@@ -47,48 +52,24 @@ def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree: NodeTree)
     assert len(str(gpu["config"])) == 128
 
 
-def test_a_device_off_the_bus_reads_all_ff(tree: NodeTree) -> None:
-    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=b"\xff" * 4096, revision="0xff", power_state="unknown")
-    assert pci_of(tree)["0000:1b:00.0"]["config"] == "ff" * 64
-
-
-def test_the_acs_control_word_is_found_behind_another_capability(tree: NodeTree) -> None:
-    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=config_space(acs_control=0x1D))
-    assert pci_of(tree)["0000:1b:00.0"]["acs"] == "001d"
-
-
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [(config_space(), "not supported"), (b"\0" * 64, "not supported" if os.geteuid() == 0 else "denied")],
-)
-def test_without_an_acs_word_the_reading_says_why(tree: NodeTree, config: bytes, why: str) -> None:
-    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=config)
-    acs = pci_of(tree)["0000:1b:00.0"]["acs"]
-    assert isinstance(acs, dict)
-    assert acs["why"] == why
-
-
-def test_a_capability_chain_that_runs_in_circles_ends(tree: NodeTree) -> None:
-    space = bytearray(config_space())
-    space[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
-    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=bytes(space))
-    assert "0000:1b:00.0" in pci_of(tree)
-
-
-def test_a_file_that_firmware_keeps_for_itself_is_missing_not_zero(tree: NodeTree) -> None:
-    home = tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"])
-    (home / "aer_dev_fatal").unlink()
-    assert pci_of(tree)["0000:1b:00.0"]["aer_dev_fatal"] == {
-        "why": "missing",
-        "detail": "aer_dev_fatal: No such file or directory",
-    }
-
-
-def test_a_virtual_function_is_left_out(tree: NodeTree) -> None:
+def test_devices_that_do_not_answer_or_lack_a_file(tree: NodeTree) -> None:
     ids = ("0x020000", "0x15b3", "0x101e")
-    tree.pci("0000:1b:00.0", ids=ids)
-    (tree.pci("0000:1b:00.2", ids=ids) / "physfn").symlink_to("../0000:1b:00.0")
-    assert list(pci_of(tree)) == ["0000:1b:00.0"]
+    circle = bytearray(config_space())
+    circle[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
+    spaces = (b"\xff" * 4096, config_space(acs_control=0x1D), config_space(), b"\0" * 64, bytes(circle))
+    for number, config in enumerate(spaces):
+        tree.pci(f"0000:1b:0{number}.0", ids=DEVICES_HEX["gpu"], config=config)
+    (tree.path("/sys/bus/pci/devices/0000:1b:00.0") / "aer_dev_fatal").unlink()
+    tree.pci("0000:1c:00.0", ids=ids)
+    (tree.pci("0000:1c:00.2", ids=ids) / "physfn").symlink_to("../0000:1c:00.0")
+    devices = pci_of(tree)
+    assert list(devices) == [*(f"0000:1b:0{number}.0" for number in range(5)), "0000:1c:00.0"]  # no virtual function
+    off_the_bus, acs, none, short, _ = list(devices.values())[:5]
+    assert off_the_bus["config"] == "ff" * 64
+    assert off_the_bus["aer_dev_fatal"] == {"why": "missing", "detail": "aer_dev_fatal: No such file or directory"}
+    assert acs["acs"] == "001d"  # behind another capability
+    why = "not supported" if os.geteuid() == 0 else "denied"
+    assert [each["acs"]["why"] for each in (none, short)] == ["not supported", why]  # type: ignore[index]
 
 
 def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
@@ -154,67 +135,58 @@ def test_a_file_that_hangs_costs_its_section_alone_and_is_named(tree: NodeTree) 
     assert ran.data("pci")[0]["address"] == "0000:1c:00.0"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
-def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: Path) -> None:
+needs_fuse = pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
+HELPER = Path(__file__).parent.parent / "support" / "hung_mount.py"
+
+
+def beside_a_dead_mount(folder: Path, before: str = "", **options: Any) -> tuple[Path, Any]:
     """A FUSE server that never answers: its reader sits in D state, deaf to SIGKILL, as with a dead file server."""
-    point = tmp_path / "dead"
+    point, source = folder / "dead", folder / "probe.py"
     point.mkdir()
-    source = tmp_path / "probe.py"
-    source.write_bytes(program(sections=["mounts", "system"], limits_s={"mounts": 60.0}))
-    helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
-    argv = [sys.executable, helper, point, sys.executable, *PYTHON_OPTIONS, source]
-    done = subprocess.run(argv, capture_output=True, timeout=90, check=True)
-    sections = decode(done.stdout).sections
-    mounts = sections["mounts"]["data"]  # type: ignore[index]
-    dead = mounts["usage"][str(point)]
+    source.write_bytes(program(**options))
+    script = f"{before.format(point=point)} exec {sys.executable} {' '.join(PYTHON_OPTIONS)} {source}"
+    argv = [sys.executable, HELPER, point, "sh", "-c", script]
+    return point, decode(subprocess.run(argv, capture_output=True, timeout=90, check=True).stdout).sections
+
+
+@needs_fuse
+def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: Path) -> None:
+    point, sections = beside_a_dead_mount(tmp_path, sections=["mounts", "system"], limits_s={"mounts": 60.0})
+    usage = sections["mounts"]["data"]["usage"]
+    dead = usage[str(point)]
     assert dead["why"] == "hung"
     assert dead["pid"] > 0
     assert "state D" in dead["detail"]
     assert f"statvfs {point}" in dead["detail"]
-    assert mounts["usage"]["/"]["size_bytes"] > 0
+    assert usage["/"]["size_bytes"] > 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
+@needs_fuse
 def test_a_process_that_stays_in_d_state_is_named(tmp_path: Path) -> None:
-    point = tmp_path / "dead"
-    point.mkdir()
-    source = tmp_path / "probe.py"
-    source.write_bytes(program(sections=["system"]))
-    helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
-    options = " ".join(PYTHON_OPTIONS)
     # FUSE waits killably at first: only a process that was killed while it waits stays in D state.
     waits = 'until [ "$(cut -d" " -f2,3 /proc/$!/stat)" = "(stat) S" ]; do sleep 0.05; done; sleep 2'
-    script = f"(stat {point}/file & {waits}; kill -9 $!); exec {sys.executable} {options} {source}"
-    done = subprocess.run(
-        [sys.executable, helper, point, "sh", "-c", script], capture_output=True, timeout=90, check=True
-    )
-    system = decode(done.stdout).sections["system"]["data"]  # type: ignore[index]
-    assert "stat" in [process["comm"] for process in system["dstate"]]
+    before = f"(stat {{point}}/file & {waits}; kill -9 $!);"
+    _, sections = beside_a_dead_mount(tmp_path, before, sections=["system"])
+    assert "stat" in [process["comm"] for process in sections["system"]["data"]["dstate"]]
 
 
 def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
     tree.program("/usr/bin/systemctl", 'echo "Id=nvidia-fabricmanager.service"; echo "LC=$LC_ALL arg=$1"\n')
-    tree.program("/usr/bin/nv-fabricmanager", "echo 'Fabric Manager version is : 550.163.01'\n")
+    tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 300\n")
     tree.file("/var/log/fabricmanager.log", "x" * 70000 + "\nlast line\n")
-    services = run_probe(sections=["services"], root=tree.root).data("services")
+    services = run_probe(sections=["services"], limits_s={"services": 50.0}, root=tree.root).data("services")
     assert services["show"] == "Id=nvidia-fabricmanager.service\nLC=C arg=show"
-    assert services["fabric_manager_version"] == "Fabric Manager version is : 550.163.01"
+    late = {"why": "timeout", "detail": "nv-fabricmanager: not finished within 4 s"}
+    assert services["fabric_manager_version"] == late
     assert services["fabric_manager_log"].endswith("\nlast line")
     assert len(services["fabric_manager_log"]) == 65535
 
 
-def test_a_program_that_hangs_or_refuses_is_a_reading(tree: NodeTree) -> None:
+def test_a_program_that_refuses_is_a_reading(tree: NodeTree) -> None:
     tree.program("/usr/bin/systemctl", "echo 'Failed to connect to bus: Permission denied' >&2; exit 1\n")
-    tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 300\n")
-    services = run_probe(sections=["services"], limits_s={"services": 50.0}, root=tree.root).data("services")
-    assert services["show"] == {
-        "why": "denied",
-        "detail": "systemctl: exit code 1: Failed to connect to bus: Permission denied",
-    }
-    assert services["fabric_manager_version"] == {
-        "why": "timeout",
-        "detail": "nv-fabricmanager: not finished within 4 s",
-    }
+    show = run_probe(sections=["services"], root=tree.root).data("services")["show"]
+    said = "systemctl: exit code 1: Failed to connect to bus: Permission denied"
+    assert show == {"why": "denied", "detail": said}
 
 
 def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:
@@ -225,21 +197,42 @@ def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:
 
 def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> None:
     tree.file("/etc/environment", 'PATH="/bin"\nNCCL_IB_DISABLE="1"\n# NCCL_DEBUG=TRACE\n')
-    tree.program("/bin/sh", "printf 'NCCL_DEBUG=INFO\\0SECRET=hunter2\\0UCX_TLS=%0400d\\0' 1\n")
+    tree.program(
+        "/bin/sh", 'printf "NCCL_DEBUG=INFO\\0SECRET=x\\0UCX_TLS=%0400d\\0LD_LIBRARY_PATH=$LD_LIBRARY_PATH\\0" 1\n'
+    )
     tree.file("/etc/nccl.conf", "NCCL_NET_PLUGIN=none\n")
-    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    own = {"LD_LIBRARY_PATH": "/callers/own"}  # not taken for the login's
+    data = run_probe(sections=["environment"], root=tree.root, environment=own).data("environment")
     assert data["variables"]["NCCL_IB_DISABLE"] == "1"
     assert data["variables"]["NCCL_DEBUG"] == "INFO"
     assert len(data["variables"]["UCX_TLS"]) == 300
-    assert set(data["variables"]) == {"NCCL_IB_DISABLE", "NCCL_DEBUG", "UCX_TLS"}
+    assert data["variables"]["LD_LIBRARY_PATH"] == ""
+    assert set(data["variables"]) == {"NCCL_IB_DISABLE", "NCCL_DEBUG", "UCX_TLS", "LD_LIBRARY_PATH"}
     assert data["nccl_conf"] == "NCCL_NET_PLUGIN=none"
     assert data["user_nccl_conf"]["why"] == "missing"
+    assert data["demands"]["why"] == "missing"
 
 
-def test_the_callers_own_library_path_is_not_taken_for_the_logins(tree: NodeTree) -> None:
-    tree.program("/bin/sh", 'printf "LD_LIBRARY_PATH=$LD_LIBRARY_PATH\\0"\n')
-    ran = run_probe(sections=["environment"], root=tree.root, environment={"LD_LIBRARY_PATH": "/callers/own"})
-    assert ran.data("environment")["variables"] == {"LD_LIBRARY_PATH": ""}
+def test_of_the_sites_demands_the_hash_is_read(tree: NodeTree) -> None:
+    demands = Demands("gpu01", {"nodegate_mounts": [f"/mount/{number}" for number in range(100)]}, made="today")
+    tree.file("/etc/nodegate/demands.yaml", demands.text)
+    tree.program("/bin/sh", "true\n")
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert len(data["demands"]) == 400
+    assert environment.parse(data).demands == demands.sha256
+    tree.file("/etc/nodegate/demands.yaml", demands.text.replace('"sha256"', '"sha"'))
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert isinstance(environment.parse(data).demands, Unknown)
+
+
+def test_files_that_settings_of_nccl_name_are_looked_for(tree: NodeTree) -> None:
+    tree.file("/opt/there.xml", "")
+    tree.file("/opt/file", "")
+    tree.program("/bin/sh", "printf 'NCCL_TUNER_PLUGIN=/opt/gone.so\\0NCCL_DEBUG_FILE=/tmp/%%h.log\\0' 1\n")
+    lines = ("NCCL_TOPO_FILE=/opt/there.xml", "#NCCL_GRAPH_FILE=/opt/no", "NCCL_GRAPH_FILE=/opt/file/below")
+    tree.file("/etc/nccl.conf", "\n".join((*lines, "NCCL_NET_PLUGIN=none", "NCCL_TOPO_DUMP_FILE=/tmp/out", "")))
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert data["files"] == {"/opt/there.xml": True, "/opt/file/below": False, "/opt/gone.so": False}
 
 
 def test_software_is_found_where_it_lies(tree: NodeTree) -> None:

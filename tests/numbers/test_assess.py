@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 from support.measured import others as like
@@ -180,10 +182,8 @@ class TestUnits:
         assert found.note.endswith(": one of the two is in the wrong unit")
         assert found.code == "wrong unit"
 
-    def test_a_value_that_is_too_low_by_1000_where_others_are_right_is_a_slow_node(self):
-        assert told(0.47, entry=ENTRY, others=LIKE_480).verdict is FAIL
-
     def test_a_broken_node_is_no_wrong_unit(self):
+        assert told(0.47, entry=ENTRY, others=LIKE_480).verdict is FAIL, "others are right"
         assert told(12.0, entry=ENTRY).verdict is FAIL
         assert told(0.0, entry=ENTRY).verdict is FAIL
 
@@ -199,14 +199,16 @@ class TestFleet:
         assert found.limit == Limit(468.0, "GB/s", "the other nodes", AT_LEAST, LimitKind.FLEET)
         assert found.share == pytest.approx(456 / 480)
 
-    def test_2_percent_below_is_within_the_floor_however_tight_the_fleet(self):
-        assert told(470.4, others=like(480.0, 0.0)).verdict is PASS
-
-    def test_what_a_wide_fleet_does_too_is_no_fault(self):
-        assert told(456, others=like(480.0, 0.03)).verdict is PASS
-
-    def test_faster_than_the_others_is_fine(self):
-        assert told(520, others=LIKE_480).verdict is PASS
+    @pytest.mark.parametrize(
+        ("value", "others"),
+        [
+            (470.4, like(480.0, 0.0)),  # 2 % below is within the floor, however tight the fleet
+            (456, like(480.0, 0.03)),  # a wide fleet does so too
+            (520, LIKE_480),  # faster than the others
+        ],
+    )
+    def test_what_is_no_fault(self, value: float, others: PeerGroup):
+        assert told(value, others=others).verdict is PASS
 
     def test_the_slot_is_named(self):
         found = told(456, others=like(480.0, device="GPU 3"), device="GPU 3")
@@ -372,26 +374,19 @@ class TestTheRule:
 
 
 class TestSuspects:
-    def test_those_that_would_not_pass(self):
-        nodes = {f"gpu{at:03}": ("hgx-h100-8", [metric(430.0 if at == 3 else 480.0)]) for at in range(9)}
-        assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == {"gpu003"}
-
-    def test_every_one_of_a_slow_majority(self):
-        nodes = {f"gpu{at:03}": ("hgx-h100-8", [metric(430.0 if at < 6 else 480.0)]) for at in range(9)}
-        found = set(suspects(nodes, dict.fromkeys(nodes, baseline())))
-        assert found == {f"gpu{at:03}" for at in range(6)}
+    @pytest.mark.parametrize("slow", [[3], range(6)], ids=["one", "a majority"])
+    def test_those_that_would_not_pass(self, slow: Sequence[int]):
+        nodes = {f"gpu{at:03}": ("hgx-h100-8", [metric(430.0 if at in slow else 480.0)]) for at in range(9)}
+        assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == {f"gpu{at:03}" for at in slow}
 
     def test_not_those_that_another_measurement_could_not_judge_either(self):
         nodes = {"gpu001": ("hgx-h100-8", [metric(480)]), "gpu002": ("hgx-h100-8", [metric(0.48)])}
         assert set(suspects(nodes, {"gpu001": baseline(), "gpu002": baseline(ENTRY)})) == set()
 
-    def test_a_node_that_gave_no_number_where_others_did(self):
-        nodes = {"gpu001": ("hgx-h100-8", [metric(480)]), "gpu002": ("hgx-h100-8", [])}
-        assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == {"gpu002"}
-
-    def test_but_nobody_where_no_node_gave_one(self):
-        nodes = {"gpu001": ("hgx-h100-8", []), "gpu002": ("hgx-h100-8", [])}
-        assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == set()
+    @pytest.mark.parametrize(("others", "found"), [([metric(480)], {"gpu002"}), ([], set())])
+    def test_a_node_that_gave_no_number_where_others_did(self, others: list[object], found: set[str]):
+        nodes = {"gpu001": ("hgx-h100-8", others), "gpu002": ("hgx-h100-8", [])}
+        assert set(suspects(nodes, dict.fromkeys(nodes, baseline()))) == found
 
     def test_nor_those_whose_baseline_lacks_the_margins(self):
         nodes = {"gpu001": ("hgx-h100-8", [metric(480)])}

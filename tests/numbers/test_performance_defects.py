@@ -10,10 +10,6 @@ from collections import Counter
 import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
-from nodegate.baseline import baseline_file
-from nodegate.errors import UsageError
-from nodegate.files import strict_yaml
-from nodegate.learn.learn import LearnedFrom, learn
 from nodegate.measure.rdma.pairing import rounds
 from nodegate.numbers.assess import Assessment, assess
 from nodegate.numbers.peers import NoPeers, Peers
@@ -38,18 +34,9 @@ def judged(value: float, fleet: Peers, entry: str = "", node: str = "gpu001") ->
 class TestASlowMajority:
     """One tool makes 448.75 of five nodes at 430 and three at 480 its baseline: a 5 % rule passes all eight."""
 
-    FLEET = peers(*[430.0] * 5, *[480.0] * 3)
-
-    def test_the_slow_ones_do_not_pass(self):
-        found = judged(430.0, self.FLEET)
-        assert found.verdict is WARN
-        assert "one of 5 slow nodes at about 430 GB/s, while 3 reach about 480 GB/s" in found.note
-
-    def test_with_a_baseline_they_fail(self):
-        assert judged(430.0, self.FLEET, stored(480, tolerance=0.05)).verdict is FAIL
-
-    def test_the_fast_ones_pass(self):
-        assert judged(480.0, self.FLEET, node="gpu008").verdict is PASS
+    def test_with_a_baseline_the_slow_ones_fail(self):
+        fleet = peers(*[430.0] * 5, *[480.0] * 3)
+        assert judged(430.0, fleet, stored(480, tolerance=0.05)).verdict is FAIL
 
 
 class TestOneDeadNode:
@@ -67,25 +54,10 @@ class TestALimitInTheWrongUnit:
     NAME = "memory.device_gb_per_s"
 
     @pytest.mark.parametrize("value", [4100.0, 2400.0, 1200.0])
-    def test_nothing_is_judged_by_it(self, value: float):
+    def test_nothing_is_judged_by_it_and_the_slip_is_named(self, value: float):
         right = baseline(stored(2.333, self.NAME)).entry(self.NAME)
         found = assess(metric(value, name=self.NAME), right, ALONE, MARGINS)
-        assert found.verdict is not PASS
-
-    def test_the_slip_is_named(self):
-        right = baseline(stored(2.333, self.NAME)).entry(self.NAME)
-        found = assess(metric(2400.0, name=self.NAME), right, ALONE, MARGINS)
         assert (found.verdict, found.comparison) == (ERROR, "unit")
-
-    def test_a_file_that_knows_the_peak_does_not_load(self):
-        text = f"platform: h200\nlimits:\n{stored(2.333, self.NAME, peak=4915)}"
-        with pytest.raises(UsageError, match="is it in another unit"):
-            baseline_file.parse(strict_yaml.load(text, "h200.yaml"))
-
-    def test_nor_one_that_calls_megabytes_gigabytes(self):
-        text = "platform: h200\nlimits:\n  memory.device_gb_per_s: {value: 2333, unit: MB/s, source: s}\n"
-        with pytest.raises(UsageError, match="is in GB/s by its name"):
-            baseline_file.parse(strict_yaml.load(text, "h200.yaml"))
 
 
 class TestALimitFarTooLoose:
@@ -110,20 +82,6 @@ class TestTheTenPercentRule:
     @pytest.mark.parametrize("value", [437.0, 434.0, 432.0, 430.0])
     def test_a_node_that_is_ten_percent_slow_is_found_on_its_good_days_too(self, value: float):
         assert judged(value, peers(value, *HEALTHY)).verdict is FAIL
-
-
-class TestLearningAgain:
-    """One tool crashes when a baseline that is there already is brought up to date: no file is written."""
-
-    def test_what_was_learned_is_learned_again_beside_what_is_known(self):
-        good = {
-            f"gpu{at:03}": LearnedFrom("hgx-h100-8", [metric(value)], {}) for at, value in enumerate(HEALTHY * 2, 1)
-        }
-        [first] = learn(good, {"hgx-h100-8": MARGINS}, run="monday", date="2026-11-16")
-        known = baseline_file.parse(strict_yaml.load(first.text, "learned.yaml")).limits
-        [again] = learn(good, {"hgx-h100-8": MARGINS}, run="friday", date="2026-11-20", known={"hgx-h100-8": known})
-        assert [entry.value for entry in again.entries] == [entry.value for entry in first.entries]
-        assert "run friday" in again.entries[0].source
 
 
 class TestAnOddFleet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.shipped import shipped
+from support.shipped import SHIPPED
 
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
@@ -11,7 +11,7 @@ from nodegate.node import Node
 from nodegate.numbers.suspects import Doubt, rejected, suspects, with_equal_looks
 
 PLATFORM = "hgx-h100-8"
-BASELINE = shipped().for_node(Node("any", expected={"platform": PLATFORM}), None, None)
+BASELINE = SHIPPED.for_node(Node("any", expected={"platform": PLATFORM}), None, None)
 
 
 def measured(group: str, **gb_per_s: float) -> frozenset[str]:

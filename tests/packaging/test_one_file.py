@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
+import socket
 import subprocess
 import sys
 import zipfile
@@ -13,6 +15,8 @@ from types import ModuleType
 
 import pytest
 from support.pythons import other_pythons
+
+from nodegate.demands.demands import Demands, Embedded
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "deploy" / "one_file"
@@ -79,6 +83,21 @@ def test_a_hook_runs_from_it(file: Path, tmp_path: Path) -> None:
     assert said.stdout.count("\n") == 1
     assert said.stdout.startswith(("fit", "unfit", "nodegate: ", "could not tell"))
     assert "failed (" not in said.stdout
+
+
+def test_it_reads_demands(file: Path, tmp_path: Path) -> None:
+    limits = {"platform": "*", "limits": {"host.shm_min_gib": {"value": 1, "unit": "GiB", "source": "the site"}}}
+    demands = Demands(socket.gethostname(), {"nodegate_mounts": ["/no/such"]}, baselines=(Embedded("s.yaml", limits),))
+    path = tmp_path / "demands.yaml"
+    path.write_text(demands.text)
+    path.chmod(0o644)
+    said = json.loads(run(file, "bootcheck", "--json", "--demands", str(path)).stdout)
+    verdicts = {record["check"]: record["verdict"] for record in said["results"]}
+    assert (said["demands"], verdicts["host.mounts"]) == (demands.sha256, "fail")
+    path.write_text(demands.text.replace("/no/such", "/tmp"))
+    refused = run(file, "bootcheck", "--demands", str(path))
+    assert refused.returncode == 2
+    assert refused.stdout.startswith(f"could not tell: {path}"[:90])
 
 
 @pytest.mark.parametrize("arguments", [["triage", "log"], ["test"], ["bootcheck", "--active"]])

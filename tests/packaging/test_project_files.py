@@ -29,19 +29,9 @@ def workflow() -> dict[str, Any]:
     return read
 
 
-def complaints(document: dict[str, Any]) -> list[str]:
-    """What GitHub's schema has against a workflow."""
-    schema = get_builtin_schema("vendor.github-workflows")
-    return [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(document)]
-
-
 def test_the_workflow_is_one_by_githubs_schema() -> None:
-    assert complaints(workflow()) == []
-
-
-@pytest.mark.parametrize("key", ["on", "jobs"])
-def test_the_schema_finds_what_is_missing(key: str) -> None:
-    assert complaints({name: value for name, value in workflow().items() if name != key}) != []
+    schema = get_builtin_schema("vendor.github-workflows")
+    assert [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(workflow())] == []
 
 
 def test_the_workflow_runs_the_commands_of_ci_run() -> None:
@@ -64,7 +54,7 @@ def test_the_hooks_fetch_nothing_and_are_the_linters_of_make_lint() -> None:
 
 def test_the_newest_version_of_the_changelog_is_the_projects() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert newest
     assert newest[1] == project["version"]
     assert project["keywords"]

@@ -88,9 +88,10 @@ def test_the_report_has_the_sentences_of_the_sites_checks_under_n(site: Path) ->
     assert [(check["check"], check["title"]) for check in checks] == [("site.mine", "It holds.")]
 
 
-def test_a_replaced_check_file_is_replaced_under_n(site: Path) -> None:
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_a_site_adds_a_check_and_replaces_a_file_of_ours(site: Path, more: list[str]) -> None:
     (site / "checks" / "test_pcie.py").write_text(OWN)
-    outcome = run(site, OWN, "-k", "mine or link_width", "-n", "2")
+    outcome = run(site, OWN, "-k", "mine or link_width", *more)
     assert {record.check for record in outcome.records} == {"site.mine", "pcie.mine"}
 
 
@@ -200,14 +201,6 @@ def test_pytest_alone_where_there_is_nothing_says_what_is_missing(tmp_path: Path
     outcome = run_pytest(tmp_path, [])
     assert outcome.exit_code == 5
     assert "no tests here; for nodes, add --inventory FILE, as in: " in outcome.stdout
-
-
-def test_the_folder_checks_of_another_project_is_its_own(tmp_path: Path) -> None:
-    (tmp_path / "checks").mkdir()
-    (tmp_path / "checks" / "test_theirs.py").write_text("def test_it():\n    assert True\n")
-    outcome = run_pytest(tmp_path, [])
-    assert outcome.exit_code == 0
-    assert "--inventory" not in outcome.stdout
 
 
 def test_other_tests_of_which_none_is_selected_get_no_word_of_ours(tmp_path: Path) -> None:

@@ -118,13 +118,6 @@ def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet: Path, opti
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("more", [["-p", "no:cacheprovider"], ["-s"], ["-q", "-q"], ["--junitxml=theirs.xml"]])
-def test_pytests_own_options_change_no_verdict(fleet: Path, more: list[str]) -> None:
-    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "-k", "link_width", *more])
-    assert outcome.exit_code == 0, outcome.stdout
-    assert len(outcome.records) == 2
-
-
 def test_it_runs_without_pytests_terminal(fleet: Path) -> None:
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "-p", "no:terminal"])
     assert outcome.exit_code == 0, outcome.stderr

@@ -10,7 +10,6 @@ from fleet import faults
 from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
-ECC = "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\nKeyError: 'lr'\n"
 
 
@@ -49,17 +48,3 @@ def test_a_lost_gpu_moves_the_job_off_its_node(tmp_path: Path) -> None:
 def test_the_answer_stands_first_in_the_report(healthy: Path) -> None:
     outcome = troubleshoot(healthy)
     assert "Nodes fine: nothing is wrong with the 3 nodes now" in (outcome.folder / "report.html").read_text("utf-8")
-
-
-def test_a_log_that_is_not_there_is_told_before_any_node_is_asked(healthy: Path) -> None:
-    outcome = troubleshoot(healthy, "--job-log", "nowhere.log")
-    assert outcome.exit_code == 4
-    assert "nowhere.log" in outcome.stderr
-    assert not (healthy / "reports").exists()
-
-
-def test_a_job_log_belongs_to_troubleshoot(healthy: Path) -> None:
-    (healthy / "worker.log").write_text(ECC)
-    outcome = run_pytest(healthy, ["--inventory", "hosts.yaml", "--profile", "nightly", "--job-log", "worker.log"])
-    assert outcome.exit_code == 4
-    assert "--job-log is for --profile troubleshoot" in outcome.stderr

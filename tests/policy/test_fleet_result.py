@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from support.sample_report import run
 
 from nodegate.claims.table import claims
@@ -73,12 +74,8 @@ def test_without_a_policy_there_is_no_result() -> None:
 
 class TestClassA:
     def test_one_node_refuses_the_fleet_with_the_clause(self) -> None:
-        by = policy(Item("compute", A, "3.1"))
-        assert result(node("bad"), node("x", refuted("compute")), by=by) == FleetResult(
-            REFUSED,
-            "class A (clause 3.1): compute refuted on 1 of 11 nodes",
-            result(node("bad"), node("x", refuted("compute")), by=by).defects,
-        )
+        found = result(node("x", refuted("compute")), by=policy(Item("compute", A, "3.1")))
+        assert (found.verdict, found.why) == (REFUSED, "class A (clause 3.1): compute refuted on 1 of 10 nodes")
 
     def test_a_claim_that_is_open_decides_nothing(self) -> None:
         found = result(node("x", unproven("collectives")))
@@ -163,34 +160,33 @@ class TestWhatBelongsToNoClaim:
     def failed(self, check: str, verdict: Verdict, waiver: str = "") -> Record:
         return Record("x", check, verdict, (Finding(NODE, verdict, text="no", action="look"),), waiver=waiver)
 
-    def test_a_failing_check_of_the_site_blocks(self) -> None:
-        records = (self.failed("site.scratch", Verdict.FAIL),)
-        found = result(node("x", verdict=NodeVerdict.REJECTED, records=records))
-        assert found.why == "class A (clause 1): other refuted on 1 of 10 nodes"
+    @pytest.mark.parametrize(
+        ("said", "of_node", "verdict"),
+        [
+            ([Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
+            ([Verdict.ERROR], NodeVerdict.INCOMPLETE, UNDECIDED),
+            ([Verdict.FAIL, Verdict.ERROR], NodeVerdict.REJECTED, REFUSED),  # the worst of them counts
+            ([Verdict.ERROR, Verdict.FAIL], NodeVerdict.REJECTED, REFUSED),
+        ],
+    )
+    def test_a_check_of_the_site_blocks(self, said: list[Verdict], of_node: NodeVerdict, verdict: FleetVerdict) -> None:
+        records = tuple(self.failed(f"site.{each.value}", each) for each in said)
+        found = result(node("x", verdict=of_node, records=records))
+        assert found.verdict is verdict
+        state = "refuted" if verdict is REFUSED else "not proven"
+        assert found.why == f"class A (clause 1): other {state} on 1 of 10 nodes"
 
-    def test_unless_the_policy_says_otherwise(self) -> None:
-        records = (self.failed("site.scratch", Verdict.FAIL),)
-        by = policy(Item("other", C, "5"))
-        assert result(node("x", verdict=NodeVerdict.REJECTED, records=records), by=by).verdict is ACCEPTED
-
-    def test_one_that_could_not_judge_leaves_the_fleet_open(self) -> None:
-        records = (self.failed("site.scratch", Verdict.ERROR),)
-        assert result(node("x", verdict=NodeVerdict.INCOMPLETE, records=records)).verdict is UNDECIDED
-
-    def test_the_worst_of_them_counts(self) -> None:
-        records = tuple(self.failed(f"site.{verdict.value}", verdict) for verdict in (Verdict.FAIL, Verdict.ERROR))
-        for each in (records, records[::-1]):
-            assert result(node("x", verdict=NodeVerdict.REJECTED, records=each)).verdict is REFUSED
+    def test_unless_the_policy_says_otherwise_or_it_is_waived(self) -> None:
+        rejected = node("x", verdict=NodeVerdict.REJECTED, records=(self.failed("site.scratch", Verdict.FAIL),))
+        assert result(rejected, by=policy(Item("other", C, "5"))).verdict is ACCEPTED
+        records = (self.failed("site.scratch", Verdict.FAIL, waiver="riser on order"),)
+        assert result(node("x", verdict=NodeVerdict.WAIVED, records=records)).verdict is RESERVATIONS
 
     def test_a_failing_check_of_a_claim_that_the_profile_does_not_make_counts_with_it(self) -> None:
         whole = node("x", verdict=NodeVerdict.REJECTED, records=(self.failed("rdma.rails", Verdict.FAIL),))
         made = replace(whole, claims=tuple(each for each in whole.claims if each.claim == "identity"))
         by = policy(Item("counts", B, "2.1"), Item("parts", B, "2.2"))
         assert [each.item.claim for each in result(made, by=by).defects] == ["counts"]
-
-    def test_one_that_is_waived_is_a_reservation(self) -> None:
-        records = (self.failed("site.scratch", Verdict.FAIL, waiver="riser on order"),)
-        assert result(node("x", verdict=NodeVerdict.WAIVED, records=records)).verdict is RESERVATIONS
 
     def test_a_check_of_a_claim_counts_with_its_claim(self) -> None:
         records = (self.failed("rdma_bandwidth.errors", Verdict.ERROR),)
@@ -206,16 +202,13 @@ class TestWhatBelongsToNoClaim:
 
 class TestWhatIsNotMeasured:
     def test_of_class_a_it_is_never_accepted(self) -> None:
-        by = policy(Item("storage", A, "6", title="the checkpoint rate"))
-        found = result(by=by)
+        found = result(by=policy(Item("storage", A, "6", title="the checkpoint rate")))
         assert found.verdict is UNDECIDED
         assert found.why == "class A (clause 6): storage not measured by nodegate, on 9 of 9 nodes"
 
-    def test_of_class_b_it_is_a_reservation_whatever_the_share(self) -> None:
-        assert result(by=policy(Item("storage", B, "6", title="the checkpoint rate"))).verdict is RESERVATIONS
-
-    def test_it_puts_no_node_into_a_class(self) -> None:
-        assert result(by=policy(Item("storage", B, "6", title="the checkpoint rate"))).of_class(B) == ()
+    def test_of_class_b_it_is_a_reservation_whatever_the_share_and_puts_no_node_into_a_class(self) -> None:
+        found = result(by=policy(Item("storage", B, "6", title="the checkpoint rate")))
+        assert (found.verdict, found.of_class(B)) == (RESERVATIONS, ())
 
 
 def test_a_node_of_a_platform_that_the_policy_is_not_for_leaves_the_fleet_open() -> None:

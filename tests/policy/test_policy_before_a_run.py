@@ -5,18 +5,18 @@ from __future__ import annotations
 from fleet.machine import Machine, facts_of
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.commands.doctor import Asked, complaints_about_claims, notes_on_policy
+from nodegate.commands.doctor import complaints_about_claims, notes_on_policy
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.policy import policy_file
 from nodegate.profile import Profile
+from nodegate.run.judging import Judging
 
 
-def asked(name: str) -> Asked:
-    found = policy_file.read(name)
-    return Asked(
-        Baselines.read(policy=found.limits), Profile.DELIVERY, 4, Waivers(), found.policy, by_policy=name != "default"
-    )
+def asked(name: str) -> Judging:
+    found, nodes = policy_file.read(name), {f"gpu{number:02}": Node(f"gpu{number:02}") for number in range(1, 5)}
+    limits = Baselines.read(policy=found.limits)
+    return Judging(nodes, Profile.DELIVERY, limits, Waivers(), policy=found.policy, names_policy=name != "default")
 
 
 def told(name: str, machine: Machine, lacking: frozenset[str] = frozenset()) -> list[str]:

@@ -75,15 +75,8 @@ class TestWhatAPolicySays:
     def test_each_claim_has_its_class_its_clause_and_the_share_that_may_fail(self, contract: PolicyFile) -> None:
         assert contract.policy.item("compute") == Item("compute", A, "3.1", Statistic.MEDIAN)
         assert contract.policy.item("rails") == Item("rails", B, "4.2", may_fail_percent=2.5)
-
-    def test_a_claim_that_it_does_not_name_blocks(self, contract: PolicyFile) -> None:
-        assert contract.policy.item("logs") == Item("logs", A, "1")
-
-    def test_each_class_has_its_rule(self, contract: PolicyFile) -> None:
-        rules = {A: ClassRule("1"), B: ClassRule("2", 10, 30), C: ClassRule("3", 100)}
-        assert contract.policy.classes == rules
-
-    def test_what_is_not_measured_is_named(self, contract: PolicyFile) -> None:
+        assert contract.policy.item("logs") == Item("logs", A, "1"), "one that it does not name blocks"
+        assert contract.policy.classes == {A: ClassRule("1"), B: ClassRule("2", 10, 30), C: ClassRule("3", 100)}
         (item,) = contract.policy.not_measured
         assert (item.claim, item.title, item.is_measured) == ("storage", "checkpoint rate", False)
 
@@ -93,9 +86,7 @@ class TestWhatAPolicySays:
 
     def test_a_policy_may_be_for_some_platforms(self, write: Write) -> None:
         policy = policy_file.read(write(CONTRACT + 'platforms: ["hgx-h100-*"]\n')).policy
-        assert policy.is_for("hgx-h100-8")
-        assert not policy.is_for("hgx-a100-80gb-8")
-        assert not policy.is_for("")
+        assert [policy.is_for(name) for name in ("hgx-h100-8", "hgx-a100-80gb-8", "")] == [True, False, False]
 
 
 class TestItsLimits:
@@ -104,12 +95,7 @@ class TestItsLimits:
         assert found.value == pytest.approx(54 * 0.9)
         assert found.kind is LimitKind.BASELINE
         assert found.source == "10 % below 54 TFLOPS, policy contract, clause 3.2 burn.fp32_tflops: table 2"
-
-    def test_what_physics_allows_stays(self, contract: PolicyFile) -> None:
-        assert limits(contract).entry("burn.fp32_tflops").peak == 67
-
-    def test_those_of_every_platform_hold_on_each(self, contract: PolicyFile) -> None:
-        assert limits(contract).limit("rdma.share_of_rate_percent").value == 45
+        assert limits(contract).entry("burn.fp32_tflops").peak == 67, "what physics allows stays"
 
     def test_they_win_over_the_inventory(self, contract: PolicyFile) -> None:
         asked = {"rdma.share_of_rate_percent": 10, "host.shm_min_gib": 8}
@@ -119,11 +105,8 @@ class TestItsLimits:
 
     def test_other_platforms_keep_theirs(self, contract: PolicyFile) -> None:
         a100 = Node("gpu01", expected={"platform": "hgx-a100-80gb-8"})
-        assert (
-            limits(contract, a100)
-            .limit("burn.fp32_tflops")
-            .source.endswith(Baselines.read().for_node(a100, None, None).limit("burn.fp32_tflops").source)
-        )
+        plain = Baselines.read().for_node(a100, None, None)
+        assert limits(contract, a100).limit("burn.fp32_tflops") == plain.limit("burn.fp32_tflops")
 
     def test_the_baselines_of_a_run_do_not_name_the_policy(self, contract: PolicyFile) -> None:
         assert Baselines.read(policy=contract.limits).sources == Baselines.read().sources
@@ -155,22 +138,12 @@ class TestTheShippedOnes:
         ("  compute:", "  comput:", 10, "did you mean compute?"),
         ("statistic: median", "statistic: mean", 10, "no statistic 'mean'"),
         ("statistic: median", "statistics: median", 10, "did you mean statistic?"),
-        (
-            'class: A, statistic: median, clause: "3.1"',
-            'class: D, clause: "3.1"',
-            10,
-            "class must be A, B or C, not 'D'",
-        ),
+        ("{class: A, statistic", "{class: D, statistic", 10, "class must be A, B or C, not 'D'"),
         ('class: A, statistic: median, clause: "3.1"', "class: A", 10, "compute needs clause: some text"),
         ('class: A, statistic: median, clause: "3.1"', "class: A, clause: 3.1", 10, 'write a number in quotes: "3.1"'),
         ("may_fail_percent: 2.5", "may_fail_percent: 80", 11, "80 is not between 0 and 50 % of the nodes"),
         ("may_fail_percent: 2.5", "may_fail_percent: -1", 11, "-1 is not between 0 and 50 % of the nodes"),
-        (
-            "may_fail_percent: 10, days: 30,",
-            "may_fail_percent: 10,",
-            7,
-            "class B (to be fixed by a given date) has no days",
-        ),
+        (" days: 30,", "", 7, "class B (to be fixed by a given date) has no days"),
         ("days: 30", "days: 0", 7, "days is a number of days from 1 to 3650"),
         ('  A: {may_fail_percent: 0, clause: "1"}\n', "", 5, "classes lacks A"),
         ('  C: {clause: "3"}\n', "", 17, "storage is of class C, which classes does not define"),

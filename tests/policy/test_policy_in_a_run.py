@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,7 @@ from nodegate.report.rerender import rerender
 if TYPE_CHECKING:
     from support.recorded import PytestOutcome
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json").read_text(encoding="utf-8")
-)
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/report.schema.json").read_text(encoding="utf-8"))
 HEAD = """
 policy: {name}
 title: "a contract"
@@ -55,62 +54,71 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def judged(site: Path, *options: str) -> tuple[PytestOutcome, dict[str, object]]:
+Judged = tuple["PytestOutcome", dict[str, object]]
+
+
+def judged(site: Path, *options: str) -> Judged:
     """The evidence of the run judged again, and its report.json."""
     outcome = run_pytest(site, ["--replay", "run", *options])
+    outcome = replace(outcome, folder=outcome.folder.resolve())  # "latest" will be another run's
     return outcome, json.loads((outcome.folder / "report.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def plain(site: Path) -> Judged:
+    return judged(site)
+
+
+@pytest.fixture(scope="module")
+def fast(site: Path) -> Judged:
+    return judged(site, "--policy", "fast.yaml")
 
 
 def fleet_line(outcome: PytestOutcome) -> str:
     return next(line for line in outcome.stdout.splitlines() if line.startswith("fleet: "))
 
 
-def test_without_the_option_every_claim_blocks(site: Path) -> None:
-    outcome, report = judged(site)
+def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site: Path, plain: Judged) -> None:
+    outcome, report = plain
     assert fleet_line(outcome).startswith("fleet: refused: class A (docs/reference/claims.md): ")
     assert report["policy"]["name"] == "default"
     assert report["fleet_result"]["result"] == "refused"
     assert report["fleet_result"]["nodes"]["A"] == ["gpu0002"]
+    outcome, named = judged(site, "--policy", "default")
+    assert (outcome.exit_code, named["fleet_result"]) == (1, report["fleet_result"])
+    assert named["results_sha256"] == report["results_sha256"] or named["counts"] == report["counts"]
 
 
-def test_the_policy_default_is_what_a_run_has_without_the_option(site: Path) -> None:
-    (_, plain), (outcome, named) = judged(site), judged(site, "--policy", "default")
-    assert (outcome.exit_code, named["fleet_result"]) == (1, plain["fleet_result"])
-    assert named["results_sha256"] == plain["results_sha256"] or named["counts"] == plain["counts"]
-
-
-def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site: Path) -> None:
-    (_, plain), (outcome, report) = judged(site), judged(site, "--policy", "mild.yaml")
+def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site: Path, plain: Judged) -> None:
+    outcome, report = judged(site, "--policy", "mild.yaml")
     assert fleet_line(outcome).startswith("fleet: accepted by policy mild: no defect of class A or B on 2 nodes; ")
     assert report["fleet_result"]["nodes"] == {"A": [], "B": [], "C": ["gpu0002"]}
-    assert (outcome.exit_code, report["counts"]) == (1, plain["counts"])  # the verdicts of nodes and checks stay
+    assert (outcome.exit_code, report["counts"]) == (1, plain[1]["counts"])  # the verdicts of nodes and checks stay
     assert "rejected: gpu0002" in outcome.stdout
 
 
-def test_a_limit_of_the_policy_judges_the_same_evidence(site: Path) -> None:
-    before, _ = judged(site)
-    assert before.verdicts("burn.throughput")["gpu0001"] == "pass"
-    outcome, report = judged(site, "--policy", "fast.yaml")
+def test_a_limit_of_the_policy_judges_the_same_evidence(plain: Judged, fast: Judged) -> None:
+    assert plain[0].verdicts("burn.throughput")["gpu0001"] == "pass"
+    outcome, report = fast
     assert outcome.verdicts("burn.throughput")["gpu0001"] == "fail"
     (record,) = [each for each in outcome.records if each.check == "burn.throughput" and each.node == "gpu0001"]
     assert "policy fast, clause 4.1" in record.message
     assert report["fleet_result"]["why"] == "class A (clause 3): compute refuted on 2 of 2 nodes"
 
 
-def test_workers_judge_by_the_same_policy(site: Path) -> None:
-    (_, alone), (_, together) = judged(site, "--policy", "fast.yaml"), judged(site, "--policy", "fast.yaml", "-n", "2")
-    assert together["fleet_result"] == alone["fleet_result"]
+def test_workers_judge_by_the_same_policy(site: Path, fast: Judged) -> None:
+    _, together = judged(site, "--policy", "fast.yaml", "-n", "2")
+    assert together["fleet_result"] == fast[1]["fleet_result"]
 
 
-def test_the_reports_show_the_result_and_keep_it(site: Path) -> None:
-    outcome, report = judged(site, "--policy", "fast.yaml")
+def test_the_reports_show_the_result_and_keep_it(site: Path, fast: Judged) -> None:
+    outcome, report = fast
     Draft202012Validator(SCHEMA).validate(report)
-    for text in (
-        (outcome.folder / "report.html").read_text().split('id="sign-off"')
-    ):  # the first page, and the signed one
-        assert "Result for the fleet: refused" in text
-        assert "policy fast" in text
-    assert "Class, clause" in (outcome.folder / "report.html").read_text()
+    whole = (outcome.folder / "report.html").read_text()
+    for page in whole.split('id="sign-off"'):  # the first page, and the signed one
+        assert "Result for the fleet: refused" in page
+        assert "policy fast" in page
+    assert "Class, clause" in whole
     assert load(outcome.folder).policy == redact(load(outcome.folder)).policy
     rerender(outcome.folder, to=site / "again")
     again = json.loads((site / "again" / "report.json").read_text())

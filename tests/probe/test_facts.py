@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from fleet.machine import Machine, facts_of
 from support.recordings import recording
@@ -95,19 +93,3 @@ def test_when_both_fail_both_reasons_are_told():
     machine.sections["nvidia_smi"] = {"q": {"why": "timeout", "detail": "15 s"}, "exit_code": 124}
     with pytest.raises(CannotMeasure, match=r"timeout: 10 s; nvidia-smi: timeout: 15 s"):
         _ = facts_of(machine).gpus
-
-
-def test_machines_are_made_the_same_way_every_time_and_fit_the_documents_size():
-    for make in MACHINES.values():
-        first, second = (json.dumps(make().document()) for _ in range(2))
-        assert first == second
-        assert len(first) < 200_000
-
-
-def test_changing_a_machine_does_not_change_documents_made_before():
-    machine = Machine.hgx_h100()
-    before = machine.document()
-    machine.lose_gpu(3)
-    machine.remove_gpu(5)
-    assert before == Machine.hgx_h100().document()
-    assert len(facts_of(machine).gpus.devices) == 7

@@ -7,7 +7,6 @@ import contextlib
 from fleet.machine import Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ibstatus, lspci, nvidia_smi_lists
 from support.documents import json_values, places, replaced
 from support.recordings import FOLDER
 
@@ -21,14 +20,7 @@ HEALTHY = Machine.hgx_h100().document()
 PLACES = places(HEALTHY["sections"])
 SECTIONS = sorted({section for source in FACTS.values() for section in source.sections})
 PARSERS = {
-    "nvidia_smi": (
-        nvidia_smi.parse_xml,
-        nvidia_smi.parse_q_text,
-        nvidia_smi_lists.parse_list,
-        nvidia_smi_lists.parse_nvlink_status,
-    ),
-    "lspci": (lspci.parse,),
-    "ibstatus": (ibstatus.parse_ibstatus, ibstatus.parse_ibstat),
+    "nvidia_smi": (nvidia_smi.parse_xml,),
     "fabric_manager": (fabric_manager.parse_log,),
 }
 RECORDINGS = [

@@ -46,6 +46,7 @@ def test_the_last_document_is_read_whatever_a_login_prints_around_it(written: st
         (sent("x" * 5000), "the test sent more than 4096 bytes"),
         ("x" * 5000, "the test sent more than 4096 bytes"),
         ("bash: not found", "the test did not send a JSON document: bash: not found (Expecting value"),
+        ("[1e999]", "the test did not send a JSON document: [1e999] (1e999 is not a finite number)"),
         ("[NaN]", "the test did not send a JSON document: [NaN] (NaN is not a JSON number)"),
     ],
 )

@@ -222,7 +222,6 @@ def _twice(text: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda folder: (folder / "results.jsonl.gz").unlink(), r"results\.jsonl\.gz: cannot be read"),
         (lambda folder: (folder / "report.json").write_text("{}"), r"report\.json: not a report"),
         (lambda folder: _changed(folder, _twice), r"results\.jsonl\.gz.*does not belong to this report\.json"),
         (shutil.rmtree, r"report\.json: cannot be read.*name the folder of a finished run"),

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import hashlib
 import json
-import random
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -153,13 +152,6 @@ def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() in page
 
 
-def test_hostile_text_survives_in_json(tmp_path: Path) -> None:
-    render(report_of(NASTY), tmp_path)
-    [result] = read(tmp_path)
-    printed = NASTY.findings[0].text.encode("utf-8", "backslashreplace").decode()  # UTF-8 has no half characters
-    assert result.findings[0].text == printed != NASTY.findings[0].text
-
-
 def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
     causes = load(folder)["causes"]
     assert [cause["severity"] for cause in causes][:4] == ["unusable", "unusable", "unusable", "slow"]
@@ -194,11 +186,6 @@ def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder: Path) -> 
     assert missing["node"] == ""
     assert missing["nodes"] == ["gpu004", "gpu016"]
     assert {entry["node"] for entry in missing["findings"]} == {"gpu004", "gpu016"}
-
-
-def test_the_ids_of_the_causes_differ(folder: Path) -> None:
-    ids = [cause["id"] for cause in load(folder)["causes"]]
-    assert len(ids) == len(set(ids))
 
 
 # ---- results.csv -----------------------------------------------------------------------------------------------------
@@ -351,13 +338,9 @@ def test_junit_counts_agree_with_its_cases(folder: Path) -> None:
     suites = root.findall("testsuite")
     assert [suite.get("name") for suite in suites] == [node.node for node in fleet(16).nodes]
     for suite in (root, *suites):
-        for attribute, element in (
-            ("tests", "testcase"),
-            ("failures", "failure"),
-            ("errors", "error"),
-            ("skipped", "skipped"),
-        ):
-            assert int(suite.get(attribute, "-1")) == len(list(suite.iter(element))), attribute
+        of = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+        counted = {attribute: len(list(suite.iter(element))) for attribute, element in of.items()}
+        assert {attribute: int(suite.get(attribute, "-1")) for attribute in of} == counted
 
 
 def test_junit_leaves_out_what_passed_unless_it_is_asked_for(small: Report, folder: Path, tmp_path: Path) -> None:
@@ -440,8 +423,3 @@ def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
     render(Report(sample_report.run(), (node,)), tmp_path)
     text = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
     assert '{node="a\\"b\\\\c\\nd",verdict="unreachable"} 1\n' in text
-
-
-def test_the_sample_is_the_same_each_time() -> None:
-    assert fleet(16) == fleet(16)
-    assert sample_report.node("a", random.Random(1), "good") != sample_report.node("a", random.Random(2), "good")  # noqa: S311

@@ -148,15 +148,3 @@ def test_the_worst_is_red_and_what_is_accepted_is_green() -> None:
     colours = {line.text.split()[1]: line.colour for line in answer.lines(report(bad), Path("x"), 120)}
     assert colours["rejected"] == "red"
     assert next(answer.lines(report(good("gpu01")), Path("x"), 120)).colour == "green"
-
-
-def test_of_one_node_the_name_stands_in_the_line() -> None:
-    lines = told(report(node("a-long-name", record("pcie.link_width", narrow()))))
-    assert lines[2].startswith("  slow  a-long-name  GPU 3 ")
-
-
-def test_verdicts_are_those_of_the_nodes() -> None:
-    whole = sample_report.fleet(64)
-    rejected = [each.node for each in whole.nodes if each.verdict is NodeVerdict.REJECTED]
-    assert rejected
-    assert told(whole)[0].startswith(f"{len(rejected)} rejected, ")

@@ -21,7 +21,7 @@ from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport import Options, connect
 
 
@@ -36,7 +36,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campaign]:
         node = changed(fleet.nodes[0], python=str(deaf))
         folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
         judging = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), RunEvidence(folder))
-        connections = Connections(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
+        connections = Connections(lambda node: connect(node, Options()), lambda session: Toolbox(session, node))
         campaign = Campaign(
             Plan([node], durations_of(Profile.DELIVERY)), folder, connections, Gate(judging), Progress(None)
         )

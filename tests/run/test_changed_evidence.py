@@ -6,17 +6,17 @@ Each test changes a run folder, as somebody with an editor, another inventory or
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
 from support import warm
-from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.recorded import PytestOutcome, copied_run, run_pytest, write_fleet
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.measurement import Measurement, document
@@ -25,14 +25,13 @@ from nodegate.records.evidence import MAX_MEASURED_BYTES, Evidence, parse_eviden
 from nodegate.records.manifest import MANIFEST
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
 from nodegate.records.run_folder import RunFolder
-from nodegate.run.kept import drop_what_failed
 from nodegate.run.prepare import prepare
+from nodegate.run.run_evidence import drop_what_failed
 from nodegate.run.settings import Settings
 from nodegate.wire import Wire
 
 ONE_CHECK = ["-q", "--tb=no", "-k", "link_width"]
 CHECK = "pcie.link_width"
-RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +46,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(ended: Path, tmp_path: Path) -> Path:
-    """A copy of that run beside a copy of its inventory."""
-    for name in ("recordings", "run"):
-        shutil.copytree(ended / name, tmp_path / name)
-    shutil.copy(ended / "hosts.yaml", tmp_path)
-    kept = json.loads((tmp_path / "run/run.json").read_text())
-    kept["asked"]["inventory"] = [str(tmp_path / "hosts.yaml")]
-    (tmp_path / "run/run.json").write_text(json.dumps(kept))
-    return tmp_path / "run"
+    return copied_run(ended, tmp_path)
 
 
 def facts(run: Path, node: str) -> Path:
@@ -148,6 +140,15 @@ def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> N
     assert "evidence/gpu2/facts.json has changed since it was written" in again.stderr
     assert "evidence/gpu3/nccl.json is not in the manifest" in again.stderr
     assert verdicts_of(run) == {"gpu1": "accepted", "gpu2": "incomplete", "gpu3": "incomplete"}
+
+
+@pytest.mark.parametrize("kept", ["accepted", "accepted-with-gaps", "accepted-with-waivers", "not-judged"])
+def test_no_verdict_that_lets_a_node_work_outlives_its_evidence(run: Path, kept: str) -> None:
+    file = run / "report.json"
+    file.write_text(re.sub(r'("verdict": ?)"(accepted|incomplete)"', rf'\1"{kept}"', file.read_text()))
+    change(facts(run, "gpu2"))
+    assert report(run).returncode == 0
+    assert verdicts_of(run) == {"gpu1": kept, "gpu2": "incomplete", "gpu3": kept}
 
 
 def test_another_manifest_is_not_that_of_the_report(run: Path) -> None:
@@ -339,15 +340,3 @@ def test_whoever_reads_while_the_run_writes_sees_no_change(tmp_path: Path) -> No
     assert odd == []
     assert folder.manifest.odd_files() == ()
     assert len((folder.path / MANIFEST).read_text().splitlines()) == 3
-
-
-def test_an_older_run_has_no_manifest_and_the_report_says_so(tmp_path: Path) -> None:
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(tmp_path, filter="data")
-    prepared = prepare(Settings(replay=tmp_path / "older"))
-    assert prepared.evidence.startswith("judged again from older, which has no manifest")
-    folder = RunFolder(tmp_path / "older")
-    assert folder.manifest.odd_files() == ()
-    folder.go_on()
-    assert folder.manifest.odd_files() == ()
-    assert len((folder.path / MANIFEST).read_text().splitlines()) == len(list(folder.path.glob("evidence/*/*.json")))

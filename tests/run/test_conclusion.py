@@ -74,16 +74,35 @@ def program_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     return triage([str(file)])
 
 
-def test_a_broken_part_moves_the_job_off_its_node() -> None:
-    assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED, NARROW))) == (
-        "hardware: move the job off gpu02 because GPU 3 S/N 1650003000003: PCIe x8 of x16"
-        " - power-cycle, else reseat board or riser"
-    )
-
-
-def test_a_broken_part_stands_above_a_wrong_setting_on_another_node() -> None:
-    said = conclude(report(node("gpu01", SETTING), node("gpu02", NARROW)))
-    assert said.startswith("hardware: move the job off gpu02 because GPU 3 ")
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (
+            [[PASSED], [PASSED, NARROW]],
+            "hardware: move the job off gpu02 because GPU 3 S/N 1650003000003: PCIe x8 of x16 - power-cycle, else",
+        ),
+        ([[SETTING], [NARROW]], "hardware: move the job off gpu02 because GPU 3 "),
+        ([[XID_109], [UNREAD], [NARROW]], "hardware: move the job off gpu03 because "),
+        ([[SLOW_NIC]], "fabric: move the job off gpu01 because mlx5_2: RDMA write bandwidth 190 Gb/s"),
+        ([[SETTING]], "host: fix gpu01 before the job runs there again: /etc/nccl.conf: NCCL_IB_DISABLE=1 - remove it"),
+        ([[PASSED], None], "hardware: move the job off gpu02 because gpu02 cannot be reached"),
+        (
+            [[PASSED], [PASSED]],
+            "nodes fine: nothing is wrong with the 2 nodes now; add the job's logs (--job-log)",
+        ),
+        ([[PASSED, UNJUDGED]], "nodes fine: nothing is wrong with the node now (1 check not judged); "),
+        ([[UNJUDGED]], "inconclusive: nothing of gpu01 could be judged - the report says why"),
+        ([], "inconclusive: "),
+        (
+            [[replace(NARROW, waiver="riser on order; owner dc-ops")]],
+            "nodes pass with waivers, which may be the reason: gpu01: GPU 3 ",
+        ),
+    ],
+)
+def test_without_logs_the_nodes_alone_decide(nodes: list[list[Record] | None], said: str) -> None:
+    """None: it cannot be reached. A part stands above a setting, a failure above a warning and a gap."""
+    of = [node(f"gpu{at:02}", *(each or ()), reachable=each is not None) for at, each in enumerate(nodes, 1)]
+    assert conclude(report(*of)).startswith(said)
 
 
 def test_of_several_bad_nodes_the_one_that_the_logs_name_comes_first(ecc_log: Answer) -> None:
@@ -135,12 +154,6 @@ def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_erro
     assert said.startswith("nodes fine: nothing is wrong with the node now; cannot tell: no error in what could be")
 
 
-def test_good_nodes_without_logs_ask_for_them() -> None:
-    assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED))) == (
-        "nodes fine: nothing is wrong with the 2 nodes now; add the job's logs (--job-log)"
-    )
-
-
 def test_a_node_that_could_not_be_measured_is_never_fine(program_log: Answer) -> None:
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, UNREAD))
     assert told.nodes[1].verdict is NodeVerdict.INCOMPLETE
@@ -158,16 +171,6 @@ def test_an_interrupted_run_is_never_fine(program_log: Answer) -> None:
         )
 
 
-def test_a_node_whose_checks_all_lack_a_limit_is_never_fine() -> None:
-    assert conclude(report(node("gpu01", UNJUDGED))) == (
-        "inconclusive: nothing of gpu01 could be judged - the report says why"
-    )
-
-
-def test_no_nodes_are_never_fine() -> None:
-    assert conclude(report()).startswith("inconclusive: ")
-
-
 def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, XID_109))
     assert told.nodes[1].verdict is NodeVerdict.ACCEPTED
@@ -176,22 +179,6 @@ def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
     assert "; add the job's logs" in conclude(told)
     assert conclude(told, program_log).startswith(words)
     assert "; look at the code: " in conclude(told, program_log)
-
-
-def test_a_waived_fault_may_still_be_the_reason() -> None:
-    said = conclude(report(node("gpu01", replace(NARROW, waiver="riser on order; owner dc-ops"))))
-    assert said.startswith("nodes pass with waivers, which may be the reason: gpu01: GPU 3 ")
-
-
-def test_good_nodes_say_how_much_was_not_judged() -> None:
-    assert conclude(report(node("gpu01", PASSED, UNJUDGED))).startswith(
-        "nodes fine: nothing is wrong with the node now (1 check not judged); "
-    )
-
-
-def test_a_failure_stands_above_a_warning_and_a_gap() -> None:
-    said = conclude(report(node("gpu01", XID_109), node("gpu02", UNREAD), node("gpu03", NARROW)))
-    assert said.startswith("hardware: move the job off gpu03 because ")
 
 
 def test_every_failure_mode_has_a_cause() -> None:

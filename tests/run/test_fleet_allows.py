@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
 from support.measured import ALL_REDUCE, baseline, metric
 
 from nodegate.metric import Metric
@@ -35,16 +36,16 @@ def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found(
     assert told.startswith(f"comparing nodes finds no slow one: hgx-h100-8 in {ALL_REDUCE} (below 1")
 
 
-def test_where_nothing_can_be_told_apart_it_is_said_so() -> None:
-    assert said(10, 0.2) == f"comparing nodes finds no slow one: hgx-h100-8 in {ALL_REDUCE}"
-
-
-def test_a_quiet_fleet_of_enough_nodes_needs_no_word() -> None:
-    assert said(64, 0.005) == ""
-
-
-def test_heat_is_not_compared() -> None:
-    assert said(4, 0.005, unit="°C") == ""
+@pytest.mark.parametrize(
+    ("nodes", "noise", "unit", "words"),
+    [
+        (10, 0.2, "GB/s", f"comparing nodes finds no slow one: hgx-h100-8 in {ALL_REDUCE}"),
+        (64, 0.005, "GB/s", ""),
+        (4, 0.005, "°C", ""),  # heat is not compared
+    ],
+)
+def test_it_is_said_only_where_it_is_so(nodes: int, noise: float, unit: str, words: str) -> None:
+    assert said(nodes, noise, unit=unit) == words
 
 
 def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said() -> None:

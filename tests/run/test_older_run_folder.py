@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tarfile
 from pathlib import Path
@@ -15,6 +16,8 @@ from nodegate.causes.explain import causes_of
 from nodegate.errors import NotApplicable
 from nodegate.facts import FACTS, Fact
 from nodegate.judge.context import facts_of
+from nodegate.records.evidence import Evidence
+from nodegate.records.manifest import MANIFEST
 from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
 
@@ -67,6 +70,23 @@ def test_the_burn_of_an_older_release_is_read_under_its_name_of_then(older, repl
     assert burn.verdict == "pass"
     assert [path for path in burn.evidence if "burn" in path] == ["evidence/hgx07/burn.json"]
     assert (replayed / "evidence/hgx07/burn.json").exists()
+
+
+def test_a_burn_that_is_measured_now_stands_above_the_older_one_and_both_are_deleted_together(older, tmp_path):
+    folder = RunFolder.existing(Path(shutil.copytree(older, tmp_path / "copy")))
+    folder.write_evidence(Evidence("hgx07", "burn", 1.0, 2.0, document={"rate": 2}))
+    assert folder.read_evidence("hgx07", "burn").document == {"rate": 2}
+    folder.drop_evidence("hgx07", "burn")
+    assert folder.read_evidence("hgx07", "burn") is None
+    assert not folder.evidence_file("hgx07", "gpu_burn").exists()
+
+
+def test_with_its_first_manifest_nothing_is_odd(older, tmp_path):
+    folder = RunFolder.existing(Path(shutil.copytree(older, tmp_path / "copy")))
+    assert folder.manifest.odd_files() == ()
+    folder.go_on()
+    assert folder.manifest.odd_files() == ()
+    assert len((folder.path / MANIFEST).read_text().splitlines()) == len(list(folder.path.glob("evidence/*/*.json")))
 
 
 def test_what_was_blocked_then_still_follows_from_what_blocked_it(replayed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,8 @@ from pathlib import Path
 import pytest
 from fleet.faults import narrow_gpu
 from fleet.machine import Machine
-from support.recorded import PytestOutcome, write_fleet
+from support import warm
+from support.recorded import PytestOutcome, copied_run, run_pytest, write_fleet
 
 from nodegate.errors import CannotMeasure
 from nodegate.files.gz import Damaged, compress, expand, packed_path
@@ -26,37 +26,18 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.report import render
 from nodegate.report.reader import load
 from nodegate.run import pack_evidence as packing
-from nodegate.run.kept import drop_what_failed
 from nodegate.run.node_facts import recorded
+from nodegate.run.run_evidence import drop_what_failed
 
-RUN = """
-import sys, pytest
-from nodegate.run import pack_evidence
-pack_evidence.FEWEST_NODES = 3
-sys.exit(pytest.main(sys.argv[1:]))
-"""
+LARGE = "from nodegate.run import pack_evidence\npack_evidence.FEWEST_NODES = 3\n"
 CHECKS = ["-q", "--tb=no", "--passive", "-k", "link_width or kernel_log"]
 HEALTHY, NARROW = "gpu1", "gpu2"
 
 
-def run_pytest(where: Path, *arguments: str) -> PytestOutcome:
-    """As `python -m pytest`, where three nodes are a large run."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *arguments, *CHECKS],
-        cwd=where,
-        env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return PytestOutcome(done.returncode, done.stdout, done.stderr, where / "reports" / "latest")
-
-
-def nodegate(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodegate.cli", *arguments]
-    return subprocess.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
+def run_over(where: Path, *arguments: str) -> PytestOutcome:
+    """A run where three nodes are a large one."""
+    (where / "large.py").write_text(LARGE)
+    return run_pytest(where, ["-p", "large", *arguments, *CHECKS], timeout_s=300, PYTHONPATH=str(where))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +47,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     machines = [Machine.hgx_h100(f"gpu{number}", number) for number in (1, 2, 3)]
     narrow_gpu(machines[1])
     write_fleet(where, machines)
-    outcome = run_pytest(where, "--inventory", "hosts.yaml", "--run-dir", "run")
+    outcome = run_over(where, "--inventory", "hosts.yaml", "--run-dir", "run")
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     assert (where / "run").exists(), outcome.stdout + outcome.stderr
     return where
@@ -74,14 +55,12 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(ended: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
-    for name in ("recordings", "run"):
-        shutil.copytree(ended / name, tmp_path / name)
-    shutil.copy(ended / "hosts.yaml", tmp_path)
-    kept = json.loads((tmp_path / "run/run.json").read_text())
-    kept["asked"]["inventory"] = [str(tmp_path / "hosts.yaml")]
-    (tmp_path / "run/run.json").write_text(json.dumps(kept))
-    return tmp_path / "run"
+    return copied_run(ended, tmp_path)
+
+
+def nodegate(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nodegate.cli", *arguments]
+    return warm.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=120)
 
 
 def facts(run: Path, node: str) -> Path:
@@ -115,7 +94,7 @@ def test_the_manifest_is_of_what_lies_there(run: Path) -> None:
 
 
 def test_a_small_run_keeps_plain_files(ended: Path, tmp_path: Path) -> None:
-    outcome = run_pytest(ended, "--inventory", "hosts.yaml", "--nodes", "gpu[1-2]", "--run-dir", str(tmp_path / "two"))
+    outcome = run_over(ended, "--inventory", "hosts.yaml", "--nodes", "gpu[1-2]", "--run-dir", str(tmp_path / "two"))
     assert outcome.exit_code == 1, outcome.stdout
     assert {file.name for file in (tmp_path / "two/evidence").glob("*/*")} == {"facts.json"}
 
@@ -141,7 +120,7 @@ def test_the_page_leads_to_a_plain_file_beside_compressed_ones(run: Path) -> Non
 
 @pytest.mark.parametrize("extra", [(), ("-n", "2")], ids=["one process", "workers"])
 def test_it_is_judged_again_to_the_same_results(run: Path, extra: tuple[str, ...]) -> None:
-    outcome = run_pytest(run.parent, "--replay", "run", "--run-dir", "again", *extra)
+    outcome = run_over(run.parent, "--replay", "run", "--run-dir", "again", *extra)
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     assert "evidence that" not in outcome.stdout
     assert verdicts(run.parent / "again") == verdicts(run)
@@ -161,7 +140,7 @@ def test_the_commands_read_it(run: Path) -> None:
 
 def test_a_resumed_run_keeps_it(run: Path) -> None:
     before = {file: file.read_bytes() for file in (run / "evidence").glob("*/*")}
-    outcome = run_pytest(run.parent, "--resume", "run")
+    outcome = run_over(run.parent, "--resume", "run")
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     assert {file: file.read_bytes() for file in (run / "evidence").glob("*/*")} == before
     assert nodegate(run.parent, "report", "run").returncode == 0
@@ -169,7 +148,7 @@ def test_a_resumed_run_keeps_it(run: Path) -> None:
 
 def test_what_is_measured_again_takes_its_place(run: Path) -> None:
     packed_path(facts(run, HEALTHY)).write_bytes(compress(b"{}"))
-    outcome = run_pytest(run.parent, "--resume", "run")
+    outcome = run_over(run.parent, "--resume", "run")
     assert f"has changed since it was written: evidence/{HEALTHY}/facts.json.gz; measured again" in outcome.stdout
     assert verdicts(run)[HEALTHY, "pcie.link_width"] == "pass"
     assert [file.name for file in (run / "evidence" / HEALTHY).iterdir()] == ["facts.json.gz"]
@@ -197,7 +176,7 @@ def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
     packed_path(facts(run, HEALTHY)).write_bytes(compress(changed))
     whole = packed_path(facts(run, "gpu3"))
     whole.write_bytes(whole.read_bytes()[:-9])
-    outcome = run_pytest(run.parent, "--replay", "run", "--run-dir", "again")
+    outcome = run_over(run.parent, "--replay", "run", "--run-dir", "again")
     found = verdicts(run.parent / "again")
     assert {found["gpu1", "pcie.link_width"], found["gpu3", "pcie.link_width"]} == {"error"}, outcome.stdout
     assert "evidence/gpu1/facts.json.gz" in outcome.stdout
@@ -206,12 +185,6 @@ def test_what_was_changed_is_an_error_of_its_node(run: Path) -> None:
         "evidence/gpu3/facts.json.gz has changed since it was written"
         in (run / "report.json").read_text() + again.stderr
     )
-
-
-def test_what_was_deleted_is_an_error_of_its_node(run: Path) -> None:
-    packed_path(facts(run, HEALTHY)).unlink()
-    run_pytest(run.parent, "--replay", "run", "--run-dir", "again")
-    assert verdicts(run.parent / "again")[HEALTHY, "pcie.link_width"] == "error"
 
 
 @pytest.mark.parametrize(
@@ -265,7 +238,7 @@ def test_both_forms_after_a_crash_are_right(run: Path) -> None:
     folder = RunFolder.existing(run)
     packed = packed_path(facts(run, HEALTHY)).read_bytes()
     facts(run, HEALTHY).write_bytes(gzip.decompress(packed))
-    folder.manifest.add_packed({f"evidence/{HEALTHY}/facts.json": facts(run, HEALTHY).read_bytes()})
+    folder.manifest.add({f"evidence/{HEALTHY}/facts.json": facts(run, HEALTHY).read_bytes()})
     again = RunFolder.existing(run)
     assert again.manifest.odd_files() == ()
     both = again.recorded_evidence(HEALTHY)
@@ -290,7 +263,7 @@ def test_a_full_disk_leaves_the_plain_files(ended: Path, tmp_path: Path, monkeyp
     text = gzip.decompress(packed_path(facts(run, HEALTHY)).read_bytes())
     folder.drop_evidence(HEALTHY)
     facts(run, HEALTHY).write_bytes(text)
-    folder.manifest.add_packed({f"evidence/{HEALTHY}/facts.json": text})
+    folder.manifest.add({f"evidence/{HEALTHY}/facts.json": text})
 
     def full(path: Path, raw: bytes) -> None:
         raise OSError(28, "No space left on device", str(path), len(raw))

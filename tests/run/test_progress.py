@@ -60,35 +60,29 @@ class Clock:
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now_s)
 
 
-def test_judging_is_a_stage_with_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stage", "done", "judged", "after_s", "line"),
+    [
+        (("judging", 200, "checks", 0.0), 50, 0, 10, "judging: 50 of 200 checks, 10 s, about 30 s left"),
+        (("judging", 2496, "checks", 0.0), 1, 0, 10, "judging: 1 of 2496 checks, 10 s"),  # too few to tell
+        (("facts", 4, "nodes", 0.0), 4, 1, 2, "judging: 1 of 4 nodes, 2 s, about 6 s left"),
+        (("gpu", 8, "nodes", 60.0), 0, 0, 45, "gpu: 0 of 8 nodes, 45 s, about 15 s left"),
+    ],
+)
+def test_a_line_says_what_is_done_and_how_long_the_rest_takes(  # noqa: PLR0917 - a row
+    monkeypatch: pytest.MonkeyPatch,
+    stage: tuple[str, int, str, float],
+    done: int,
+    judged: int,
+    after_s: float,
+    line: str,
+) -> None:
     clock, told = Clock(monkeypatch), Progress(None)
-    told.stage("judging", 200, of="checks")
-    for _ in range(50):
+    name, many, of, expected_s = stage
+    told.stage(name, many, of=of, expected_s=expected_s)
+    for _ in range(done):
         told.node_done(failed=False)
-    clock.now_s += 10
-    assert told.line() == "judging: 50 of 200 checks, 10 s, about 30 s left"
-
-
-def test_the_first_few_say_nothing_of_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, told = Clock(monkeypatch), Progress(None)
-    told.stage("judging", 2496, of="checks")
-    told.node_done(failed=False)
-    clock.now_s += 10
-    assert told.line() == "judging: 1 of 2496 checks, 10 s"
-
-
-def test_nodes_that_are_judged_after_the_last_is_measured_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, told = Clock(monkeypatch), Progress(None)
-    told.stage("facts", 4)
-    for _ in range(4):
-        told.node_done(failed=False)
-    told.node_judged()
-    clock.now_s += 2
-    assert told.line() == "judging: 1 of 4 nodes, 2 s, about 6 s left"
-
-
-def test_a_stage_of_known_length_says_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, told = Clock(monkeypatch), Progress(None)
-    told.stage("gpu", 8, expected_s=60.0)
-    clock.now_s += 45
-    assert told.line() == "gpu: 0 of 8 nodes, 45 s, about 15 s left"
+    for _ in range(judged):
+        told.node_judged()
+    clock.now_s += after_s
+    assert told.line() == line

@@ -69,6 +69,12 @@ def test_what_stands_behind_a_cause_is_shown_from_both(earlier: Path) -> None:
     assert nodegate(earlier.parent, "show", "hgx06", "--run", "run-0.2.0") == before
 
 
+def test_a_baseline_is_learned_from_its_good_nodes_alone(earlier: Path) -> None:
+    said = nodegate(earlier.parent, "baseline", "learn", "run-0.2.0", "--out", "learned.yaml")
+    assert "learned from 1 accepted node" in said
+    assert "hgx01" in said
+
+
 @pytest.mark.parametrize("how", ["--replay", "--resume"])
 def test_its_evidence_is_judged_again_to_the_same_verdicts(earlier: Path, how: str) -> None:
     before = {(each.node, each.check): each.verdict for each in read(earlier)}

@@ -13,13 +13,14 @@ from fleet.machine import Machine, facts_of
 from support.recorded import run_pytest, write_fleet
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.commands.doctor import Asked, complaints_about_claims, lines
+from nodegate.commands.doctor import complaints_about_claims, lines
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.gaps import signed_gaps
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from support.recorded import PytestOutcome
@@ -173,7 +174,7 @@ def test_a_run_with_a_half_signed_gap_ends_before_a_node_is_contacted(tmp_path: 
 def test_doctor_shows_what_is_signed_and_what_is_not() -> None:
     machine = Machine.hgx_h100("gpu01", 1)
     node = Node("gpu01", expected={"gaps": {"rails": GOOD, "burned": GOOD}}, origin="hosts.yaml:3")
-    asked = Asked(Baselines.read(), Profile.DELIVERY, 1, waivers_of(node))
+    asked = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), waivers_of(node))
     found = list(complaints_about_claims(node, facts_of(machine), frozenset({"ib_write_bw"}), asked))
     said = list(lines([node], found))
     assert (

@@ -38,6 +38,19 @@ nodegate_expect:
             'a range of versions reads ">= 550.54, < 560"',
         ),
         ({"driver": ">= 550, 560"}, "driver: '560' is no bound of a version", ""),
+        ({"kernel": ">= 6.9, < 5.15"}, "kernel: nothing is '>= 6.9, < 5.15'", "a range of versions reads"),
+        ({"kernel": "> 5.15, <= 5.15.0"}, "kernel: nothing is", ""),
+        ({"kernel": "> 5.15, > 5.16, < 5.16"}, "kernel: nothing is", ""),
+        ({"kernel": [">= 5.15", "< 5, > 6"]}, "kernel: nothing is '< 5, > 6'", ""),
+        ({"vbios": ">= 96.00.A0, < 96.00.9F"}, "vbios: nothing is", ""),
+        ({"gpus": ">= 9, < 8"}, "gpus: nothing is", ""),
+        *(
+            ({"kernel": each}, "is not understood", "")
+            for each in ("=> 5.15", "=5.15", "== 5.15", "!= 6", "~5", "≥ 5.15")
+        ),
+        *(({"kernel": each}, "is not understood", "") for each in ("5.15 <", "5.15, < 6", "v>=5")),
+        ({"os": "=Ubuntu"}, "is not understood: = is not a sign of a range", "strings have no order"),
+        ({"gpus": "=8"}, "is not understood", ""),
         ({"os": ">= 22"}, "os: '>= 22' is no bound of a text", "strings have no order"),
         ({"gpus": "eight"}, "gpus must be a number or a range of numbers, not 'eight'", ""),
         ({"gpus": -8}, "gpus must be a number or a range of numbers, not -8", ""),
@@ -56,6 +69,13 @@ def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, mess
     assert message in said.value.message
     assert hint in (said.value.hint or "")
     assert (said.value.file, said.value.line) == ("group_vars/h100.yaml", 2)
+
+
+@pytest.mark.parametrize(
+    "value", [">= 5.15, < 6", ">= 5.15, <= 5.15.0", "> 5.15", "< 6", "5.15.0-*", "5.15.0-105-generic"]
+)
+def test_a_range_that_can_hold_is_taken(value: str) -> None:
+    check_orders([Node("gpu01", expected={"expect": {"kernel": value}})])
 
 
 def test_a_misspelt_variable_is_refused(tmp_path: Path) -> None:

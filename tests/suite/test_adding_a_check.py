@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.pages import Page
 from support.recorded import PytestOutcome, run_pytest
 
 from nodegate.facts import FACTS
@@ -14,16 +15,10 @@ from nodegate.measure.registry import MEASURED
 from nodegate.records.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guide" / "adding-a-check.md").read_text(encoding="utf-8")
+PAGE = Page("adding-a-check.md")
 DEMO = ROOT / "inventory" / "demo.yaml"
-_FILE = re.compile(r"^`([a-z_/]+\.(?:py|yaml))`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILES = dict(_FILE.findall(PAGE))
+FILES = PAGE.files
 CHECK = "checks/test_scratch.py"
-
-
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
 
 
 def site(folder: Path) -> Path:
@@ -41,7 +36,7 @@ def judged(folder: Path, *more: str) -> PytestOutcome:
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> PytestOutcome:
     """The command of the page, with one check of the suite."""
-    words = block("sh").split()
+    words = PAGE.block("sh").split()
     assert words[:3] == ["pytest", "--inventory", "inventory/demo.yaml"]
     more = [*words[3:-1], f"{words[-1]} or link_width"]
     return judged(site(tmp_path_factory.mktemp("site")), *more)
@@ -63,7 +58,7 @@ def test_the_example_passes_on_healthy_nodes_and_finds_the_one_that_the_page_nam
 
 def test_it_says_what_the_page_prints(outcome: PytestOutcome) -> None:
     (record,) = [each for each in outcome.records if (each.node, each.check) == ("roce06", "scratch.free")]
-    node, _, words = block("text").partition(": ")
+    node, _, words = PAGE.block("text").partition(": ")
     assert node == record.node
     assert words in record.message
 
@@ -86,6 +81,6 @@ def test_a_slip_in_its_limit_is_refused_with_the_near_match(tmp_path: Path) -> N
 
 
 def test_every_argument_is_on_the_page() -> None:
-    rows = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \|", PAGE.text, re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(names) == sorted({*FACTS, *MEASURED, *CONTEXT_NAMES})

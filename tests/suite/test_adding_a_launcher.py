@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from support.pages import Page
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import heard, look
-from nodegate.measure.groups.refused import refusal
+from nodegate.measure.groups.ended import refusal
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.node import Node
 
 if TYPE_CHECKING:
     from nodegate.launchers.launcher import Launcher
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-launcher.md").read_text("utf-8")
+PAGE = Page("adding-a-launcher.md")
 HOSTS = ("gpu01", "gpu02")
-
-
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def flux(monkeypatch: pytest.MonkeyPatch) -> type[Launcher]:
     """The launcher of the page, registered as it says."""
     module = ModuleType("flux_of_the_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(block("python"), "adding-a-launcher.md", "exec"), module.__dict__)  # noqa: S102 - our own page
+    exec(compile(PAGE.block("python"), "adding-a-launcher.md", "exec"), module.__dict__)  # noqa: S102 - our own page
     found: type[Launcher] = module.Flux
     monkeypatch.setitem(LAUNCHERS, found.name, found)
     return found
@@ -48,7 +42,7 @@ def test_the_inventory_may_name_it(flux: type[Launcher], given: str) -> None:
 def test_it_launches_by_the_words_that_the_page_prints(flux: type[Launcher]) -> None:
     settings = launch_settings(Node("gpu01", expected={"launcher": "flux", "nccl_env": {"NCCL_IB_HCA": "mlx5"}}))
     found = flux.known("/usr/bin/flux", heard(b"launcher flux-core 0.68.0\nnodes 2\n"), settings)
-    assert " ".join(found.start(HOSTS, 8, "10.0.0.0/16", 300.0)) == block("text")
+    assert " ".join(found.start(HOSTS, 8, "10.0.0.0/16", 300.0)) == PAGE.block("text")
     assert dict(found.for_ranks("10.0.0.0/16")) == {"NCCL_IB_HCA": "mlx5"}
     with pytest.raises(CannotMeasure, match="reaches no Flux instance"):
         flux.known("/usr/bin/flux", heard(b"launcher flux-core 0.68.0\n"), settings)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from support.hardware import NVSWITCH, host_seen, pci_seen
+from support.pages import Page
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.cli import main
 from nodegate.node import Node
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-platform.md").read_text("utf-8")
-_FILE = re.compile(r"^`(baselines/[a-z0-9-]+\.yaml)`:\n\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-((NAME, TEXT),) = _FILE.findall(PAGE)
+PAGE = Page("adding-a-platform.md")
+((NAME, TEXT),) = PAGE.files.items()
 PLATFORM = Path(NAME).stem
 H200 = pci_seen(*["10de:2335"] * 8, *[NVSWITCH] * 4)
 
@@ -43,8 +43,7 @@ def test_its_limits_are_its_own_and_then_those_of_the_board(baselines: Baselines
 
 
 def test_the_command_of_the_page_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (command,) = re.findall(r"^```sh\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
-    words = command.split()
+    words = PAGE.block("sh").split()
     (tmp_path / NAME).parent.mkdir()
     (tmp_path / NAME).write_text(TEXT)
     words[words.index(NAME)] = str(tmp_path / NAME)

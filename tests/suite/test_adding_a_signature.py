@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from support.pages import Page
 
 from nodegate.kernel_log.incidents import device_of
 from nodegate.knowledge import tables
@@ -14,29 +14,28 @@ from nodegate.node_side.probe.kernel_lines import kind_of
 from nodegate.records.verdict import Verdict
 
 TABLE = "kernel_lines.csv"
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "adding-a-signature.md").read_text("utf-8")
-
-
-def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)\n```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
+PAGE = Page("adding-a-signature.md")
 
 
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> tuple[LineRule, ...]:
     """The table with the row of the page."""
     written = tables.text(TABLE)
-    monkeypatch.setattr(tables, "text", lambda name: f"{written.rstrip()}\n{block('csv')}\n" if name == TABLE else "")
+    monkeypatch.setattr(
+        tables, "text", lambda name: f"{written.rstrip()}\n{PAGE.block('csv')}\n" if name == TABLE else ""
+    )
     return tuple(lines.__wrapped__())
 
 
 def test_the_columns_of_the_page_are_those_of_the_table() -> None:
-    named = [name for row in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE, re.MULTILINE) for name in row.split(", ")]
+    named = [
+        name for row in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE.text, re.MULTILINE) for name in row.split(", ")
+    ]
     assert [name.strip("`") for name in named if "/" not in name] == list(rows(TABLE)[0])
 
 
 def test_the_subjects_of_the_page_are_those_of_the_table() -> None:
-    (row,) = [line for line in PAGE.splitlines() if line.startswith("| `subject` |")]
+    (row,) = [line for line in PAGE.text.splitlines() if line.startswith("| `subject` |")]
     assert set(re.findall(r"`(\w+)`", row)) - {"subject"} == {rule.subject for rule in lines()}
 
 
@@ -54,5 +53,5 @@ def test_a_node_sends_such_a_line(rules: tuple[LineRule, ...]) -> None:
 
 
 def test_the_question_of_the_page_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(block("python"), {})  # noqa: S102 - our own page
+    exec(PAGE.block("python"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out.startswith("nvme_down: ")

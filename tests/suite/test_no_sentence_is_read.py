@@ -23,6 +23,7 @@ WRITTEN_BY_OTHERS = {
     "knowledge/xid_lines.py": "lines of the kernel log",
     "tools": "what programs print",
     "subjects/fabric_log.py": "lines of the fabric manager's log",
+    "subjects/gpu.py": "lines of the kernel log",
     "hook/slurm.py": "a reason that Slurm keeps: the hook has marked its own, as Slurm has no field for it",
     "inventory": "names and hosts that were seen in a list, and texts of variables",
     "test_fleet_log.py": "lines of the kernel log",

@@ -49,51 +49,16 @@ DATA = sorted(
 _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files by their names
 # Pages that are being rewritten.
 _LATER = {"architecture.md"}
-TOOLS = ("fabric_manager", "gpu_burn", "nccl_json", "nccl_rows", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest")
-# Rooms of src/nodegate whose strings, docstrings and comments are in these words.
-ROOMS = [
-    "src/nodegate/commands/baseline.py",
-    "src/nodegate/run/bootcheck.py",
-    "src/nodegate/cli.py",
-    "tests/support/coverage_page.py",
-    "src/nodegate/commands/demo.py",
-    "src/nodegate/demo/verify.py",
-    "src/nodegate/commands/doctor.py",
-    "src/nodegate/errors.py",
-    "src/nodegate/records/evidence.py",
-    "src/nodegate/exit_codes.py",
-    "src/nodegate/facts.py",
-    "src/nodegate/baseline",
-    "src/nodegate/files",
-    "src/nodegate/history.py",
-    "src/nodegate/hook",
-    "src/nodegate/inventory",
-    "src/nodegate/knowledge",
-    "src/nodegate/learn",
-    "src/nodegate/records/manifest.py",
-    "src/nodegate/metric.py",
-    "src/nodegate/node.py",
-    "src/nodegate/node_program.py",
-    "src/nodegate/node_side",
-    "src/nodegate/plugin",
-    "src/nodegate/probe",
-    "src/nodegate/profile.py",
-    "src/nodegate/run",
-    "src/nodegate/records/run_folder.py",
-    "src/nodegate/site",
-    "src/nodegate/suite.py",
-    "src/nodegate/text.py",
-    "src/nodegate/transport",
-    "src/nodegate/triage",
-    "src/nodegate/unknown.py",
-    "src/nodegate/records/verdict.py",
-    "src/nodegate/watch",
-    "src/nodegate/wire.py",
-    *(f"src/nodegate/tools/{tool}.py" for tool in TOOLS),
-    *sorted(
-        str(file.relative_to(ROOT)) for file in ROOT.glob("src/nodegate/measure/**/*.py") if "finding" not in file.name
-    ),
-]
+# Rooms of src/nodegate whose strings, docstrings and comments are not in these words yet, and files of others.
+NOT_YET = {
+    *("causes", "claims", "judge", "kernel_log", "launchers", "node_settings", "numbers", "policy", "report"),
+    *("subjects", "toolbox", "__init__.py", "commands/tools.py"),
+    *(f"records/{name}.py" for name in ("cause", "claim", "finding", "from_02", "from_labels", "part", "plain")),
+    *(f"records/{name}.py" for name in ("results", "taken_key")),
+    *(f"measure/{name}findings.py" for name in ("burn/", "copies/", "copies/host_", "groups/", "rdma/")),
+}
+SOURCES = ROOT / "src" / "nodegate"
+ROOMS = sorted({file.relative_to(SOURCES).parts[0] for file in SOURCES.rglob("*.py")} - NOT_YET)
 
 
 def prose(page: Path) -> list[tuple[int, str]]:
@@ -153,7 +118,8 @@ def test_a_page_is_in_plain_words(page: Path) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_is_in_plain_words(room: str) -> None:
-    files = sorted((ROOT / room).rglob("*.py")) if (ROOT / room).is_dir() else [ROOT / room]
+    files = sorted((SOURCES / room).rglob("*.py")) if (SOURCES / room).is_dir() else [SOURCES / room]
+    files = [file for file in files if str(file.relative_to(SOURCES)) not in NOT_YET]
     assert files
     assert [f"{file.relative_to(ROOT)}:{said}" for file in files for said in _said(file.read_text("utf-8"))] == []
 
@@ -175,6 +141,8 @@ def _said(source: str) -> list[str]:
 
 
 def test_strings_docstrings_and_comments_of_a_source_are_read() -> None:
+    coverage = ROOT / "tests" / "support" / "coverage_page.py"  # which writes a page
+    assert _said(coverage.read_text("utf-8")) == []
     source = '"""It is told."""\n\nX = f"{1} stands in it"  # anew\n'
     assert [said.split(": ")[:2] for said in _said(source)] == [
         ["1", "told, tells (by a device or program)"],

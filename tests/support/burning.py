@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import copy
-import json
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.machine import Machine, facts_of
+from fleet.load import burn as recorded
+from fleet.load import plan
+from fleet.machine import Machine
 from support import cases
 from support.attempts import attempts
 
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.profile import Profile
 from nodegate.records.program_run import Plan, ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from nodegate.records.finding import Record
 
@@ -71,66 +68,27 @@ def window(start_s: float, **values: object) -> Document:
 
 
 def document(machine: Machine, *, count: int | None = None) -> Document:
-    """A healthy burn of 60 s of the machine's GPUs."""
-    listed = facts_of(machine).gpus.devices[:count]
-    return {
-        "schema": "nodegate.burn/1",
-        "driver": "550.163.01",
-        "cuda_driver_version": 12040,
-        "path": "cublas",
-        "library": "/usr/local/cuda/lib64/libcublas.so.12",
-        "library_version": 120401,
-        "library_refused": "",
-        "phases": [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES],
-        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
-        "refused": "",
-    }
+    """A healthy burn of 60 s of the machine's GPUs, at rates without noise."""
+    found = recorded.document(machine)
+    found["phases"] = [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES]
+    found["gpus"] = found["gpus"][:count]
+    for gpu in found["gpus"]:
+        phases = {phase["dtype"]: phase for phase in gpu["phases"]}
+        rates = {dtype: rate * (1 + gpu["index"] / 1000) for dtype, rate in RATES.items()}
+        gpu["phases"] = [phases[dtype] | _at(rate, SECONDS[dtype]) for dtype, rate in rates.items()]
+        windows = [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))]
+        gpu["samples"].update(count=305, windows=windows)
+    return found
 
 
-def _gpu(index: int, address: str, uuid: str) -> Document:
-    return {
-        "index": index,
-        "uuid": uuid,
-        "pci": f"0000{address}".upper(),
-        "name": "NVIDIA H100 80GB HBM3",
-        "compute_capability": "9.0",
-        "multiprocessors": 132,
-        "path": "cublas",
-        "started_s": 8.2,
-        "error": "",
-        "phases": [_phase(dtype, rate * (1 + index / 1000)) for dtype, rate in RATES.items()],
-        "samples": {
-            "interval_s": 0.2,
-            "count": 305,
-            "error": "",
-            "windows": [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))],
-            "violations_ns": dict.fromkeys(("thermal", "board_limit", "reliability"), 0),
-        },
-    }
-
-
-def _phase(dtype: str, rate: float) -> Document:
-    return {
-        "dtype": dtype,
-        "matrix": 8192,
-        "iterations": 20_000,
-        "seconds": SECONDS[dtype],
-        "tflops": rate,
-        "tflops_windows": [rate],
-        "windows_s": [SECONDS[dtype]],
-        "warm_up_windows": 1,
-        "mismatches": 0,
-        "first_mismatch": None,
-        "checksum": f"5d41{len(dtype)}02a",
-        "reference_errors": 0,
-        "reference_worst": 0.001,
-    }
+def _at(rate: float, seconds: float) -> Document:
+    pieces = {"tflops_windows": [rate], "windows_s": [seconds]}
+    return {"iterations": 20_000, "seconds": seconds, "tflops": rate, **pieces}
 
 
 def wire(found: Document) -> str:
     """As the program prints it, after what a login says."""
-    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
-    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+    return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
 def ran(found: Document) -> ProgramRun:
@@ -158,37 +116,19 @@ def every_window(found: Document, gpu: int, **values: object) -> None:
 
 
 @dataclass(frozen=True)
-class BurnCase(cases.Case):
+class BurnCase(cases.DocumentCase):
     """One burn of one machine, and what one check must say of it, word for word."""
 
-    change: Callable[[Document], object] = lambda found: None
-    again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
-    others: tuple[ProgramRun, ...] = ()
-    machine: Callable[[Machine], object] = lambda machine: None
-    profile: Profile = Profile.DELIVERY
-    nodes: int = 1
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
 
 
 def judged(case: BurnCase) -> Record:
     """What the check says."""
-    machine = Machine.hgx_h100(NODE)
-    tried: list[list[ProgramRun]] = []
-    for change in (case.change, *case.again):
-        found = copy.deepcopy(document(machine))
-        change(found)
-        tried.append([ran(found)])
-    tried[0] += case.others
-    case.machine(machine)
+    tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     changes = [case.change, lambda found: None] if case.nodes > 1 else []
     of_fleet = [burnt(Machine.hgx_h100(), change).metrics for change in changes]
-    given = {
-        "burn": lambda: run.parse(attempts(tried)),
-        "profile": case.profile,
-        "baseline": cases.h100_with(LIMITS, case.limits),
-        "peers": cases.beside(case.nodes, *of_fleet),
-    }
-    return cases.judged_with(case.check, facts_of(machine), given)
+    peers, baseline = cases.beside(case.nodes, *of_fleet), cases.h100_with(LIMITS, case.limits)
+    return case.said(burn=lambda: run.parse(tried), peers=peers, baseline=baseline)
 
 
 def refused(found: Document) -> None:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import copy
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.machine import Machine, facts_of
+from fleet.load import copies as recorded
+from fleet.load import plan
+from fleet.machine import Machine
 from support import cases
 from support.attempts import attempts
 
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from nodegate.records.finding import Record
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"
-SIZE, KERNEL_SIZE = 512 << 20, 4 << 30
-KERNELS = ("read", "copy", "triad")
 ALONE, AT_ONCE = "alone", "at once"
 RATES = {
     ("device_to_host", ALONE): 55.1,
@@ -59,88 +54,18 @@ Document = dict[str, Any]
 
 
 def document(machine: Machine) -> Document:
-    """Healthy copies of all GPUs of a machine, every pair included."""
-    listed = facts_of(machine).gpus.devices
-    return {
-        "schema": "nodegate.copies/1",
-        "driver": "550.163.01",
-        "cuda_driver_version": 12040,
-        "bytes": SIZE,
-        "kernel_bytes": KERNEL_SIZE,
-        "pattern_s": 60.0,
-        "both_ways": True,
-        "refused": "",
-        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
-        "peers": {
-            "pairs": "all",
-            "copies": [_pair(one.index, other.index) for one in listed for other in listed if one is not other],
-        },
-        "seconds": 93.1,
-    }
+    """Healthy copies of all GPUs of a machine, every pair included, at rates without noise."""
+    found = recorded.document(machine)
+    for gpu in found["gpus"]:
+        for each in gpu["copies"]:
+            each.update(_at(RATES[each["what"], each["when"]]))
+    for each in found["peers"]["copies"]:
+        each.update(_at(PEER))
+    return found
 
 
-def _gpu(index: int, address: str, uuid: str) -> Document:
-    link = {"count": 60, "link_gen": [5, 5, 5], "link_width": [16, 16, 16]}
-    return {
-        "index": index,
-        "uuid": uuid,
-        "pci": f"0000{address}".upper(),
-        "name": "NVIDIA H100 80GB HBM3",
-        "memory_total_bytes": 85520809984,
-        "error": "",
-        "place": {"cpus": "0-55,112-167", "numa_node": "0", "error": ""},
-        "copies": [
-            {
-                "what": what,
-                "when": when,
-                "gb_per_s": rate,
-                "lowest": rate,
-                "highest": rate,
-                "copies": 300,
-                "seconds": 3.0,
-                **({"bytes": KERNEL_SIZE} if what in KERNELS else {}),
-            }
-            for (what, when), rate in RATES.items()
-        ],
-        "data": [
-            {
-                "when": when,
-                "what": what,
-                "bytes": KERNEL_SIZE if what in KERNELS else SIZE,
-                "wrong_words": 0,
-                "first_word": None,
-            }
-            for what, when in (
-                ("host_to_device", ALONE),
-                *((what, ALONE) for what in ("device", *KERNELS)),
-                ("host_to_device", AT_ONCE),
-            )
-        ],
-        "memory": {
-            "bytes": 84 << 30,
-            "total_bytes": 85 << 30,
-            "passes": 68,
-            "planned": 68,
-            "seconds": 4.2,
-            "wrong_words": 0,
-            "bits": 0,
-            "wrong": [],
-        },
-        "link": {
-            ALONE: dict(link),
-            AT_ONCE: dict(link),
-            "unread": {},
-            "replays": 0,
-            "confidential": 0,
-            "virtualization": 0,
-        },
-    }
-
-
-def _pair(source: int, target: int) -> Document:
-    rates = {"gb_per_s": PEER, "lowest": PEER, "highest": PEER, "copies": 210, "seconds": 0.3}
-    found = {"from": source, "to": target, "begun": True, "error": "", "direct": True, "wrong_words": 0}
-    return {**found, "first_word": None, **rates}
+def _at(gb_per_s: float) -> Document:
+    return dict.fromkeys(("gb_per_s", "lowest", "highest"), gb_per_s)
 
 
 def of_gpu(index: int, **values: object) -> Callable[[Document], object]:
@@ -198,8 +123,7 @@ def together(*changes: Callable[[Document], object]) -> Callable[[Document], obj
 
 def wire(found: Document) -> str:
     """As the program prints it, after what a login says."""
-    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
-    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+    return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
 def ran(found: Document) -> ProgramRun:
@@ -220,33 +144,15 @@ def copied(change: Callable[[Document], object] = lambda found: None, *more: Pro
 
 
 @dataclass(frozen=True)
-class CopiesCase(cases.Case):
+class CopiesCase(cases.DocumentCase):
     """Copies of one machine, and what one check must say of them, word for word."""
 
-    change: Callable[[Document], object] = lambda found: None
-    again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
-    others: tuple[ProgramRun, ...] = ()
-    machine: Callable[[Machine], object] = lambda machine: None
-    profile: Profile = Profile.DELIVERY
-    nodes: int = 1
     limits: str = LIMITS
 
 
 def judged(case: CopiesCase) -> Record:
     """What the check says."""
-    machine = Machine.hgx_h100(NODE)
-    tried: list[list[ProgramRun]] = []
-    for change in (case.change, *case.again):
-        found = copy.deepcopy(document(machine))
-        change(found)
-        tried.append([ran(found)])
-    tried[0] += case.others
-    case.machine(machine)
+    tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     of_fleet = [copied(case.change).metrics, copied().metrics] if case.nodes > 1 else []
-    given = {
-        "gpu_copies": lambda: copies_result.parse(attempts(tried)),
-        "profile": case.profile,
-        "baseline": cases.h100_with(case.limits),
-        "peers": cases.beside(case.nodes, *of_fleet),
-    }
-    return cases.judged_with(case.check, facts_of(machine), given)
+    peers, baseline = cases.beside(case.nodes, *of_fleet), cases.h100_with(case.limits)
+    return case.said(gpu_copies=lambda: copies_result.parse(tried), peers=peers, baseline=baseline)

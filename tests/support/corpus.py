@@ -20,6 +20,7 @@ NOT_JUDGED = {
     "dcgm/stas_thermal_fail.txt": _DCGMI,
     "smi/exporter_h100_dmon_load.txt": "load and clocks of a moment: healthy or not cannot be told from them",
     "smi/exporter_h100_querygpu_csv.txt": "the probe asks NVML; no parser for --query-gpu, which says no more",
+    "smi/insights_smi_L_unparsable.txt": "the probe asks NVML; no parser for nvidia-smi -L, which says no more",
     "smi/exporter_h100_topo.txt": "the probe reads the PCIe tree from sysfs; no parser for topo -m",
     "rdma/azhpc_ethtool_eth1.txt": "no check on the speed of a plain Ethernet device: its right speed is not known",
     "rdma/eks_ethtool_S_ens5.txt": "the probe does not read driver statistics (ethtool -S); flaps come from the kernel",

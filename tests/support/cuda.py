@@ -16,68 +16,75 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from nodegate.measure.burn.run import MAIN, PACKAGES
-from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.measure import own_program
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.burn import WIRE
 
 if TYPE_CHECKING:
     from lab.nvml.scenario import Scenario
 
-SOURCE = Path(__file__).parent.parent / "cuda" / "libcudamock.c"
+SOURCES = Path(__file__).parent.parent / "cuda"
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
 
 
 @functools.cache
-def library() -> Path:
-    """libcuda.so.1 in a folder of its own; beside it the same file as libcublas.so.12."""
-    content = b"".join(file.read_bytes() for file in (SOURCE, *SCENARIO_SOURCES))
+def library(*sources: str) -> Path:
+    """libcuda.so.1 in a folder of its own, of the first of these files, which includes the others.
+
+    Beside it the same file as libcublas.so.12.
+    """
+    own = [SOURCES / name for name in sources or ("libcudamock.c",)]
+    content = b"".join(file.read_bytes() for file in (*own, *SCENARIO_SOURCES))
     built = FOLDER / "cuda" / hashlib.sha256(content).hexdigest()[:16] / "libcuda.so.1"
     if not built.exists():
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=built.parent) as folder:
             fresh = Path(folder, built.name)
             options = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
-            subprocess.run(["gcc", *options, "-o", fresh, SOURCE, SCENARIO_SOURCES[0], "-lm"], check=True, timeout=120)
+            subprocess.run(["gcc", *options, "-o", fresh, own[0], SCENARIO_SOURCES[0], "-lm"], check=True, timeout=120)
             (fresh.parent / "link").symlink_to(built.name)
             (fresh.parent / "link").replace(built.with_name("libcublas.so.12"))
             fresh.replace(built)
     return built
 
 
-def environment(scenario: Path) -> dict[str, str]:
-    """The variables with which a program finds both stand-ins and this scenario."""
+def environment(scenario: Path, *sources: str) -> dict[str, str]:
+    """The variables with which a program finds the stand-ins and this scenario."""
     variables = nvml.environment(scenario)
-    return dict(variables, LD_LIBRARY_PATH=f"{library().parent}:{variables['LD_LIBRARY_PATH']}")
+    return dict(variables, LD_LIBRARY_PATH=f"{library(*sources).parent}:{variables['LD_LIBRARY_PATH']}")
 
 
 def program(**options: Any) -> bytes:
     """The burn's program as it goes to a node."""
     purpose = "loads the GPUs of this node for a while and writes one JSON document."
-    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
+    return own_program.program("burn", options=options, purpose=purpose)
 
 
 def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:
     """The document of a short burn with small matrices."""
     small: dict[str, Any] = {"seconds": 1.0, "matrix": 256, "path": "ptx", "phases": [["bf16", 1]]}
-    variables = dict(os.environ, **environment(scenario.write(folder / "scenario.conf")))
-    done = subprocess.run(
-        [python, *PYTHON_OPTIONS, "-"],
-        input=program(**dict(small, **options)),
-        capture_output=True,
-        env=variables,
-        timeout=120,
-        check=False,
+    return decoded(
+        ran(program(**dict(small, **options)), environment(scenario.write(folder / "scenario.conf")), python)
     )
+
+
+def ran(source: bytes, variables: dict[str, str], python: str = sys.executable) -> bytes:
+    """What a program writes that is sent to a Python with these variables."""
+    command = [python, *PYTHON_OPTIONS, "-"]
+    variables = dict(os.environ, **variables)
+    done = subprocess.run(command, input=source, capture_output=True, env=variables, timeout=120, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""
-    return decoded(done.stdout)
+    return done.stdout
 
 
-def decoded(stdout: bytes) -> dict[str, Any]:
-    """The document in what the program wrote."""
-    document: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(stdout.rpartition(WIRE)[2])))
+def decoded(stdout: bytes, mark: bytes = WIRE) -> dict[str, Any]:
+    """The document in what a program wrote."""
+    document: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(stdout.rpartition(mark)[2])))
     return document
 
 
@@ -90,3 +97,15 @@ def ptxas() -> str:
             packed.chmod(0o755)  # an installer may leave the bit out
             return str(packed)
     return shutil.which("ptxas") or ""
+
+
+def assembled(text: str, architecture: str, folder: Path) -> str:
+    """What the assembler says of a text for this architecture; the test is skipped where it does not know it."""
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    argv = [ptxas(), "-v", "-arch", architecture, "-o", "/dev/null", str(source)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if "is not defined for option 'gpu-name'" in done.stderr:
+        pytest.skip(f"this ptxas does not know {architecture}")
+    assert done.returncode == 0, done.stderr
+    return done.stderr

@@ -14,8 +14,7 @@ NVSWITCH = "10de:22a3"
 
 
 def gpu_seen(index: int, **readings: object) -> Gpu:
-    every = {field.name: UNREAD for field in fields(Gpu)}
-    return Gpu(**{**every, "index": index, "lost": None, **readings})
+    return Gpu(**{**_unread(Gpu), "index": index, "lost": None, **readings})
 
 
 def gpus_seen(*devices: Gpu) -> Gpus:
@@ -24,9 +23,7 @@ def gpus_seen(*devices: Gpu) -> Gpus:
 
 def host_seen(vendor: str, product: str) -> Host:
     """A machine whose DMI says so; empty: it says nothing."""
-    every = {field.name: UNREAD for field in fields(Host)}
-    said = {"vendor": vendor or UNREAD, "product": product or UNREAD}
-    return Host(**{**every, **said})
+    return Host(**{**_unread(Host), "vendor": vendor or UNREAD, "product": product or UNREAD})
 
 
 def pci_seen(*pci_ids: str) -> Pci:
@@ -35,20 +32,10 @@ def pci_seen(*pci_ids: str) -> Pci:
 
 def _device(index: int, pci_id: str) -> PciDevice:
     vendor, device = (int(part, 16) for part in pci_id.split(":"))
-    return PciDevice(
-        address=f"0000:{0x10 + index:02x}:00.0",
-        class_code=0x068000 if pci_id == NVSWITCH else 0x030200,
-        vendor=vendor,
-        device=device,
-        revision=UNREAD,
-        width=UNREAD,
-        width_max=UNREAD,
-        speed_gts=UNREAD,
-        speed_max_gts=UNREAD,
-        numa_node=UNREAD,
-        driver="nvidia",
-        parent="",
-        answers=UNREAD,
-        acs=UNREAD,
-        aer=AerCounters(UNREAD, UNREAD, UNREAD),
-    )
+    seen = {"address": f"0000:{0x10 + index:02x}:00.0", "vendor": vendor, "device": device, "driver": "nvidia"}
+    seen |= {"class_code": 0x068000 if pci_id == NVSWITCH else 0x030200, "parent": ""}
+    return PciDevice(**{**_unread(PciDevice), "aer": AerCounters(UNREAD, UNREAD, UNREAD), **seen})
+
+
+def _unread(facts: type) -> dict[str, object]:
+    return {field.name: UNREAD for field in fields(facts)}

@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 # Matrix products differ by 0.3 to 0.5 % between good GPUs, copies and collectives by 1 to 3 % (standard deviation);
 # a deviation of 1 is a bound of 2.45.
 NOISY = Noise(burn=1.0, copies=4.9, nccl=4.9, groups=4.9)
-NVLINK_4 = (
-    371.0,
-    366.0,
-    368.0,
-    346.0,
-    356.0,
-)  # rings, all_gather, reduce_scatter, alltoall, sendrecv behind NVSwitches
+# Rings, all_gather, reduce_scatter, alltoall and sendrecv behind NVSwitches.
+NVLINK_4 = (371.0, 366.0, 368.0, 346.0, 356.0)
 RAILS_8X400 = ((383.0, 371.0), (88.4, 55.2), (47.6, 47.1))
 RAILS_8X200 = ((191.0, 186.0), (44.2, 27.6), (23.8, 23.5))
 RAILS_4X400 = ((191.0, 186.0), (44.2, 27.6), (47.6, 47.1))
@@ -65,15 +60,6 @@ GOOD: Mapping[str, Figures] = {
         1190,
         **BLACKWELL,
     ),
-    "gb300-tray": Figures(
-        (1930, 72, 1.2),
-        (198, 205, 5900, 190, 770),
-        (628, 600, 564, 549, 488, 700),
-        RAILS_4X400,
-        1860,
-        1390,
-        **BLACKWELL,
-    ),
     "h100-nvl": Figures((548, 43, 47), (55.1, 55.4, 2890, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 349),
     "h100-pcie": Figures(
         (478, 39, 41),
@@ -90,9 +76,6 @@ GOOD: Mapping[str, Figures] = {
     ),
     "hgx-a100-40gb-8": Figures(
         (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
-    ),
-    "hgx-a100-80gb-4": Figures(
-        (270, 19.2, 18.7), (26.3, 26.1, 1550, 24.9, 92.5), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
     ),
     "hgx-a100-80gb-8": Figures(
         (270, 19.2, 18.7), (26.3, 26.1, 1550, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
@@ -131,9 +114,6 @@ GOOD: Mapping[str, Figures] = {
         385,
         nvls=True,
         multiprocessors=78,
-    ),
-    "hgx-h200-4": Figures(
-        (731, 49, 60), (55.1, 55.4, 3292, 27.4, 139), (335, 335, 328, 330, 310, 130), RAILS_4X400, 1740, 697
     ),
     "hgx-h200-8": Figures(
         (731, 49, 60), (55.1, 55.4, 3292, 27.4, 396), (473, *NVLINK_4), RAILS_8X400, 1740, 697, nvls=True
@@ -174,21 +154,24 @@ GOOD = {
     **GOOD,
     **{name: GOOD[each.like] for name, each in PLATFORMS.items() if each.like in GOOD},
     "a800-pcie-80gb": replace(GOOD["a100-pcie-80gb"], tflops=(215, 18.6, 17.6)),
+    "gb300-tray": replace(GOOD["gb200-tray"], tflops=(1930, 72, 1.2), power_w=1390),
+    "rtx-pro-6000": replace(
+        GOOD["l40s"],
+        tflops=(397, 105, 1.6),
+        copies=(55.1, 55.4, 1250, 27.4, 40.5),
+        clock_mhz=2100,
+        power_w=590,
+        capability="12.0",
+        multiprocessors=188,
+    ),
+    "hgx-h200-4": replace(GOOD["hgx-h100-4"], tflops=(731, 49, 60), copies=(55.1, 55.4, 3292, 27.4, 139)),
+    "hgx-a100-80gb-4": replace(
+        GOOD["hgx-a100-40gb-4"], tflops=(270, 19.2, 18.7), copies=(26.3, 26.1, 1550, 24.9, 92.5)
+    ),
     "gh200": Figures((705, 49, 60), (300, 346, 2640, 150, 40.5), CARDS_NCCL, RAILS_4X200, 1740, 620),
     "h200-nvl": Figures((600, 43, 47), (55.1, 55.4, 3292, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 590),
     "hgx-b300-8": replace(GOOD["hgx-b200-8"], tflops=(1600, 66.2, 1.2), power_w=1090),
     "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=(55.1, 55.4, 2232, 27.4, 376), triad=4150),
-    "rtx-pro-6000": Figures(
-        (397, 105, 1.6),
-        (55.1, 55.4, 1250, 27.4, 40.5),
-        CARDS_NCCL,
-        RAILS_4X200,
-        2100,
-        590,
-        capability="12.0",
-        multiprocessors=188,
-        memory_temperature_c=None,
-    ),
 }
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from fleet.gpus import nvlink5
 from fleet.machine import Machine
-from support.shipped import shipped
+from support.shipped import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 MISSING = {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
-PLATFORMS = shipped().platforms
+PLATFORMS = SHIPPED.platforms
 NAMES = {"rtx-4090": "NVIDIA GeForce RTX 4090"}
 # Servers with PCIe cards, and superchips, which hang on PCIe too.
 CARDS = (

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
 
 from fleet.machine import Machine, facts_of
 from support import cases
@@ -15,7 +17,7 @@ from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.baseline.baseline_file import unit_for
+from nodegate.baseline.entry import unit_for
 from nodegate.errors import CannotMeasure
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
@@ -30,45 +32,49 @@ from nodegate.records.finding import Limit
 from nodegate.subjects.order import order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.facts import NodeFacts
     from nodegate.records.finding import Record
+    from nodegate.suite import Check
+
+    Change = Callable[[Machine], object]
 
 SITE = "the site's own"  # the source that limits given by a test name
 
-_BASELINES: list[Baselines] = []
+
+def judge_one(check_id: str, machine: Machine, **about: Any) -> Record:
+    """What the check `check_id` ("pcie.link_width") says of a machine, about which judge_all is told."""
+    return judge_all(machine, [suite.check(check_id)], **about)[check_id]
 
 
-def judge_one(
-    check_id: str,
+def judge_all(
     machine: Machine,
+    checks: Iterable[Check],
     *,
     profile: Profile = Profile.DELIVERY,
-    baseline: Baseline | Mapping[str, object] | None = None,
+    baseline: Mapping[str, object] | None = None,
     node: Node | None = None,
     fleet: Fleet | None = None,
-) -> Record:
-    """What the check `check_id` says of a machine.
+) -> dict[str, Record]:
+    """What checks say of a machine, by their ids.
 
     Args:
-        check_id: such as "pcie.link_width".
         machine: the made-up node, healthy or with faults planted.
+        checks: those that judge it.
         profile: for checks that are stricter at delivery.
-        baseline: a whole one, or single limits that win over those of the machine's platform; a limit of None takes
-            that one away.
+        baseline: limits that win over those of the machine's platform; a limit of None takes that one away.
         node: as the inventory would describe it; default: a node "gpu01" with nothing expected.
         fleet: all nodes of the run; default: this one alone.
     """
     node = node or Node("gpu01", origin="hosts.yaml:3")
     facts = facts_of(machine)
-    whole = baseline if dataclasses.is_dataclass(baseline) else baseline_of(facts, node, baseline or {})
-    context = {"node": node, "profile": profile, "baseline": whole, "fleet": fleet}
+    context = {"node": node, "profile": profile, "baseline": baseline_of(facts, node, baseline)}
 
     def resolve(name: str) -> object:
-        if name == "fleet" and fleet is None:
-            return fleet_of({node.name: machine})
+        if name == "fleet":
+            return fleet or fleet_of({node.name: machine})
         if name == "ordered":
             return order_of(node, facts)
         if name == "peers":
@@ -77,7 +83,8 @@ def judge_one(
             return measured_of(machine, name)
         return context[name] if name in context else facts.get(name)
 
-    return judge(suite.check(check_id), resolve, node.name, node_parts(facts))
+    parts = node_parts(facts)
+    return {check.id: judge(check, resolve, node.name, parts) for check in checks}
 
 
 def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | None = None) -> Baseline:
@@ -108,10 +115,7 @@ def _unit(baseline: Baseline, key: str) -> str:
     return units[0] if len(units) == 1 else ""
 
 
-def _baselines() -> Baselines:
-    if not _BASELINES:
-        _BASELINES.append(Baselines.read())
-    return _BASELINES[0]
+_baselines = cache(Baselines.read)
 
 
 def _or_none(facts: NodeFacts, name: str) -> object:
@@ -119,6 +123,36 @@ def _or_none(facts: NodeFacts, name: str) -> object:
         return facts.get(name)
     except CannotMeasure:
         return None
+
+
+class _Plant:
+    """Changes of a machine: `plant.lose_gpu(3)` calls its method `lose_gpu` with 3."""
+
+    def __getattr__(self, method: str) -> Callable[..., Change]:
+        assert hasattr(Machine, method), method
+        return lambda *given, **named: methodcaller(method, *given, **named)
+
+
+plant = _Plant()
+
+
+def changes(function: Callable[..., object]) -> Callable[..., Change]:
+    """What it does to a machine is given later: called with the rest of its arguments it is a change."""
+    return lambda *given, **named: lambda machine: function(machine, *given, **named)
+
+
+@changes
+def both(machine: Machine, *each: Change) -> None:
+    """One change after the other."""
+    for change in each:
+        change(machine)
+
+
+@changes
+def every_gpu(machine: Machine, path: str, value: object) -> None:
+    """All GPUs of the machine have this value."""
+    for entry in machine.sections["nvml"]["gpus"]:
+        machine.set_gpu(entry["index"], path, value)
 
 
 @dataclass(frozen=True)

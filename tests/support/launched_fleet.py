@@ -10,13 +10,13 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
+from support.nccl_fleet import table
 
 from nodegate import suite
 from nodegate.errors import CannotMeasure, Unreachable
@@ -47,7 +47,7 @@ FACTS = facts_of(Machine.hgx_h100())
 
 @dataclass(frozen=True)
 class Sick:
-    """A node that spoils launches over `least` nodes and more: "hang", "wrong" (data), or the share that is left."""
+    """A node that spoils launches over `least` nodes and more: "hang", "cuda", "wrong" (data), or the share left."""
 
     node: str
     how: str | float
@@ -87,6 +87,7 @@ class Fabric:
     uplink: float = 1.0
     seed: int = 0
     lost: tuple[str, int] | None = None
+    version: str = "2.17.5"  # of nccl-tests; from 2.19.4 on each node is launched by itself too
     launches: int = 0
     rounds: int = 0  # launches at the same time are one
     clock_s: float = 0.0
@@ -133,9 +134,12 @@ class Fabric:
         self._took.append(took_s)
         self.log.append(f"{self.clock_s / 60:5.1f} {what} {group.name} {spoilt or ''}")  # type: ignore[attr-defined]
         ranks = sum(member.gpus for member in members)  # type: ignore[attr-defined]
-        text = _printed(what, ranks, size, self._speed(what, nodes, spoilt), 3 if wrong else 0)
+        speed = self._speed(what, nodes, spoilt)
+        text = table(what, ranks, speed, 3 if wrong else 0, size=size, version=self.version)
         if hangs:
             text = text[: text.index("NCCL version")]
+        if "cuda" in spoilt:
+            text, wrong = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n", True
         code = None if hangs else int(wrong)
         return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, plan=plan)
 
@@ -147,31 +151,6 @@ class Fabric:
         if self.draw.random() < self.disturbed:
             good *= 1.0 - self.draw.uniform(0.05, 0.30)
         return max(good * self.draw.gauss(1.0, self.noise), 0.01)
-
-
-def _printed(what: str, ranks: int, size: int, busbw: float, wrong: int) -> str:
-    """One size of nccl-tests 2.17.5, which has no times by process."""
-    factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
-    time_us = size / 1e3 / (busbw / factor)
-    half = f" {time_us:.2f} {size / 1e3 / time_us:.2f} {size / 1e3 / time_us * factor:.2f} {wrong}"
-    lines = [
-        "# nccl-tests version 2.17.5 nccl-headers=22703 nccl-library=22703",
-        f"# Collective test starting: {what}_perf_mpi",
-        f"# nThread 1 nGpus 1 minBytes {size} maxBytes {size} step: 2(factor) warmup iters: 3 iters: 10",
-        "#\n# Using devices",
-        *_devices(ranks),
-        "NCCL version 2.27.3+cuda12.8",
-        f"{size} {size // 4} float sum -1{half}{half}",
-        f"# Out of bounds values : {2 * wrong} {'FAILED' if wrong else 'OK'}",
-        "# Avg bus bandwidth    : 300 \n#",
-    ]
-    return "\n".join(lines)
-
-
-@cache
-def _devices(ranks: int) -> list[str]:
-    end = "Pid 4000 on gpu1 device 7 [0000:1b:00] NVIDIA H100 80GB HBM3"
-    return [f"#  Rank {rank:2} Group  0 {end}" for rank in range(ranks)]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baseline
+from nodegate.baseline.entry import Entry
 from nodegate.files import strict_yaml
 from nodegate.metric import Metric
 from nodegate.numbers.margins import Margins
@@ -43,7 +44,7 @@ limits:
 """
 
 
-def entries(text: str = "") -> dict[str, baseline_file.Entry]:
+def entries(text: str = "") -> dict[str, Entry]:
     """The margins, and the entries in this text (the lines below `limits:`)."""
     read = baseline_file.parse(strict_yaml.load(MARGINS, "common.yaml")).limits
     if not text:

@@ -11,10 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from nodegate.errors import CannotMeasure
 from nodegate.records.program_run import Plan, ProgramRun
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 
 SCRIPT = Path(__file__).with_name("fake_tools") / "nccl_perf"
 NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
@@ -27,25 +24,6 @@ def install(folder: Path, *, suffix: str = "_perf", **told: object) -> Path:
         shutil.copy(SCRIPT, folder / f"{name}{suffix}")
     (folder / "nccl_perf.json").write_text(json.dumps(told))
     return folder
-
-
-class Folder:
-    """A toolbox of one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def find(self, *names: str) -> Tool:
-        for name in names:
-            if (self.folder / name).exists():
-                return Tool(name, (str(self.folder / name),), "a folder of the test")
-        raise CannotMeasure(f"{names[0]} is not on the node", next_step="build nccl-tests")
-
-    def has(self, names: object) -> frozenset[str]:
-        return frozenset()
-
-    def cublas(self) -> CublasPlaces:
-        return CublasPlaces()
 
 
 def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, int | None]:

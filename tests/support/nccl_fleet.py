@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew
 from support.sshd import Fleet
+from support.tool_folder import ToolFolder
 
-from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -33,25 +31,6 @@ COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
 NIGHTLY = Durations(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=60.0)
 DELIVERY = replace(NIGHTLY, group_s=300.0)
 SIZE = 1 << 30
-
-
-class Folder:
-    """The tools of one folder."""
-
-    def __init__(self, folder: Path, without: tuple[str, ...] = ()) -> None:
-        self.folder, self.without = folder, without
-
-    def find(self, *names: str) -> Tool:
-        for name in names:
-            if name not in self.without and (self.folder / name).exists():
-                return Tool(name, (str(self.folder / name),), "the test's")
-        raise CannotMeasure(f"no {names[0]} on the node", next_step="install it")
-
-    def has(self, names: object) -> frozenset[str]:
-        return frozenset()
-
-    def cublas(self) -> CublasPlaces:
-        return CublasPlaces()
 
 
 class NcclFleet:
@@ -100,7 +79,7 @@ class NcclFleet:
                 connection = replace(node.connection, transport=transport)
                 known = replace(node, connection=connection, expected={**rack, **self.expected})
                 session = stack.enter_context(contextlib.closing(connect(known, Options())))
-                tools = Folder(self.folder, self.without.get(node.name, ()))
+                tools = ToolFolder(self.folder, self.without.get(node.name, ()))
                 found.append(Target(known, session, facts(self.gpus), tools, self.durations))
             yield found
 
@@ -126,26 +105,29 @@ def replayed(attempts: list[Attempt]) -> NcclGroups:
     return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]
 
 
-def table(what: str, ranks: int, busbw: float, wrong: int = 0) -> str:
-    """What nccl-tests 2.19.6 prints for one size over nodes of 8 GPUs."""
-    factor = 2.0 * (ranks - 1) / ranks if what == "all_reduce" else (ranks - 1) / ranks if what == "alltoall" else 1.0
-    time_us = SIZE / 1e3 / (busbw / factor)
-    half = f"  {time_us:7.2f}  {SIZE / 1e3 / time_us:6.2f}  {SIZE / 1e3 / time_us * factor:6.2f}  {wrong:6}"
-    bounds = f"{2 * wrong} {'FAILED' if wrong else 'OK'}"
-    return "\n".join(
-        [
-            "# nccl-tests version 2.19.6 nccl-headers=22703 nccl-library=22703",
-            f"# Collective test starting: {what}_perf_mpi",
-            f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE} step: 2(factor) warmup iters: 3 iters: 10",
-            "#\n# Using devices",
-            *(
-                f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
-                " [0000:1b:00] NVIDIA H100 80GB HBM3"
-                for rank in range(ranks)
-            ),
-            "NCCL version 2.27.3+cuda12.8",
-            f"{SIZE:12}  {SIZE // 4:12}     float     sum      -1{half}{half}",
-            f"# Out of bounds values : {bounds}",
-            "# Avg bus bandwidth    : 300 \n#",
-        ]
-    )
+def table(what: str, ranks: int, busbw: float, wrong: int = 0, *, size: int = SIZE, version: str = "2.19.6") -> str:
+    """What nccl-tests print for one size over nodes of 8 GPUs."""
+    factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
+    time_us = size / 1e3 / (busbw / factor)
+    half = f"  {time_us:7.2f}  {size / 1e3 / time_us:6.2f}  {size / 1e3 / time_us * factor:6.2f}  {wrong:6}"
+    lines = [
+        f"# nccl-tests version {version} nccl-headers=22703 nccl-library=22703",
+        f"# Collective test starting: {what}_perf_mpi",
+        f"# nThread 1 nGpus 1 minBytes {size} maxBytes {size} step: 2(factor) warmup iters: 3 iters: 10",
+        "#\n# Using devices",
+        *_devices(ranks),
+        "NCCL version 2.27.3+cuda12.8",
+        f"{size:12}  {size // 4:12}     float     sum      -1{half}{half}",
+        f"# Out of bounds values : {2 * wrong} {'FAILED' if wrong else 'OK'}",
+        "# Avg bus bandwidth    : 300 \n#",
+    ]
+    return "\n".join(lines)
+
+
+@cache
+def _devices(ranks: int) -> list[str]:
+    return [
+        f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
+        " [0000:1b:00] NVIDIA H100 80GB HBM3"
+        for rank in range(ranks)
+    ]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from support.stalls import undisturbed
 
+from lab.processes import children_of, name_of, wait_until
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe.collect import decode
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,3 +62,17 @@ def run_probe(
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""
     return Ran(done.stdout, decode(done.stdout).raw)
+
+
+def nothing_is_left(sent: bytes, environment: Mapping[str, str], *, children: int) -> bool:
+    """Whether the children of a program end, of which there are so many when it is killed."""
+    argv = [sys.executable, *PYTHON_OPTIONS, "-"]
+    variables = dict(os.environ, **environment)
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=variables) as running:
+        assert running.stdin is not None
+        running.stdin.write(sent)
+        running.stdin.close()
+        assert wait_until(lambda: len(children_of(running.pid)) == children, limit_s=60)
+        left = children_of(running.pid)
+        running.kill()
+    return wait_until(lambda: not any(name_of(pid) for pid in left))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from support.patterns import alternatives
 
 from nodegate.knowledge import kernel_signatures
-from nodegate.knowledge.signatures import Role, Side, signatures
-from nodegate.knowledge.words import UNKNOWN_LINES
+from nodegate.knowledge.signatures import signatures
+from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.triage import sources
 from nodegate.triage.reading import read
 

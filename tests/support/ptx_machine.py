@@ -8,6 +8,7 @@ brought yet.
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import Any
 
@@ -17,6 +18,15 @@ WARP = 32
 SHARED_AT = 1024
 _TYPES: dict[str, Any] = {"b32": np.uint32, "u32": np.uint32, "s32": np.int32, "b64": np.uint64, "u64": np.uint64}
 _TYPES |= {"f32": np.float32, "f64": np.float64, "pred": np.bool_}
+_ARITHMETIC: dict[str, Any] = {
+    **{name: getattr(operator, name) for name in ("add", "mul", "neg", "xor")},
+    "and": operator.and_,
+    "or": operator.or_,
+    "shl": operator.lshift,
+    "shr": operator.rshift,
+    "min": np.minimum,
+    **dict.fromkeys(("fma", "mad"), lambda a, b, c: a * b + c),
+}
 _INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.]+)\s*(.*)", re.DOTALL)
 
 
@@ -90,7 +100,14 @@ class Block:
         self.executed[name] = self.executed.get(name, 0) + 1
         if name in ("bar", "ldmatrix", "mma"):
             assert mask.all(), f"{op} by some threads only"
-        getattr(self, f"_{name}")(modes, operands, mask)
+        if modes[:1] == ["wide"]:
+            self._wide(operands, mask)
+        elif name in _ARITHMETIC:
+            kind = _TYPES[modes[-1]]
+            given = (self.value(each, kind) for each in operands[1:])
+            self.put(operands[0], _ARITHMETIC[name](*given).astype(kind), mask)
+        else:
+            getattr(self, f"_{name}")(modes, operands, mask)
 
     def value(self, operand: str, kind: Any) -> Any:
         if operand in self.registers:
@@ -116,49 +133,12 @@ class Block:
 
     # ---- arithmetic ----
 
-    def _binary(self, modes: list[str], operands: list[str], mask: Any, function: Any) -> None:
-        kind = _TYPES[modes[-1]]
-        self.put(operands[0], function(*(self.value(each, kind) for each in operands[1:])).astype(kind), mask)
-
     def _mov(self, modes: Any, operands: Any, mask: Any) -> None:
         self.put(operands[0], np.broadcast_to(self.value(operands[1], _TYPES[modes[0]]), (self.threads,)), mask)
 
-    def _add(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a + b)
-
-    def _min(self, *args: Any) -> None:
-        self._binary(*args, np.minimum)
-
-    def _and(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a & b)
-
-    def _or(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a | b)
-
-    def _xor(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a ^ b)
-
-    def _shl(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a << b)
-
-    def _shr(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b: a >> b)
-
-    def _neg(self, *args: Any) -> None:
-        self._binary(*args, lambda a: -a)
-
-    def _fma(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b, c: a * b + c)
-
-    def _mul(self, modes: Any, operands: Any, mask: Any) -> None:
-        if modes[0] == "wide":
-            wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
-            self.put(operands[0], wide[0] * wide[1], mask)
-        else:
-            self._binary(modes, operands, mask, lambda a, b: a * b)
-
-    def _mad(self, *args: Any) -> None:
-        self._binary(*args, lambda a, b, c: a * b + c)
+    def _wide(self, operands: Any, mask: Any) -> None:
+        wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
+        self.put(operands[0], wide[0] * wide[1], mask)
 
     def _setp(self, modes: Any, operands: Any, mask: Any) -> None:
         left, right = (self.value(each, _TYPES[modes[1]]) for each in operands[1:])
@@ -171,8 +151,8 @@ class Block:
         if modes == ["u32", "u64"]:
             return self.put(operands[0], self.value(operands[1], np.uint64).astype(np.uint32), mask)
         upper, lower = (self.value(each, np.float32) for each in operands[1:])
-        narrow = to_bf16 if modes[1] == "bf16x2" else lambda values: values.astype(np.float16).view(np.uint16)
-        return self.put(operands[0], narrow(lower).astype(np.uint32) | narrow(upper).astype(np.uint32) << 16, mask)
+        assert "bf16x2" in modes
+        return self.put(operands[0], to_bf16(lower).astype(np.uint32) | to_bf16(upper).astype(np.uint32) << 16, mask)
 
     # ---- memory ----
 
@@ -289,17 +269,18 @@ class Block:
     def _mma(self, modes: Any, operands: Any, mask: Any) -> None:
         sums, left, right = (operands[each].strip("{}").split(", ") for each in (0, 1, 2))
         assert operands[3] == operands[0]
-        depth = 16 if "m16n8k16" in modes else 8
-        a, b = (np.zeros((self.threads // WARP, size, depth)) for size in (16, 8))
+        assert "m16n8k16" in modes
+        assert "bf16" in modes
+        a, b = (np.zeros((self.threads // WARP, size, 16)) for size in (16, 8))
         lane = np.arange(WARP)
         group, in_group = lane // 4, lane % 4
         for number, name in enumerate(left):
-            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
-                column = in_group * (depth // 8) + element + (depth // 2) * (number >= 2)
+            for element, values in enumerate(_elements(self.registers[name])):
+                column = in_group * 2 + element + 8 * (number >= 2)
                 a[:, group + 8 * (number % 2), column] = values.reshape(-1, WARP)
         for number, name in enumerate(right):
-            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
-                b[:, group, in_group * (depth // 8) + element + (depth // 2) * number] = values.reshape(-1, WARP)
+            for element, values in enumerate(_elements(self.registers[name])):
+                b[:, group, in_group * 2 + element + 8 * number] = values.reshape(-1, WARP)
         product = a @ b.transpose(0, 2, 1)
         for number, name in enumerate(sums):
             part = product[:, group + 8 * (number // 2), in_group * 2 + number % 2].reshape(-1)
@@ -312,14 +293,9 @@ def to_bf16(values: Any) -> Any:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def _elements(words: Any, kind: str) -> list[Any]:
-    """The values in a register, the lowest first."""
-    if kind == "tf32":
-        return [(words & np.uint32(0xFFFFE000)).view(np.float32)]
-    halves = [(words & 0xFFFF).astype(np.uint16), (words >> 16).astype(np.uint16)]
-    if kind == "f16":
-        return [half.view(np.float16).astype(np.float32) for half in halves]
-    return [(half.astype(np.uint32) << 16).view(np.float32) for half in halves]
+def _elements(words: Any) -> list[Any]:
+    """The bf16 values in a register, the lowest first."""
+    return [(words << 16).view(np.float32), (words & np.uint32(0xFFFF0000)).view(np.float32)]
 
 
 def _operands(text: str) -> list[str]:

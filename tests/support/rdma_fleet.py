@@ -6,23 +6,23 @@ import copy
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.sshd import NODE_PYTHON
+from support.tool_folder import ToolFolder
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
-from nodegate.toolbox.tool_list import CublasPlaces
-from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 STAND_IN = Path(__file__).with_name("fake_tools") / "perftest"
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
@@ -52,26 +52,6 @@ def _result(future):
 
 
 @dataclass
-class Folder:
-    """The tools in one folder."""
-
-    path: Path
-    names: tuple[str, ...] = TOOLS
-
-    def find(self, *names: str) -> Tool:
-        for name in names:
-            if name in self.names:
-                return Tool(name, (NODE_PYTHON, "-I", "-S", str(self.path / name)), "the test's")
-        raise CannotMeasure(f"no {names[0]} on the node", next_step="apt install perftest")
-
-    def has(self, names: Sequence[str]) -> frozenset[str]:
-        return frozenset(names) & set(self.names)
-
-    def cublas(self) -> CublasPlaces:
-        return CublasPlaces()
-
-
-@dataclass
 class RdmaFleet:
     """A few nodes with the same rails; faults are planted by `device` before `targets`."""
 
@@ -86,6 +66,7 @@ class RdmaFleet:
     faults: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sessions: ExitStack = field(default_factory=ExitStack)  # closes them
 
     def __post_init__(self) -> None:
         for name in self.names:
@@ -114,8 +95,10 @@ class RdmaFleet:
                 (folder / tool).symlink_to(STAND_IN)
         expected = {"rdma_port": self.first_port + place * PORTS_OF_A_NODE}
         node = Node(name, Connection(transport="local", address="127.0.0.1", python=NODE_PYTHON), expected=expected)
-        tools = Folder(folder, self.tools.get(name, TOOLS))
-        return Target(node, connect(node, Options()), facts_of(copy.copy(self.machines[name])), tools, self.durations)
+        without = set(TOOLS).difference(self.tools.get(name, TOOLS))
+        tools = ToolFolder(folder, without, (NODE_PYTHON, "-I", "-S"))
+        session = self.sessions.enter_context(closing(connect(node, Options())))
+        return Target(node, session, facts_of(copy.copy(self.machines[name])), tools, self.durations)
 
 
 def another_length(**changes: object) -> Durations:

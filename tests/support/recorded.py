@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,17 @@ def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:
     inventory = folder / "hosts.yaml"
     inventory.write_text("\n".join(lines) + "\n")
     return inventory
+
+
+def copied_run(ended: Path, to: Path) -> Path:
+    """A copy of the run of this folder beside a copy of its inventory, which a resumed run finds."""
+    for name in ("recordings", "run"):
+        shutil.copytree(ended / name, to / name)
+    shutil.copy(ended / "hosts.yaml", to)
+    kept = json.loads((to / "run/run.json").read_text())
+    kept["asked"]["inventory"] = [str(to / "hosts.yaml")]
+    (to / "run/run.json").write_text(json.dumps(kept))
+    return to / "run"
 
 
 @dataclass(frozen=True)

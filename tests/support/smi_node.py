@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
@@ -28,21 +28,9 @@ Gens = tuple[int, int, int]  # PCIe generations of a link: now, of the slot, of 
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
 NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
 SLOT = PciDevice(
-    address="0000:ff:00.0",
-    class_code=0x060400,
-    vendor=0x8086,
-    device=0x352A,
-    revision=0xA1,
-    width=16,
-    width_max=16,
-    speed_gts=NOT_SHOWN,
-    speed_max_gts=NOT_SHOWN,
-    numa_node=NOT_SHOWN,
-    driver="pcieport",
-    parent="",
-    answers=True,
-    acs=NOT_SHOWN,
-    aer=AerCounters(*[NOT_SHOWN] * 3),
+    **dict.fromkeys((field.name for field in fields(PciDevice)), NOT_SHOWN)
+    | {"class_code": 0x060400, "vendor": 0x8086, "device": 0x352A, "width": 16, "width_max": 16}
+    | {"driver": "pcieport", "parent": "", "answers": True, "aer": AerCounters(*[NOT_SHOWN] * 3)}
 )
 
 

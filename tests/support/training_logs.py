@@ -22,6 +22,16 @@ def slowed(values: Sequence[float], at: int, factor: float) -> list[float]:
     return [value * factor if index >= at else value for index, value in enumerate(values)]
 
 
+def each_step(name: str, line: Callable[[int, float], str], first: int = 1) -> Callable[..., str]:
+    """A log of a line for each step, from its number and its time."""
+
+    def write(seconds: Sequence[float], first: int = first) -> str:
+        return "".join(line(number, value) for number, value in enumerate(seconds, first))
+
+    write.__name__ = name
+    return write
+
+
 def megatron(
     seconds: Sequence[float], *, first: int = 1, batch: int = 1024, start: datetime | None = START, more: str = ""
 ) -> str:
@@ -41,30 +51,30 @@ def megatron(
     return text
 
 
-def nemo(seconds: Sequence[float], first: int = 0) -> str:
-    return "".join(
-        f"Training epoch 0, iteration {number}/{len(seconds) - 1} | lr: 1.2e-05 | global_batch_size: 512 |"
+nemo = each_step(
+    "nemo",
+    lambda number, value: (
+        f"Training epoch 0, iteration {number}/4999 | lr: 1.2e-05 | global_batch_size: 512 |"
         f" global_step: {number} | reduced_train_loss: 2.31 | train_step_timing in s: {value:.4g} |"
         f" consumed_samples: {512 * (number + 1)}\n"
-        for number, value in enumerate(seconds, first)
-    )
-
-
-def deepspeed_timer(seconds: Sequence[float], first: int = 3) -> str:
-    """Every step printed; the timer leaves the first two out."""
-    return "".join(
+    ),
+    first=0,
+)
+deepspeed_timer = each_step(
+    "deepspeed_timer",  # every step printed; the timer leaves the first two out
+    lambda number, value: (
         f"[2026-03-02 08:00:00,123] [INFO] [timer.py:264:stop] epoch=0/micro_step={number}/global_step={number},"
         f" RunningAvgSamplesPerSec=31.9, CurrSamplesPerSec={64 / value}, MemAllocated=18.2GB, MaxMemAllocated=60.1GB\n"
-        for number, value in enumerate(seconds, first)
-    )
-
-
-def deepspeed_pipeline(seconds: Sequence[float], first: int = 1) -> str:
-    return "".join(
+    ),
+    first=3,
+)
+deepspeed_pipeline = each_step(
+    "deepspeed_pipeline",
+    lambda number, value: (
         f"steps: {number} loss: 4.7123 lm loss: 4.7001 moe loss: 0.0122 iter time (s): {value:.3f}"
         f" samples/sec: {64 / value:.3f}\n"
-        for number, value in enumerate(seconds, first)
-    )
+    ),
+)
 
 
 def torchtitan(seconds: Sequence[float], first: int = 1) -> str:
@@ -91,13 +101,13 @@ def slashed(seconds: Sequence[float], first: int = 1) -> str:
     )
 
 
-def nemo_bar(seconds: Sequence[float], first: int = 1) -> str:
-    """NeMo 1: Lightning's bar, the time of a step behind it."""
-    return "".join(
+nemo_bar = each_step(
+    "nemo_bar",  # NeMo 1: Lightning's bar, the time of a step behind it
+    lambda number, value: (
         f"\rEpoch 0: :  10%|#         | {number}/5000 [12:01<99:12, v_num=x1, reduced_train_loss=6.130,"
         f" global_step={number}.0, consumed_samples={number * 8}.0, train_step_timing in s={value:.3f}]"
-        for number, value in enumerate(seconds, first)
-    )
+    ),
+)
 
 
 def mmengine(seconds: Sequence[float], of: int = 250) -> str:
@@ -122,20 +132,21 @@ def verl(seconds: Sequence[float], first: int = 1) -> str:
     return text
 
 
-def maxtext(seconds: Sequence[float], first: int = 0) -> str:
-    return "".join(
+maxtext = each_step(
+    "maxtext",
+    lambda number, value: (
         f"I0302 08:00:00.123456 140211 metric_logger.py:181] completed step: {number}, seconds: {value:.3f},"
         f" TFLOP/s/device: 401.5, Tokens/s/device: 9400.1, total_weights: 30708, loss: 2.3\n"
-        for number, value in enumerate(seconds, first)
-    )
-
-
-def nanotron(seconds: Sequence[float], first: int = 1) -> str:
-    return "".join(
+    ),
+    first=0,
+)
+nanotron = each_step(
+    "nanotron",
+    lambda number, value: (
         f"03/02/2026 08:00:00 [INFO|DP=0|PP=0|TP=0]: iteration: {number} / 5000 | consumed_tokens: {number}M |"
         f" elapsed_time_per_iteration_ms: {value:.3g}K | tokens_per_sec: 911K | global_batch_size: 512 | lm_loss: 2.3\n"
-        for number, value in enumerate(seconds, first)
-    )
+    ),
+)
 
 
 def fairseq(seconds: Sequence[float], every: int = 10) -> str:
@@ -151,12 +162,12 @@ def fairseq(seconds: Sequence[float], every: int = 10) -> str:
     return text
 
 
-def metrics(seconds: Sequence[float], first: int = 1) -> str:
-    """metrics.jsonl of a program of one's own."""
-    return "".join(
+metrics = each_step(
+    "metrics",  # metrics.jsonl of a program of one's own
+    lambda number, value: (
         json.dumps({"step": number, "loss": 2.31, "perf/step_time_ms": round(value * 1000, 2)}) + "\n"
-        for number, value in enumerate(seconds, first)
-    )
+    ),
+)
 
 
 def clocked_metrics(seconds: Sequence[float], first: int = 1) -> str:
@@ -168,10 +179,10 @@ def clocked_metrics(seconds: Sequence[float], first: int = 1) -> str:
     return text
 
 
-def rates(seconds: Sequence[float], first: int = 1) -> str:
-    return "".join(
-        f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n" for number, value in enumerate(seconds, first)
-    )
+rates = each_step(
+    "rates",
+    lambda number, value: f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n",
+)
 
 
 def clock(seconds: float) -> str:
@@ -207,10 +218,10 @@ def tqdm(seconds: Sequence[float], total: int = 0, name: str = "") -> str:
     return text
 
 
-def own(seconds: Sequence[float], first: int = 1) -> str:
-    return "".join(
-        f"step={number} took {value * 1000:.2f} msec loss=1.0\n" for number, value in enumerate(seconds, first)
-    )
+own = each_step(
+    "own",
+    lambda number, value: f"step={number} took {value * 1000:.2f} msec loss=1.0\n",
+)
 
 
 OWN = r"step=(?P<iteration>\d+) took (?P<ms>[\d.]+) msec"

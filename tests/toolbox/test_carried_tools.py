@@ -19,11 +19,12 @@ from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.node import Connection, Node
+from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.toolbox import carried as module
 from nodegate.toolbox.carried import Carried
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.tool_list import CublasPlaces
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from nodegate.transport import Session
 
-    MakeToolbox = Callable[[Session, Node, Path], NodeToolbox]
+    MakeToolbox = Callable[..., Toolbox]
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +54,23 @@ def session(node: Node) -> Iterator[Session]:
 
 
 @pytest.fixture
-def toolbox() -> Iterator[MakeToolbox]:
-    """Makes toolboxes that are closed at the end."""
-    made: list[NodeToolbox] = []
+def toolbox(session: Session, node: Node, folder: Path) -> Iterator[MakeToolbox]:
+    """Makes toolboxes of the node, as its inventory says, that bring the folder; they are closed at the end."""
+    made: list[Toolbox] = []
 
-    def make(session: Session, node: Node, folder: Path) -> NodeToolbox:
-        made.append(NodeToolbox(session, node, carried=Carried(folder)))
+    def make(**expected: object) -> Toolbox:
+        made.append(Toolbox(session, replace(node, expected=expected), carried=Carried(folder)))
         return made[-1]
 
     yield make
     for one in made:
         with contextlib.suppress(Unreachable):
             one.close()
+
+
+@pytest.fixture
+def box(toolbox: MakeToolbox) -> Toolbox:
+    return toolbox()
 
 
 @pytest.fixture
@@ -92,17 +98,11 @@ def place(argv: tuple[str, ...]) -> Path:
     return next(parent for parent in Path(argv[-1]).parents if parent.name.startswith("nodegate-tools-"))
 
 
-def test_a_brought_tool_runs_on_the_node(session: Session, node: Node, folder: Path, toolbox: MakeToolbox) -> None:
-    tool = toolbox(session, node, folder).find("gpu_burn")
+def test_a_brought_tool_runs_on_the_node_with_what_lies_beside_it(session: Session, box: Toolbox) -> None:
+    tool = box.find("gpu_burn")
     assert tool.origin == "--tools"
     output = session.run([*tool.argv, "60"], timeout_s=20)
     assert (output.stdout, output.exit_code) == (b"burning 60\n", 3)
-
-
-def test_what_lies_beside_a_tool_comes_with_it(
-    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
-) -> None:
-    tool = toolbox(session, node, folder).find("gpu_burn")
     there = Path(tool.argv[-1]).parent
     assert (there / "compare.ptx").read_text() == "// compare"
     assert (there / "gpu_burn").readlink() == Path("gpu_burn-1.0")
@@ -110,106 +110,84 @@ def test_what_lies_beside_a_tool_comes_with_it(
     assert (there / "gpu_burn-1.0").stat().st_mode & 0o777 == 0o700
     assert (there / "compare.ptx").stat().st_mode & 0o777 == 0o600
     assert sorted(path.name for path in place(tool.argv).iterdir()) == ["tools"]
+    assert place(tool.argv) == place(box.find("all_reduce_perf").argv), "brought once for all tools"
 
 
-def test_brought_libraries_are_found_by_brought_tools(
-    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
-) -> None:
+def test_brought_libraries_are_found_by_brought_tools(session: Session, folder: Path, toolbox: MakeToolbox) -> None:
     program(folder / "all_reduce_perf", 'echo "$LD_LIBRARY_PATH $PWD $NCCL_ALGO $1"')
-    tool = toolbox(session, node, folder).find("all_reduce_perf")
+    tool = toolbox().find("all_reduce_perf")
     there = place(tool.argv) / "tools"
     argv = [*tool.argv[:-1], "env", "NCCL_ALGO=Ring", tool.argv[-1], "-g"]
     assert session.run(argv, timeout_s=20).stdout.decode() == f"{there}/lib {there} Ring -g\n"
 
 
-def test_what_is_brought_comes_before_path_and_after_the_inventory(
-    session: Session, node: Node, folder: Path, tmp_path: Path, toolbox: MakeToolbox
-) -> None:
+def test_what_is_brought_comes_before_path_and_after_the_inventory(tmp_path: Path, toolbox: MakeToolbox) -> None:
     other = program(tmp_path / "own" / "gpu_burn", "exit 0")
-    there = replace(node, expected={"tool_paths": [str(other.parent)]})
-    assert toolbox(session, there, folder).find("gpu_burn").origin == "--tools"
-    named = replace(node, expected={"tools": {"gpu_burn": str(other)}})
-    assert toolbox(session, named, folder).find("gpu_burn").argv == (str(other),)
+    assert toolbox(tool_paths=[str(other.parent)]).find("gpu_burn").origin == "--tools"
+    assert toolbox(tools={"gpu_burn": str(other)}).find("gpu_burn").argv == (str(other),)
 
 
-def test_nothing_is_sent_before_a_brought_tool_is_asked_for(
-    session: Session, node: Node, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_sent_before_something_of_the_folder_is_asked_for(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
     monkeypatch.setattr(session, "start", None)
     program(tmp_path / "own" / "nvbandwidth", "exit 0")
-    there = replace(node, expected={"tool_paths": [str(tmp_path / "own")]})
-    assert NodeToolbox(session, there, carried=Carried(folder)).find("nvbandwidth").origin == "nodegate_tool_paths"
+    box = toolbox(tool_paths=[str(tmp_path / "own")])
+    assert box.find("nvbandwidth").origin == "nodegate_tool_paths"
+    assert box.cublas().places == ()
 
 
-def test_it_is_brought_once_for_all_tools(session: Session, node: Node, folder: Path, toolbox: MakeToolbox) -> None:
-    box = toolbox(session, node, folder)
-    assert place(box.find("gpu_burn").argv) == place(box.find("all_reduce_perf").argv)
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("/sw/cuda", CublasPlaces((("nodegate_cublas", "/sw/cuda"),))), ("none", CublasPlaces(own_kernels=True))],
+)
+def test_a_cublas_of_the_inventory(session: Session, node: Node, given: str, found: CublasPlaces) -> None:
+    assert Toolbox(session, replace(node, expected={"cublas": given})).cublas() == found
 
 
-def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(
-    session: Session, node: Node, tmp_path: Path, toolbox: MakeToolbox
-) -> None:
-    library = tmp_path / "tools" / "nvidia" / "cublas" / "lib" / "libcublas.so.12"
+def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(folder: Path, toolbox: MakeToolbox) -> None:
+    library = folder / "nvidia" / "cublas" / "lib" / "libcublas.so.12"
     library.parent.mkdir(parents=True)
     library.write_bytes(b"library")
-    box = toolbox(session, node, tmp_path / "tools")
+    box = toolbox()
     ((origin, there),) = box.cublas().places
     assert origin == "--tools"
     assert (Path(there) / "libcublas.so.12").read_bytes() == b"library"
-    assert box.has(["gpu_burn"]) == frozenset()
     box.close()
-    assert wait_until(lambda: not Path(there).exists())
+    box.close()
+    assert wait_until(lambda: not place((f"{there}/x",)).exists())
 
 
-def test_no_cublas_is_brought_where_the_folder_has_none(
-    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "start", None)
-    assert NodeToolbox(session, node, carried=Carried(folder)).cublas().places == ()
-    named = NodeToolbox(session, replace(node, expected={"cublas": "/sw/cuda"})).cublas()
-    assert named.places == (("nodegate_cublas", "/sw/cuda"),)
-    assert NodeToolbox(session, replace(node, expected={"cublas": "none"})).cublas().own_kernels
+def test_a_folder_with_cublas_alone_will_do(session: Session, node: Node, tmp_path: Path) -> None:
+    (tmp_path / "libcublas.so.12").write_bytes(b"library")
+    assert Toolbox(session, node, carried=Carried(tmp_path)).has(["gpu_burn"]) == frozenset()
 
 
 def test_a_cublas_that_cannot_be_brought_is_no_end_of_the_burn(
-    session: Session, node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
     def no_room(*_: object) -> None:
         raise CannotMeasure("no folder for the tools", next_step="free some space")
 
     monkeypatch.setattr("nodegate.toolbox.toolbox.bring", no_room)
-    (tmp_path / "libcublas.so.12").write_bytes(b"library")
-    found = NodeToolbox(session, node, carried=Carried(tmp_path)).cublas()
-    assert (found.places, found.not_brought) == ((), "no folder for the tools")
+    (folder / "libcublas.so.12").write_bytes(b"library")
+    assert toolbox().cublas() == CublasPlaces(not_brought="no folder for the tools")
 
 
 def test_a_large_folder_comes_in_pieces_and_whole(
-    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
     monkeypatch.setattr(module, "PIECE_BYTES", 100_000)
     data = os.urandom(450_000)
     (folder / "data").write_bytes(data)
-    tool = toolbox(session, node, folder).find("gpu_burn")
-    assert (place(tool.argv) / "tools" / "data").read_bytes() == data
+    assert (place(toolbox().find("gpu_burn").argv) / "tools" / "data").read_bytes() == data
 
 
 # The end of it
 
 
-def test_closing_the_toolbox_removes_the_folder(
-    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
-) -> None:
-    box = toolbox(session, node, folder)
+def test_closing_the_session_removes_the_folder(session: Session, box: Toolbox) -> None:
     there = place(box.find("gpu_burn").argv)
-    assert there.is_dir()
-    box.close()
-    box.close()
-    assert wait_until(lambda: not there.exists())
-
-
-def test_closing_the_session_removes_the_folder(node: Node, folder: Path, toolbox: MakeToolbox) -> None:
-    session = connect(node, Options())
-    there = place(toolbox(session, node, folder).find("gpu_burn").argv)
     session.close()
     assert wait_until(lambda: not there.exists())
 
@@ -218,11 +196,11 @@ CONTROLLER = """
 import json, sys, time
 from pathlib import Path
 from nodegate.toolbox.carried import Carried
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 node = Node("gpu1", Connection(**json.loads(sys.argv[1])))
-box = NodeToolbox(connect(node, Options()), node, carried=Carried(Path(sys.argv[2])))
+box = Toolbox(connect(node, Options()), node, carried=Carried(Path(sys.argv[2])))
 print(box.find("gpu_burn").argv[-1], flush=True)
 time.sleep(600)
 """
@@ -254,7 +232,7 @@ def test_a_killed_holder_leaves_no_folder(number: int) -> None:
 
 
 def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
-    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Path] = []
 
@@ -264,20 +242,17 @@ def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
 
     monkeypatch.setattr(module, "_send", send)
     with pytest.raises(KeyboardInterrupt):
-        toolbox(session, node, folder).find("gpu_burn")
+        box.find("gpu_burn")
     assert wait_until(lambda: not seen[0].exists())
 
 
 # Where it cannot be had
 
 
-def test_a_node_without_a_place_says_why_of_each(
-    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
-) -> None:
-    nowhere = folder.parent / "nowhere"
+def test_a_node_without_a_place_says_why_of_each(box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = tmp_path / "nowhere"
     text = hold_in(nowhere, "/proc")
     monkeypatch.setattr(module, "node_source", lambda name: text if name == "tools.tool_folder" else node_source(name))
-    box = toolbox(session, node, folder)
     for _ in range(2):
         with pytest.raises(CannotMeasure, match=f"no folder for the tools of --tools: {nowhere}: No such file") as said:
             box.find("gpu_burn")
@@ -311,18 +286,14 @@ def test_a_place_without_room_is_told_in_mib() -> None:
     assert "MiB needed" in done.stdout
 
 
-def test_a_folder_that_has_gone_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.unpack_tools"), str(tmp_path / "gone"), "0", "last"]
-    done = subprocess.run(argv, input=b"x", capture_output=True, timeout=60, check=False)
-    assert done.stdout.startswith(b"cannot ")
-    assert not (tmp_path / "gone").exists()
-
-
-def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.unpack_tools"), str(tmp_path), "0", "last"]
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_folder_that_has_gone_and_a_damaged_archive_are_told(tmp_path: Path, gone: bool) -> None:
+    there = tmp_path / "gone" if gone else tmp_path
+    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.unpack_tools"), str(there), "0", "last"]
     done = subprocess.run(argv, input=b"no archive", capture_output=True, timeout=60, check=False)
     assert done.stdout.startswith(b"cannot ")
     assert done.stderr == b""
+    assert there.exists() is not gone
 
 
 # What may be in the folder
@@ -346,44 +317,28 @@ def refused(folder: Path, message: str) -> None:
         Carried(folder)
 
 
-def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_tools_is_told_before_anything_is_contacted(tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "no such folder")
-    (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "it contains none of the tools - known: gpu_burn.*libcublas")
-    (folder / "outside").symlink_to("/etc/passwd")
-    refused(folder, "outside is a link to /etc/passwd, outside the folder")
-    (folder / "outside").unlink()
-    os.mkfifo(folder / "pipe")
-    refused(folder, "pipe is not a file, folder or link")
-    (folder / "pipe").unlink()
-    (folder / "bad\nname").touch()
-    refused(folder, "is not a valid file name")
-    (folder / "bad\nname").unlink()
-    (folder / "nvbandwidth").touch(0o644)
-    refused(folder, "nvbandwidth is not executable - run chmod")
+    refused(tmp_path, "it contains none of the tools - known: gpu_burn.*libcublas")
 
 
-def test_a_folder_over_the_limit_is_told_in_mib(folder: Path) -> None:
-    with (folder / "huge").open("wb") as file:
-        file.truncate(module.MOST_BYTES + 1)  # no block of it is on the disk
-    refused(folder, "1024 MiB in .* at most 1024 MiB")
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "out").symlink_to("/etc/passwd"), "out is a link to /etc/passwd, outside the folder"),
+        (lambda folder: os.mkfifo(folder / "pipe"), "pipe is not a file, folder or link"),
+        (lambda folder: (folder / "bad\nname").touch(), "is not a valid file name"),
+        (lambda folder: (folder / "nvbandwidth").touch(0o644), "nvbandwidth is not executable - run chmod"),
+        # No block of it is on the disk.
+        (lambda folder: os.truncate(folder / "bin/compare.ptx", module.MOST_BYTES), "1024 MiB in .* at most 1024 MiB"),
+    ],
+)
+def test_what_cannot_be_brought_is_told_too(folder: Path, spoil: Callable[[Path], object], message: str) -> None:
+    spoil(folder)
+    refused(folder, message)
 
 
-def test_a_file_that_goes_away_before_it_is_packed_is_told(
-    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
-) -> None:
-    box = toolbox(session, node, folder)
+def test_a_file_that_goes_away_before_it_is_packed_is_told(box: Toolbox, folder: Path) -> None:
     shutil.rmtree(folder)
     with pytest.raises(CannotMeasure, match=r"--tools .* could not be packed: .*No such file"):
         box.find("gpu_burn")
-
-
-def test_a_local_run_brings_them_too(folder: Path) -> None:
-    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
-    session = connect(node, Options())
-    box = NodeToolbox(session, node, carried=Carried(folder))
-    try:
-        assert box.has(["gpu_burn"]) == {"gpu_burn"}
-    finally:
-        box.close()
-        session.close()

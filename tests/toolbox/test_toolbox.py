@@ -19,13 +19,12 @@ from support.sshd import NODE_PYTHON
 from lab.processes import children_of, odd_seconds, running, tell, wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.node import Connection, Node
-from nodegate.node_program import node_source
 from nodegate.toolbox import toolbox as module
 from nodegate.toolbox.container import argv_in
 from nodegate.toolbox.found import parse_found
-from nodegate.toolbox.settings import tool_settings
+from nodegate.toolbox.settings import Image, tool_settings
 from nodegate.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Tool, Toolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def session(monkeypatch: pytest.MonkeyPatch, programs: Path) -> Iterator[Session
     session.close()
 
 
-def toolbox(session: Session, **expected: object) -> NodeToolbox:
-    return NodeToolbox(session, here(**expected))
+def toolbox(session: Session, **expected: object) -> Toolbox:
+    return Toolbox(session, here(**expected))
 
 
 class Counted:
@@ -74,21 +73,15 @@ class Counted:
         return self.session.run(argv, **given)  # type: ignore[arg-type]
 
 
-def test_a_tool_is_found_on_path(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    path = program(tmp_path / "gpu_burn")
-    tool = toolbox(session).find("gpu_burn")
-    assert (tool.name, tool.argv, tool.origin) == ("gpu_burn", (str(path),), "PATH")
-
-
-def test_the_folders_of_the_inventory_come_before_path(
+def test_a_tool_is_found_on_path_and_first_in_the_folders_of_the_inventory(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{os.environ['PATH']}")
-    program(tmp_path / "path" / "gpu_burn")
+    on_path = program(tmp_path / "path" / "gpu_burn")
+    assert toolbox(session).find("gpu_burn") == Tool("gpu_burn", (str(on_path),), "PATH")
     path = program(tmp_path / "tools" / "gpu_burn")
-    tool = toolbox(session, tool_paths=[str(tmp_path / "tools")]).find("gpu_burn")
-    assert (tool.argv, tool.origin) == ((str(path),), "nodegate_tool_paths")
+    found = toolbox(session, tool_paths=[str(tmp_path / "tools")]).find("gpu_burn")
+    assert found == Tool("gpu_burn", (str(path),), "nodegate_tool_paths")
 
 
 def test_a_path_that_the_inventory_names_is_the_only_one_that_is_tried(session: Session, tmp_path: Path) -> None:
@@ -105,20 +98,14 @@ def test_a_path_that_the_inventory_names_is_the_only_one_that_is_tried(session: 
 def test_the_usual_folders_may_be_patterns(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "USUAL_FOLDERS", (str(tmp_path / "hpcx-*" / "bin"),))
     path = program(tmp_path / "hpcx-2.18" / "bin" / "nvbandwidth")
-    tool = toolbox(session).find("nvbandwidth")
-    assert (tool.argv, tool.origin) == ((str(path),), "the usual folders")
-
-
-def test_the_first_name_that_is_there_is_taken(session: Session, tmp_path: Path) -> None:
-    program(tmp_path / "all_reduce_perf")
-    tool = toolbox(session, tool_paths=[str(tmp_path)]).find("all_gather_perf", "all_reduce_perf")
-    assert tool.name == "all_reduce_perf"
+    found = toolbox(session).find("all_gather_perf", "nvbandwidth")  # the first name that is there is taken
+    assert found == Tool("nvbandwidth", (str(path),), "the usual folders")
 
 
 def test_all_known_tools_take_one_round_trip(session: Session, tmp_path: Path) -> None:
     program(tmp_path / "gpu_burn")
     counted = Counted(session)
-    box = NodeToolbox(counted, here(tool_paths=[str(tmp_path)]))  # type: ignore[arg-type]
+    box = Toolbox(counted, here(tool_paths=[str(tmp_path)]))  # type: ignore[arg-type]
     assert box.has([*NAMES]) >= {"gpu_burn"}
     box.find("gpu_burn")
     assert counted.count == 1
@@ -136,7 +123,7 @@ def test_with_become_root_is_asked_for_what_the_login_cannot_run(session: Sessio
 
     node = here(tool_paths=[str(tmp_path)])
     node = replace(node, connection=replace(node.connection, become=True))
-    box = NodeToolbox(Noted(session), node)  # type: ignore[arg-type]
+    box = Toolbox(Noted(session), node)  # type: ignore[arg-type]
     assert box.has(["gpu_burn", "nvbandwidth"]) == {"gpu_burn"}
     assert [as_root for as_root, _ in asked] == [False, True]
     assert "gpu_burn" in asked[0][1]
@@ -177,32 +164,23 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 
 @needs_gcc
-def test_a_missing_library_is_named_with_its_own_next_step(session: Session, linked: Path, tmp_path: Path) -> None:
-    shutil.copy(linked / "linked", tmp_path / "all_reduce_perf")
+def test_a_program_without_its_library_is_passed_over_and_named_if_there_is_no_other(
+    session: Session, linked: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").mkdir()
+    shutil.copy(linked / "linked", tmp_path / "broken" / "gpu_burn")
+    folders = [str(tmp_path / "broken"), str(tmp_path / "good")]
     (linked / "libcudart.so.12").rename(linked / "hidden")
     try:
         with pytest.raises(CannotMeasure) as said:
-            toolbox(session, tool_paths=[str(tmp_path)]).find("all_reduce_perf")
-    finally:
-        (linked / "hidden").rename(linked / "libcudart.so.12")
-    assert said.value.reason == (
-        f"gpu01: all_reduce_perf at {tmp_path}/all_reduce_perf (nodegate_tool_paths) "
-        "cannot start: libcudart.so.12 not found"
-    )
-    assert said.value.next_step.startswith("install that version of the CUDA runtime")
-
-
-@needs_gcc
-def test_a_program_that_cannot_start_is_passed_over(session: Session, linked: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken").mkdir()
-    shutil.copy(linked / "linked", tmp_path / "broken" / "gpu_burn")
-    good = program(tmp_path / "good" / "gpu_burn")
-    (linked / "libcudart.so.12").rename(linked / "hidden")
-    try:
-        folders = [str(tmp_path / "broken"), str(tmp_path / "good")]
+            toolbox(session, tool_paths=folders).find("gpu_burn")
+        good = program(tmp_path / "good" / "gpu_burn")
         assert toolbox(session, tool_paths=folders).find("gpu_burn").argv == (str(good),)
     finally:
         (linked / "hidden").rename(linked / "libcudart.so.12")
+    where = f"gpu_burn at {tmp_path}/broken/gpu_burn (nodegate_tool_paths)"
+    assert said.value.reason == f"gpu01: {where} cannot start: libcudart.so.12 not found"
+    assert said.value.next_step.startswith("install that version of the CUDA runtime")
 
 
 @needs_gcc
@@ -239,15 +217,10 @@ def test_a_damaged_program_stops_no_search(session: Session, tmp_path: Path, con
     assert toolbox(session, tool_paths=[str(tmp_path)]).has(["nvbandwidth"]) == {"nvbandwidth"}
 
 
-def test_looking_for_a_tool_runs_none(session: Session, tmp_path: Path) -> None:
-    program(tmp_path / "gpu_burn", f"touch {tmp_path}/ran")
-    toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_name_that_no_table_knows_is_looked_for_too(session: Session, tmp_path: Path) -> None:
-    path = program(tmp_path / "gpu-fryer")
+def test_a_name_that_no_table_knows_is_looked_for_too_and_nothing_is_run(session: Session, tmp_path: Path) -> None:
+    path = program(tmp_path / "gpu-fryer", f"touch {tmp_path}/ran")
     assert toolbox(session, tool_paths=[str(tmp_path)]).find("gpu-fryer").argv == (str(path),)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_refused_search_is_not_made_again(session: Session) -> None:
@@ -256,7 +229,7 @@ def test_a_refused_search_is_not_made_again(session: Session) -> None:
             return replace(super().run(["true"], timeout_s=20), timed_out=True)
 
     silent = Silent(session)
-    box = NodeToolbox(silent, here())  # type: ignore[arg-type]
+    box = Toolbox(silent, here())  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(CannotMeasure, match="gpu01: its tools were not found within 40 s"):
             box.find("gpu_burn")
@@ -309,16 +282,10 @@ def test_a_slip_in_the_inventory_is_told_with_its_place(expected: dict[str, obje
 
 
 def test_an_ini_inventory_writes_them_as_text() -> None:
-    settings = tool_settings(
-        here(
-            tools='{"gpu_burn": "/opt/gpu_burn"}',
-            tool_paths="/opt/a:/opt/b",
-            image="docker://localhost:5000/tools@sha256:ab",
-        )
-    )
-    assert settings.paths == {"gpu_burn": "/opt/gpu_burn"}
-    assert settings.folders == ("/opt/a", "/opt/b")
-    assert str(settings.image) == "docker://localhost:5000/tools@sha256:ab"
+    image = "docker://localhost:5000/tools@sha256:ab"
+    settings = tool_settings(here(tools='{"gpu_burn": "/opt/gpu_burn"}', tool_paths="/opt/a:/opt/b", image=image))
+    assert (settings.paths, settings.folders) == ({"gpu_burn": "/opt/gpu_burn"}, ("/opt/a", "/opt/b"))
+    assert str(settings.image) == image
 
 
 @pytest.mark.parametrize("image", ["enroot://pytorch", "enroot:///images/a.sqsh", "apptainer:///images/a.sif"])
@@ -380,10 +347,8 @@ def test_a_tool_of_an_image_is_run_in_a_container(session: Session, engine: Path
 
 @pytest.mark.parametrize("image", ["enroot://tools", "apptainer:///images/tools.sif"])
 def test_a_tool_of_an_image_without_a_daemon_is_run_too(session: Session, engine: Path, image: str) -> None:
-    settings = tool_settings(here(image=image))
-    assert settings.image is not None
     inside = engine.parent / "image"
-    argv = argv_in(settings.image, NODE_PYTHON, str(inside / "all_reduce_perf"))
+    argv = argv_in(Image(*image.split("://")), NODE_PYTHON, str(inside / "all_reduce_perf"))
     output = session.run(["env", "NCCL_ALGO=Tree", *argv], timeout_s=60)
     assert (output.stdout.decode(), output.exit_code) == (f"Tree {inside}\n", 7)
 
@@ -413,10 +378,10 @@ def test_a_tool_in_a_container_runs_on_the_cpus_of_who_asked_for_it(session: Ses
     """A daemon starts it, which may use all CPUs."""
     path = program(engine.parent / "image" / "gpu_burn", "grep Cpus_allowed_list /proc/self/status")
     last = str(max(os.sched_getaffinity(0)))
-    wrapper = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.in_container"), "docker", container_engine.IMAGE]
-    bound = session.run(["taskset", "-c", last, *wrapper, str(path)], timeout_s=20)
+    argv = argv_in(Image("docker", container_engine.IMAGE), NODE_PYTHON, str(path))
+    bound = session.run(["taskset", "-c", last, *argv], timeout_s=20)
     assert bound.stdout.split() == [b"Cpus_allowed_list:", last.encode()], bound.stderr
-    free = session.run([*wrapper, str(path)], timeout_s=20)
+    free = session.run(argv, timeout_s=20)
     assert free.stdout.split() != bound.stdout.split()
 
 
@@ -427,29 +392,7 @@ def stubborn(engine: Path) -> tuple[str, tuple[str, ...]]:
     """A program of the image that ignores SIGTERM, with children; and its number of seconds, which is ours alone."""
     seconds = odd_seconds()
     path = program(engine.parent / "image" / "gpu_burn", STUBBORN.format(seconds=seconds))
-    return seconds, (
-        NODE_PYTHON,
-        "-I",
-        "-S",
-        "-c",
-        node_source("tools.in_container"),
-        "docker",
-        container_engine.IMAGE,
-        str(path),
-    )
-
-
-def test_a_container_left_alone_outlives_a_killed_client(engine: Path) -> None:
-    """What is guarded against: without our watch in it, a container goes on after SIGKILL of `docker run`."""
-    seconds, argv = stubborn(engine)
-    command = ["docker", "run", "--rm", "--entrypoint", "sh", container_engine.IMAGE, argv[-1]]
-    client = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    assert wait_until(lambda: len(running(seconds)) >= 3)
-    client.kill()
-    client.wait()
-    left = running(seconds)
-    tell(left, signal.SIGKILL)
-    assert left
+    return seconds, argv_in(Image("docker", container_engine.IMAGE), NODE_PYTHON, str(path))
 
 
 def test_the_time_limit_ends_a_container_with_everything_in_it(session: Session, engine: Path) -> None:

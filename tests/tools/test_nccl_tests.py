@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 
 import pytest
 from support.corpus import corpus
@@ -16,6 +15,7 @@ from nodegate.tools import nccl_json, nccl_tests
 from nodegate.unknown import Unknown, Why
 
 GIB = 1 << 30
+ROW = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
 
 
 def read(name: str, collective: str = "", stderr: str = "") -> nccl_tests.NcclTest:
@@ -32,13 +32,9 @@ def test_the_newest_layout_is_read_whole():
     assert (test.ranks, test.devices[7].bus, test.devices[7].model) == (8, "0000:8b:00", "NVIDIA H100 80GB HBM3")
     row = test.row(GIB)
     assert row is not None
-    assert (row.dtype, row.redop, row.root) == ("float", "sum", -1)
-    assert (row.out_of_place.time_us, row.out_of_place.algbw_gb_per_s, row.out_of_place.busbw_gb_per_s) == (
-        3944.68,
-        272.20,
-        476.35,
-    )
-    assert (row.out_of_place.wrong, row.in_place.wrong, test.out_of_bounds, test.out_of_bounds_ok) == (0, 0, 0, True)
+    half = row.out_of_place
+    assert (row.dtype, half.time_us, half.algbw_gb_per_s, half.busbw_gb_per_s) == ("float", 3944.68, 272.20, 476.35)
+    assert (half.wrong, row.in_place.wrong, test.out_of_bounds, test.out_of_bounds_ok) == (0, 0, 0, True)
     assert test.average_gb_per_s == 446.4
     assert (test.inconsistent, test.faults, test.checked) == ((), (), True)
     assert test.gaps(ranks=8, size_bytes=8 * GIB) == ()
@@ -55,10 +51,9 @@ def test_the_layouts_of_2_13_and_2_15():
 
 def test_the_column_error_of_old_versions_is_a_deviation_and_no_count_of_wrong_elements():
     test = read("2.9-alltoall.txt", "alltoall")
-    row = test.rows[-1]
-    assert (row.redop, row.root, row.out_of_place.deviation) == ("", None, 5e-07)
-    assert isinstance(row.out_of_place.wrong, Unknown)
-    assert isinstance(row.in_place.deviation, Unknown)  # N/A
+    half, in_place = test.rows[-1].out_of_place, test.rows[-1].in_place
+    assert (half.checked, in_place.checked) == (True, False)  # N/A
+    assert isinstance(half.wrong, Unknown)
     assert (test.wrong, test.corrupt, test.checked) == (0, False, True)
 
 
@@ -86,20 +81,21 @@ def test_rows_are_found_by_their_shape(cells, busbw):
 
 def test_a_size_of_zero_is_no_row():
     zero = "0 0 float sum -1 34.6 0.00 0.00 0 inf -nan 0.00 0\n"
-    test = nccl_tests.parse(zero + "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n")
-    assert [row.size_bytes for row in test.rows] == [1024]
+    assert [row.size_bytes for row in nccl_tests.parse(zero + ROW).rows] == [1024]
 
 
-def test_the_version_of_nccl_is_read_from_the_banner_or_from_the_library_code():
-    row = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
-    old = "# nccl-tests version 2.17.5 nccl-headers=2804 nccl-library=2804\n"
-    assert nccl_tests.parse(old + row).nccl == "2.8.4"
-    assert nccl_tests.parse(old.replace("2804", "23007") + row).nccl == "2.30.7"
-    assert nccl_tests.parse("NCCL version 2.16.2+cuda11.6\n" + row).nccl == "2.16.2"
-    with_commit = nccl_tests.parse(
-        "# nccl-tests version 2.20.1 (0a1b2c3) nccl-headers=22907 nccl-library=22907\n" + row
-    )
-    assert (with_commit.version, with_commit.nccl) == ("2.20.1", "2.29.7")
+@pytest.mark.parametrize(
+    ("written", "version", "nccl"),
+    [
+        ("# nccl-tests version 2.17.5 nccl-headers=2804 nccl-library=2804\n", "2.17.5", "2.8.4"),
+        ("# nccl-tests version 2.17.5 nccl-headers=23007 nccl-library=23007\n", "2.17.5", "2.30.7"),
+        ("# nccl-tests version 2.20.1 (0a1b2c3) nccl-headers=22907 nccl-library=22907\n", "2.20.1", "2.29.7"),
+        ("NCCL version 2.16.2+cuda11.6\n", Unknown(Why.MISSING, "not written before 2.17.5"), "2.16.2"),
+    ],
+)
+def test_the_version_of_nccl_is_read_from_the_banner_or_from_the_library_code(written, version, nccl):
+    test = nccl_tests.parse(f"{written}{ROW}")
+    assert (test.version, test.nccl) == (version, nccl)
 
 
 # Launchers
@@ -123,7 +119,6 @@ def test_windows_line_ends_and_colours_change_nothing():
 def test_rows_that_nccl_tears_apart_with_its_messages_are_joined():
     test = read("2.19-torn-by-warnings.txt")
     assert [row.out_of_place.busbw_gb_per_s for row in test.rows] == [351.91, 355.91]
-    assert test.warnings == ("Call to ibv_create_qp failed with error Cannot allocate memory",)
 
 
 def test_programs_beside_each_other_are_no_result():
@@ -181,22 +176,19 @@ def test_fewer_ranks_than_gpus_are_a_gap():
 
 def test_a_list_of_many_gpus_that_the_program_cuts_short_is_counted_by_its_options():
     device = "#  Rank {0:2} Group  0 Pid 104711 on a-long-host-name.example.org device {0:2} [0000:1b:00] NVIDIA H100\n"
-    row = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
     header = "# nThread 1 nGpus 16 minBytes 1024 maxBytes 1024 step: 2(factor)\n"
     listed = "".join(device.format(rank) for rank in range(13)) + "...\n"
-    assert nccl_tests.parse(header + listed + row).ranks == 16
-    assert nccl_tests.parse(header + device.format(0) + device.format(3) + row).gaps(ranks=16, size_bytes=1024)[0] == (
+    assert nccl_tests.parse(header + listed + ROW).ranks == 16
+    assert nccl_tests.parse(header + device.format(0) + device.format(3) + ROW).gaps(ranks=16, size_bytes=1024)[0] == (
         "how many GPUs took part is unknown (missing: not every rank is listed)"
     )
 
 
 def test_a_collective_rounds_its_size_down_to_its_ranks():
-    test = nccl_tests.parse("1073741760 268435440 float none -1 3023.5 355.13 304.40 0 3023.5 355.13 304.40 0\n")
-    assert test.row(GIB) is None  # without ranks nothing says how far
+    row = "1073741760 268435440 float none -1 3023.5 355.13 304.40 0 3023.5 355.13 304.40 0\n"
+    assert nccl_tests.parse(row).row(GIB) is None  # without ranks nothing says how far
     listed = "".join(f"# Rank {rank} Pid 1 on gpu01 device {rank} [0x1b] H100\n" for rank in range(7))
-    rounded = nccl_tests.parse(
-        f"{listed}1073741760 268435440 float none -1 3023.5 355.13 304.40 0 3023.5 355.13 304.40 0\n"
-    )
+    rounded = nccl_tests.parse(listed + row)
     assert rounded.row(GIB) is rounded.rows[0]
     assert rounded.row(8 * GIB) is None
 
@@ -209,16 +201,13 @@ def test_one_gpu_has_no_bus_bandwidth_and_that_is_consistent():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            ("272.20  476.35", "472.20  826.35"),
-            "1073741824 bytes, out of place: algbw 472.2 GB/s is not size over time",
-        ),
-        (("272.20  476.35", "272.20  276.35"), "1073741824 bytes, out of place: busbw 276.35 GB/s does not follow"),
+        (("272.20  476.35", "472.20  826.35"), "algbw 472.2 GB/s is not size over time"),
+        (("272.20  476.35", "272.20  276.35"), "busbw 276.35 GB/s does not follow from algbw"),
     ],
 )
 def test_numbers_that_contradict_each_other_are_named(change, said):
     text = recording("nccl_tests", "2.19-healthy.txt").replace(*change, 1)
-    assert nccl_tests.parse(text).inconsistent[0].startswith(said)
+    assert nccl_tests.parse(text).inconsistent[0] == f"{GIB} bytes, out of place: {said}"
 
 
 def test_a_lost_gpu_is_told_on_standard_error():
@@ -256,9 +245,9 @@ def test_what_is_no_result_is_quoted(name, said):
 
 
 def test_a_missing_library_is_said():
-    stderr = "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n"
-    with pytest.raises(CannotMeasure, match=r"did not run: error while loading shared libraries: libnccl\.so\.2"):
-        nccl_tests.parse("", stderr)
+    said = "error while loading shared libraries: libnccl.so.2"
+    with pytest.raises(CannotMeasure, match=f"did not run: {said}"):
+        nccl_tests.parse("", f"all_reduce_perf: {said}: cannot open shared object file\n")
 
 
 @pytest.mark.parametrize("cut", range(0, 2900, 61))
@@ -292,27 +281,17 @@ def test_hostile_text_ends(text):
 # The JSON report
 
 
-def test_a_json_report_is_read_and_its_environment_dropped():
-    report = nccl_json.parse(recording("nccl_tests", "report.json"))
-    (row,) = report.rows
-    assert (report.nccl, report.ended, len(report.devices), report.errors) == ("2.30.7", True, 4, ())
-    assert (report.out_of_bounds, report.out_of_bounds_ok, report.average_gb_per_s) == (0, True, 407.98)
-    assert not isinstance(row.out_of_place, Unknown)
-    assert (row.size_bytes, row.out_of_place.busbw_gb_per_s, row.out_of_place.wrong) == (GIB, 408.22, 0)
+@pytest.mark.parametrize("name", ["report.json", "report-infinite.json"])
+def test_a_json_report_is_read_and_its_environment_dropped(name):
+    report = nccl_json.parse(recording("nccl_tests", name))
+    assert report.hosts == ("gpu01",) * 4
+    assert report.medians_us == (3940.5, 3939.25, 3305.25, 3939.55), "the third waits least: the others wait for it"
     assert "do-not-keep-me" not in repr(report)
 
 
-def test_the_process_that_waits_least_stands_out_in_the_times_of_each_process():
-    (row,) = nccl_json.parse(recording("nccl_tests", "report.json")).rows
-    assert row.process_medians_us.index(min(row.process_medians_us)) == 2
-
-
-def test_infinity_and_text_for_booleans_are_read():
-    report = nccl_json.parse(recording("nccl_tests", "report-infinite.json"))
-    half = report.rows[0].out_of_place
-    assert not isinstance(half, Unknown)
-    assert isinstance(half.busbw_gb_per_s, Unknown)
-    assert (half.wrong, report.out_of_bounds, report.out_of_bounds_ok) == (2, 2, False)
+def test_a_time_that_is_no_number_leaves_no_times_of_its_size():
+    text = recording("nccl_tests", "report.json").replace("3310.0,", '"fast",')
+    assert nccl_json.parse(text).medians_us == ()
 
 
 def test_a_json_report_that_is_cut_off_shows_nothing_of_its_environment():
@@ -321,7 +300,7 @@ def test_a_json_report_that_is_cut_off_shows_nothing_of_its_environment():
     assert "SECRET" not in str(said.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"results": 1}', '{"results": [{"size": "x"}]}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"results": 1}', "[" * 100_000])
 def test_what_is_no_json_report_is_refused(text):
     with pytest.raises(CannotMeasure):
         nccl_json.parse(text)
@@ -350,8 +329,6 @@ def said_of(file: str) -> tuple[str, nccl_tests.NcclTest | None]:
         return "error", None
     if test.corrupt:
         return "corrupt", test
-    if test.average_ok is False:
-        return "below its own minimum", test
     if test.inconsistent:
         return "inconsistent", test
     return ("incomplete" if test.open_ends else "healthy"), test
@@ -363,7 +340,6 @@ def told_by(truth: str) -> str:
         "NOT A RESULT": "error",
         "DID NOT RUN": "error",
         "data corruption": "corrupt",
-        "bandwidth    : 0 FAILED": "below its own minimum",
         "first row 20.20": "inconsistent",  # numbers that the author invented
         "no Avg line": "incomplete",
         "avg absent": "incomplete",
@@ -384,31 +360,14 @@ def test_a_real_output_says_what_its_index_says(row):
     for size, out_of_place, in_place in _VALUE.findall(truth):
         found = test.row(_SIZES.get(size) or int(size))
         assert found is not None
-        assert (found.out_of_place.busbw_gb_per_s, found.in_place.busbw_gb_per_s) == (
-            float(out_of_place),
-            float(in_place),
-        )
+        values = found.out_of_place.busbw_gb_per_s, found.in_place.busbw_gb_per_s
+        assert values == (float(out_of_place), float(in_place))
     for first, size, last, last_size in _FIRST_AND_LAST.findall(truth):
         rows = test.rows[0], test.rows[-1]
         assert [each.size_bytes for each in rows] == [int(size), int(last_size)]
         assert [each.out_of_place.busbw_gb_per_s for each in rows] == [float(first), float(last)]
     if average := re.search(r"avg=([\d.]+)", truth):
         assert test.average_gb_per_s == float(average[1])
-
-
-def test_the_table_of_real_outputs(capsys):
-    rows = real_outputs()
-    if not rows:
-        pytest.skip("no real outputs here: set NODEGATE_CORPUS")
-    lines = []
-    for row in rows:
-        said, test = said_of(row["file"])
-        last = test.rows[-1] if test else None
-        value = f"{last.out_of_place.busbw_gb_per_s:7.2f} GB/s at {last.size_bytes} bytes" if last else ""
-        lines.append(f"  {row['file'].removeprefix('nccl/'):36} {said:22} {value}\n")
-    with capsys.disabled():
-        sys.stdout.write("\n\nreal outputs of nccl-tests\n" + "".join(lines))
-    assert len(rows) >= 30
 
 
 def test_every_recording_is_used():
@@ -427,6 +386,5 @@ def test_every_recording_is_used():
 )
 def test_each_kind_of_fault_is_seen_also_where_a_return_cuts_its_line(kind: str, said: str) -> None:
     for written in (said, f"{said[:12]}\r{said[12:]}"):
-        assert [
-            fault.kind for fault in nccl_tests.parse(f"# nThread 1\n{written}\n", collective="all_reduce").faults
-        ] == [kind]
+        (fault,) = nccl_tests.parse(f"# nThread 1\n{written}\n", collective="all_reduce").faults
+        assert fault.kind == kind

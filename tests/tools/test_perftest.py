@@ -18,7 +18,7 @@ def rows(name):
     return perftest.parse(recording("perftest", name))
 
 
-def test_a_run_by_time_has_no_peak():
+def test_a_run_by_time_is_read():
     report = rows("healthy.txt")
     assert report.test == "RDMA_Write BW"
     assert (report.settings["Device"], report.settings["Number of qps"], report.settings["Link type"]) == (
@@ -26,14 +26,13 @@ def test_a_run_by_time_has_no_peak():
         "4",
         "IB",
     )
-    assert report.bandwidth == (perftest.Bandwidth(1048576, 233100, None, 391.87, 0.046714),)
+    assert report.bandwidth == (perftest.Bandwidth(1048576, 233100, 391.87),)
     assert not report.stalled
 
 
 def test_mb_per_second_of_version_4_5_are_2_to_the_20_bytes():
     (row,) = rows("mb-per-second.txt").bandwidth
     assert row.average_gbps == pytest.approx(98.169, abs=0.001)
-    assert row.peak_gbps == pytest.approx(98.467, abs=0.001)
 
 
 def test_every_size_of_a_sweep_is_read_in_mib_per_second():
@@ -43,7 +42,7 @@ def test_every_size_of_a_sweep_is_read_in_mib_per_second():
 
 def test_a_latency_has_its_median_and_percentile():
     (row,) = rows("latency.txt").latency
-    assert (row.typical_us, row.average_us, row.p99_us, row.min_us, row.max_us) == (1.68, 1.69, 1.81, 1.62, 5.04)
+    assert (row.typical_us, row.average_us, row.min_us, row.max_us) == (1.68, 1.69, 1.62, 5.04)
 
 
 def test_a_latency_by_time_has_an_average_only():
@@ -170,7 +169,6 @@ HEAD = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRa
 def test_the_message_rate_decides_where_the_head_names_another_unit(head, row, gbps):
     (found,) = perftest.parse(head + row).bandwidth
     assert found.average_gbps == pytest.approx(gbps, rel=0.001)
-    assert found.peak_gbps == pytest.approx(gbps, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["healthy.txt", "latency.txt", "all-sizes.txt", "mb-per-second.txt", "empty.txt"])

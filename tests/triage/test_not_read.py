@@ -97,8 +97,7 @@ def test_a_log_that_cannot_be_opened_forbids_the_word_that_there_is_no_error(tmp
 def test_so_does_one_in_a_folder_that_the_user_may_not_read(tmp_path, monkeypatch):
     write(tmp_path, "rank0.log", HEALTHY)
     write(tmp_path, "rank1.log", HEALTHY)
-    monkeypatch.setattr(sources, "open", open, raising=False)
-    refuse(monkeypatch, (sources, "open"), "rank1.log", PermissionError(13, "Permission denied"))
+    refuse(monkeypatch, (sources, "open_regular"), "rank1.log", PermissionError(13, "Permission denied"))
     found = judged(tmp_path)
     assert found.sentence.en.startswith("cannot tell: ")
     assert any(f"not read: {tmp_path}/rank1.log: Permission denied" in note for note in remarks(found))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.growth import cpu_s
-from nodegate.knowledge.signatures import Side, signatures
-from nodegate.knowledge.words import Role
+from nodegate.knowledge.signatures import signatures
+from nodegate.knowledge.words import Role, Side
 from nodegate.triage import elastic, grep, kernel_log, place, scan
 from nodegate.triage.triage import triage
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
-from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
+from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
 from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
 from nodegate.baseline.contradiction import HINT, refuse_far_off
+from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import alike, merged, overlaid
 from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
@@ -63,58 +64,25 @@ class Baseline:
         return entry.limit if entry and entry.value is not None else None
 
     def number(self, key: str) -> NumberLimit:
-        """The limit, which is a number.
-
-        Raises:
-            NotJudged: there is none: an absent limit is never a pass.
-            UsageError: it is not a number.
-        """
+        """The limit, which is a number. Raises as `limit`, and UsageError if it is not."""
         return _number(key, self.limit(key))
 
     def find_number(self, key: str) -> NumberLimit | None:
-        """The limit, which is a number, or None if there is none.
-
-        Raises:
-            UsageError: it is not a number.
-        """
+        """The limit, which is a number, or None if there is none. Raises UsageError if it is not a number."""
         found = self.find(key)
         return None if found is None else _number(key, found)
 
     def text(self, key: str) -> Limit[str]:
-        """The limit, which is a text.
-
-        Raises:
-            NotJudged: there is none: an absent limit is never a pass.
-            UsageError: it is not a text.
-        """
-        found = self.limit(key)
-        if not isinstance(found.value, str):
-            raise _wrong_kind(key, found, "a text")
-        return cast("Limit[str]", found)
+        """The limit, which is a text. Raises as `limit`, and UsageError if it is not."""
+        return cast("Limit[str]", _of_kind(key, self.limit(key), (str,), "a text"))
 
     def switch(self, key: str) -> Limit[bool]:
-        """The limit, which is on or off.
-
-        Raises:
-            NotJudged: there is none: an absent limit is never a pass.
-            UsageError: it is neither.
-        """
-        found = self.limit(key)
-        if not isinstance(found.value, bool):
-            raise _wrong_kind(key, found, "true or false")
-        return cast("Limit[bool]", found)
+        """The limit, which is on or off. Raises as `limit`, and UsageError if it is neither."""
+        return cast("Limit[bool]", _of_kind(key, self.limit(key), (bool,), "true or false"))
 
     def table(self, key: str) -> Limit[tuple[float, ...]]:
-        """The limit, which is a list of numbers.
-
-        Raises:
-            NotJudged: there is none: an absent limit is never a pass.
-            UsageError: it is not a list of numbers.
-        """
-        found = self.limit(key)
-        if not isinstance(found.value, tuple):
-            raise _wrong_kind(key, found, "a list of numbers")
-        return cast("Limit[tuple[float, ...]]", found)
+        """The limit, which is a list of numbers. Raises as `limit`, and UsageError if it is not."""
+        return cast("Limit[tuple[float, ...]]", _of_kind(key, self.limit(key), (tuple,), "a list of numbers"))
 
     def entry(self, key: str) -> Entry | None:
         """The entry behind a limit, with its peak and parameters; None if there is none."""
@@ -139,13 +107,13 @@ class Baseline:
 
 
 def _number(key: str, limit: AnyLimit) -> NumberLimit:
-    if isinstance(limit.value, bool) or not isinstance(limit.value, (int, float)):
-        raise _wrong_kind(key, limit, "a number")
-    return cast("NumberLimit", limit)
+    return cast("NumberLimit", _of_kind(key, limit, (int, float), "a number"))
 
 
-def _wrong_kind(key: str, limit: AnyLimit, wanted: str) -> UsageError:
-    return UsageError(f"{key} is {kind(limit.value)}, not {wanted} ({limit.source})", hint=f"write {wanted}")
+def _of_kind(key: str, limit: AnyLimit, types: tuple[type, ...], wanted: str) -> AnyLimit:
+    if type(limit.value) in types:
+        return limit
+    raise UsageError(f"{key} is {kind(limit.value)}, not {wanted} ({limit.source})", hint=f"write {wanted}")
 
 
 @dataclass(frozen=True)
@@ -166,11 +134,13 @@ class Baselines:
     _entries: dict[tuple[str, bool], Mapping[str, Entry]] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
-    def read(extra: Sequence[Path] = (), checks: Iterable[Path] = (), policy: Overlay | None = None) -> Baselines:
+    def read(
+        extra: Sequence[Path | BaselineFile] = (), checks: Iterable[Path] = (), policy: Overlay | None = None
+    ) -> Baselines:
         """Read the suite's own baselines, then those of `extra`, in order: later ones win, key by key.
 
         Args:
-            extra: baseline files of the site.
+            extra: baseline files of the site, those too that were read before.
             checks: check files of the site, whose limit keys are known too; those in a folder checks/ next to a
                 baseline file, or next to its folder, are found without being named.
             policy: the limits that win over all of them.
@@ -182,8 +152,9 @@ class Baselines:
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
         own.sort(key=lambda file: file.platform != EVERYWHERE)
         named = frozenset(METRICS).union(*(file.limits for file in own))
-        keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(extra)))
-        sites = [baseline_file.read(path) for path in extra]
+        paths = [each for each in extra if not isinstance(each, BaselineFile)]
+        keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(paths)))
+        sites = [each if isinstance(each, BaselineFile) else baseline_file.read(each) for each in extra]
         for file in sites:
             has_effect(file, [*own, *sites])
         files = [*own, *sites]
@@ -287,7 +258,11 @@ class Baselines:
         Raises:
             UsageError: with the inventory's file and line, and the near match.
         """
-        expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys, ranges=self.ranges)
+        entries = {key: entry for each in self.platforms.values() for key, entry in each.limits.items()}
+        entries |= self.common
+        expected.check_expected(
+            nodes, platforms=self.platforms.keys(), entries=entries, keys=self.keys, ranges=self.ranges
+        )
         for node in nodes:
             if (own := self.shipped.get(node.platform)) and (said := next(expected.far_off_limits(node, own), "")):
                 raise node.wrong(said, HINT)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, switch_words, unit_for
+from nodegate.baseline.entry import DIRECTIONS, SWITCHES, Entry, switch_words, unit_for
 from nodegate.baseline.parameters import AT_LEAST, shown
 from nodegate.baseline.plausible import MOST_TOLERANCE
 from nodegate.files import strict_yaml
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     from nodegate.errors import UsageError
     from nodegate.files.strict_yaml import Loaded
-
-__all__ = [
-    "SWITCHES",
-    "UNITS_BY_SUFFIX",
-    "Entry",
-    "kind",
-    "switch_words",
-    "unit_for",
-]  # of entry, for the readers of files
 
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.contradiction import far_off
+from nodegate.baseline.entry import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node_settings.table import KNOWN, PREFIX
@@ -15,7 +16,7 @@ from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.baseline.limit_keys import LimitKeys
     from nodegate.baseline.platform import Platform
     from nodegate.baseline.plausible import Ranges
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
-def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: LimitKeys, ranges: Ranges) -> None:
+def check_expected(
+    nodes: Iterable[Node], *, platforms: Collection[str], entries: Mapping[str, Entry], keys: LimitKeys, ranges: Ranges
+) -> None:
     """Refuse what no part of the suite would read: a typing error in a limit must not switch it off.
 
     Args:
         nodes: the nodes of the run.
         platforms: the platforms with baselines.
+        entries: an entry of each key, of any platform: the kind of its value is that of all.
         keys: the limit keys that are known.
         ranges: the lowest and the highest value of each over all platforms.
 
@@ -49,7 +53,7 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: L
                 did_you_mean(node.platform, platforms),
                 variable="platform",
             )
-        for key in overrides(node, {}, ranges):
+        for key in overrides(node, entries, ranges):
             near = keys.nearest(key)
             if near:
                 raise node.wrong(f"unknown limit {key!r}", f"did you mean {near}?")
@@ -97,15 +101,19 @@ def _deliberate(node: Node, key: str, value: object) -> tuple[object, str]:
 
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
+    allowed = unit_for(key)
     value, reason = _deliberate(node, key, value)
     if key in SWITCHES:
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
         words = switch_words(key)
         if value not in words:
             raise node.wrong(f"{key} must be {' or '.join(words)}, not {value!r}")
-    elif key in _UNITS or (entry is not None and kind(entry.value) == "a number" and value != "unlimited"):
+    wanted = "a number" if key in _UNITS or (entry is None and allowed) else kind(entry.value) if entry else ""
+    if wanted == "a number" and value != "unlimited":
         value = _number(node, key, value)
-    allowed = unit_for(key)
+    elif key not in SWITCHES and wanted not in ("", kind(value)):
+        hint = f'put it in quotes: {key}: "{value}"' if wanted == "text" else ""
+        raise node.wrong(f"{key} must be {wanted}, not {value!r}", hint)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
     source = f"inventory {node.origin}".rstrip() + (f"; deliberate: {reason}" if reason else "")
     return Limit(limit_value(value), unit, source, kind=LimitKind.ORDER)
@@ -113,6 +121,6 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
 
 def _number(node: Node, key: str, value: object) -> float:
     value = _plain(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise node.wrong(f"{key} must be a number, not {value!r}")
     return value

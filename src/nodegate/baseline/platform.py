@@ -11,7 +11,8 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.baseline.baseline_file import Entry, Match
+    from nodegate.baseline.baseline_file import Match
+    from nodegate.baseline.entry import Entry
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.baseline.baseline_file import Entry
-    from nodegate.learn.learn import Learned
+    from nodegate.baseline.entry import Entry
+    from nodegate.learn.learn import Learned, LearnedFrom
     from nodegate.numbers.margins import Margins
+    from nodegate.records.run import Run
 
     Answer = tuple[list[str], int]  # the lines to print, the exit code
 
@@ -74,27 +75,50 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     Raises:
         UsageError: the run cannot be read or has nothing to learn from, or a file exists already.
     """
-    from nodegate.learn.learn import LearnedFrom, learn  # noqa: PLC0415 - numpy
-    from nodegate.run.measured import read  # noqa: PLC0415
+    from nodegate.learn.learn import learn  # noqa: PLC0415 - numpy
 
-    measured, baselines = read(folder, more), Baselines.read(more)
-    good = {
-        name: LearnedFrom(node.platform, node.metrics, dict(node.about))
-        for name, node in measured.nodes.items()
-        if node.good
-    }
+    baselines = Baselines.read(more)
+    run, good = measured_by_good_nodes(folder, baselines)
     known = {name: {**baselines.common, **platform.limits} for name, platform in baselines.platforms.items()}
-    day = dt.datetime.fromtimestamp(measured.run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
-    found = learn(good, _margins(known), run=measured.run.id, date=day, known=known)
+    day = dt.datetime.fromtimestamp(run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
+    found = learn(good, _margins(known), run=run.id, date=day, known=known)
     if out is not None and len(found) > 1:
         names = ", ".join(learned.platform for learned in found)
         raise UsageError(
             f"this run has several platforms ({names}): one file cannot describe them", hint="leave out --out"
         )
-    files = [out or Path(f"{learned.platform}-{measured.run.id}.yaml") for learned in found]
+    files = [out or Path(f"{learned.platform}-{run.id}.yaml") for learned in found]
     for learned, file in zip(found, files, strict=True):
         _write(file, learned.text)
     return list(zip(found, files, strict=True))
+
+
+def measured_by_good_nodes(folder: Path, baselines: Baselines) -> tuple[Run, dict[str, LearnedFrom]]:
+    """A run and what it measured under load on the nodes where nothing failed, was waived or could not be measured.
+
+    Raises:
+        UsageError: the folder has no run, or one without a report.
+    """
+    from nodegate.judge.waivers import Waivers  # noqa: PLC0415 - as above
+    from nodegate.learn.learn import LearnedFrom  # noqa: PLC0415
+    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
+    from nodegate.report.reader import load  # noqa: PLC0415
+    from nodegate.run.conditions import read_earlier  # noqa: PLC0415
+    from nodegate.run.judging import Judging  # noqa: PLC0415
+    from nodegate.run.run_evidence import RunEvidence  # noqa: PLC0415
+
+    evidence = RunFolder.existing(folder)
+    earlier, report = read_earlier(evidence), load(folder)
+    nodes = {node.name: node for node in earlier.nodes}
+    judging = Judging(nodes, earlier.profile, baselines, Waivers(), RunEvidence(evidence))
+    good = {
+        node.node: LearnedFrom(
+            judging.contexts.platform(node.node), judging.view.metrics(node.node), dict(node.identity)
+        )
+        for node in report.nodes
+        if node.node in nodes and node.is_sound and not any(record.waiver for record in node.records)
+    }
+    return report.run, good
 
 
 def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:

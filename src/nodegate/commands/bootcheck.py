@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--active", action="store_true", help="also put load on the GPUs: about a minute more")
     command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
     command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of recognising it")
+    command.add_argument("--demands", type=Path, metavar="FILE", help="instead of /etc/nodegate/demands.yaml")
 
 
 def run(asked: argparse.Namespace) -> int:
     """Print the answer; returns 0 fit, 1 unfit, 2 could not tell, 75 busy."""
-    from nodegate.run.bootcheck import bootcheck  # noqa: PLC0415 - the list of commands needs none of it
+    from nodegate.demands.here import demands_here  # noqa: PLC0415 - the list of commands needs none of it
+    from nodegate.run.bootcheck import bootcheck  # noqa: PLC0415
 
-    expected = {"platform": asked.platform} if asked.platform else {}
-    outcome = bootcheck(baselines=asked.baseline, expected=expected, active=asked.active)
+    outcome = bootcheck(
+        baselines=asked.baseline,
+        expected={"platform": asked.platform} if asked.platform else {},
+        demanded=lambda: demands_here(asked.demands),
+        environ=os.environ,
+        active=asked.active,
+    )
     try:
         shown = "\n".join(outcome.lines) if asked.verbose else outcome.line
         print(outcome.to_json() if asked.json else shown, flush=True)

@@ -17,23 +17,20 @@ from nodegate.launchers import LAUNCHERS
 from nodegate.policy.asked import by_contract
 from nodegate.text import visible
 from nodegate.toolbox.tool_list import how_to_get
-from nodegate.toolbox.toolbox import Lacking, NodeToolbox
+from nodegate.toolbox.toolbox import Lacking, Toolbox
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.baseline.baseline import Baselines
-    from nodegate.judge.waivers import Waivers
     from nodegate.node import Node
-    from nodegate.policy.policy import Policy
-    from nodegate.profile import Profile
+    from nodegate.run.judging import Judging
     from nodegate.toolbox.carried import Carried
-    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
 TIMEOUT_S = 30.0
+AT_ONCE = 64  # nodes
 # What the measurements use: tools that are installed together are one entry, and one of several alternatives is enough.
 WANTED_TOOLS = (
     (("gpu_burn",),),
@@ -52,21 +49,6 @@ class Complaint:
     what: str
     next_step: str
     blocks: bool
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the run will have to prove: its limits and profile, how many nodes, who signs for gaps, and the policy.
-
-    `by_policy`: whether the user named the policy, so that its clauses are shown.
-    """
-
-    baselines: Baselines
-    profile: Profile
-    nodes: int
-    waivers: Waivers
-    policy: Policy | None = None
-    by_policy: bool = False
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -109,35 +91,27 @@ def run(asked: argparse.Namespace) -> int:
         tools=asked.tools,
     )
     prepared = prepare(settings, stdin=sys.stdin)
-    nodes = list(prepared.judging.nodes.values())
-    judging = prepared.judging
-    named = judging.names_policy
-    asked_of = Asked(judging.baselines, judging.profile, len(nodes), judging.waivers, judging.policy, by_policy=named)
-    complaints = examine(nodes, prepared.options, carried=prepared.carried, asked=asked_of)
-    notes = [*prepared.notes, *notes_on_policy(asked_of)]
+    judging, nodes = prepared.judging, list(prepared.judging.nodes.values())
+    complaints = examine(nodes, prepared.options, carried=prepared.carried, judging=judging)
+    notes = [*prepared.notes, *notes_on_policy(judging)]
     for line in (*(f"note: {note}" for note in notes), *lines(nodes, complaints)):
         print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))
 
 
 def examine(
-    nodes: Sequence[Node],
-    options: Options,
-    *,
-    at_once: int = 64,
-    carried: Carried | None = None,
-    asked: Asked | None = None,
+    nodes: Sequence[Node], options: Options, *, carried: Carried | None = None, judging: Judging | None = None
 ) -> list[Complaint]:
     """Query every node, all at once. It changes nothing; `carried` is brought and removed again.
 
-    With `asked`, also what the run cannot prove there.
+    With `judging`, also what the run cannot prove there.
     """
-    with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
-        found = threads.map(lambda node: list(_complaints(node, options, carried, asked)), nodes)
+    with ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes)))) as threads:
+        found = threads.map(lambda node: list(_complaints(node, options, carried, judging)), nodes)
         return [complaint for complaints in found for complaint in complaints]
 
 
-def _complaints(node: Node, options: Options, carried: Carried | None, asked: Asked | None) -> Iterator[Complaint]:
+def _complaints(node: Node, options: Options, carried: Carried | None, judging: Judging | None) -> Iterator[Complaint]:
     try:
         facts, about_tools, lacking = _ask(node, options, carried)
     except CannotMeasure as said:
@@ -150,8 +124,8 @@ def _complaints(node: Node, options: Options, carried: Carried | None, asked: As
         return
     yield from complaints_about(node.name, facts)
     yield from about_tools
-    if asked is not None:
-        yield from complaints_about_claims(node, facts, lacking, asked)
+    if judging is not None:
+        yield from complaints_about_claims(node, facts, lacking, judging)
 
 
 def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFacts, list[Complaint], frozenset[str]]:
@@ -161,9 +135,9 @@ def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFac
     session = connect(node, options)
     try:
         facts = NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
-        tools = NodeToolbox(session, node, carried=carried)
+        tools = Toolbox(session, node, carried=carried)
         try:
-            return facts, list(complaints_about_tools(node.name, tools)), lacking_tools(tools)
+            return facts, *complaints_about_tools(node.name, tools)
         finally:
             tools.close()
     finally:
@@ -193,64 +167,55 @@ def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
         yield Complaint(name, said.reason, said.next_step, blocks=False)
 
 
-def complaints_about_tools(name: str, tools: Toolbox) -> Iterator[Complaint]:
-    """The tools that a node lacks, one line for a package; one that exists and cannot start, separately."""
-    told = set()
+def complaints_about_tools(name: str, tools: Toolbox) -> tuple[list[Complaint], frozenset[str]]:
+    """The tools that a node lacks, one line for a package; one that exists and cannot start, separately.
+
+    And the names of all of them, alternatives as "mpirun or srun".
+    """
+    told, unusable = set(), set()
     for together in WANTED_TOOLS:
         lacking = []
         for alternatives in together:
             try:
                 tools.find(*alternatives)
-            except Lacking:  # noqa: PERF203
+                continue
+            except Lacking:
                 lacking.append(alternatives)
             except Unreachable:
                 raise
             except CannotMeasure as said:
                 told.add((_reason(said, name), said.next_step))
+            unusable.add(" or ".join(alternatives))
         if lacking:
             what = ", ".join(" or ".join(alternatives) for alternatives in lacking)
             told.add((f"lacks {what}", how_to_get(lacking[0])))
-    for what, next_step in sorted(told):
-        yield Complaint(name, what, next_step, blocks=False)
+    return [Complaint(name, what, step, blocks=False) for what, step in sorted(told)], frozenset(unusable)
 
 
-def lacking_tools(tools: Toolbox) -> frozenset[str]:
-    """The programs of the measurements that the node does not have, alternatives as "mpirun or srun"."""
-    wanted = (alternatives for together in WANTED_TOOLS for alternatives in together)
-    return frozenset(" or ".join(alternatives) for alternatives in wanted if not _has(tools, alternatives))
-
-
-def _has(tools: Toolbox, alternatives: Sequence[str]) -> bool:
-    try:
-        tools.find(*alternatives)
-    except Unreachable:
-        raise
-    except CannotMeasure:
-        return False
-    return True
-
-
-def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str], asked: Asked) -> Iterator[Complaint]:
+def complaints_about_claims(
+    node: Node, facts: NodeFacts, lacking: frozenset[str], judging: Judging
+) -> Iterator[Complaint]:
     """What the run will not be able to prove of this node: no limit, no tool, too few nodes."""
+    policy = judging.policy
     try:
-        baseline = asked.baselines.for_node(node, None, facts.pci, facts.host)
+        baseline = judging.baselines.for_node(node, None, facts.pci, facts.host)
     except CannotMeasure:
         return
     about: dict[str, list[str]] = {}
-    agreed = by_contract(asked.policy, baseline)
-    made = [claim for claim in claims_of(asked.profile) if not claim.asked_by or claim.name in agreed]
-    for found in provable(made, baseline, lacking=lacking, nodes=asked.nodes):
+    agreed = by_contract(policy, baseline)
+    made = [claim for claim in claims_of(judging.profile) if not claim.asked_by or claim.name in agreed]
+    for found in provable(made, baseline, lacking=lacking, nodes=len(judging.nodes)):
         unset = found.claim.asked_by and all(baseline.find(key) is None for key in found.claim.asked_by)
         for reason in (*found.missing, *((f"no limit {found.claim.asked_by[0]}",) if unset else ())):
             about.setdefault(reason, []).append(found.claim.name)
-    signed = {claim.name: asked.waivers.signed(claim.name, node.name) for claim in made}
-    if asked.policy is not None and not asked.policy.is_for(baseline.platform):
-        what = f"policy {asked.policy.name} is not for platform {baseline.platform or 'unknown'}"
+    signed = {claim.name: judging.waivers.signed(claim.name, node.name) for claim in made}
+    if policy is not None and not policy.is_for(baseline.platform):
+        what = f"policy {policy.name} is not for platform {baseline.platform or 'unknown'}"
         yield Complaint(node.name, what, "name another policy for these nodes", blocks=False)
     for reason, names in about.items():
         bare = [name for name in names if not signed[name]]
         if bare:
-            what = f"cannot be proven: {', '.join(_named(name, asked) for name in bare)}: {reason}"
+            what = f"cannot be proven: {', '.join(_named(name, judging) for name in bare)}: {reason}"
             step = "supply it (--baseline, --tools, more nodes), or sign off the gap (nodegate_gaps, --waivers)"
             yield Complaint(node.name, what, step, blocks=False)
     for name, who in signed.items():
@@ -260,18 +225,17 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
             yield Complaint(node.name, what, f"signed for: {who}", blocks=False)
 
 
-def _named(claim: str, asked: Asked) -> str:
+def _named(claim: str, judging: Judging) -> str:
     """A claim, with its clause where the user named a policy."""
-    clause = asked.policy.item(claim).clause if asked.policy and asked.by_policy else ""
+    clause = judging.policy.item(claim).clause if judging.policy and judging.names_policy else ""
     return f"{claim} (clause {clause})" if clause else claim
 
 
-def notes_on_policy(asked: Asked) -> Iterator[str]:
+def notes_on_policy(judging: Judging) -> Iterator[str]:
     """What the policy asks for and no run can tell."""
-    policy = asked.policy
-    if policy is not None:
-        for item in policy.not_measured:
-            yield f"policy {policy.name}, clause {item.clause}: not measured by nodegate: {item.title}"
+    if judging.policy is not None:
+        for item in judging.policy.not_measured:
+            yield f"policy {judging.policy.name}, clause {item.clause}: not measured by nodegate: {item.title}"
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:

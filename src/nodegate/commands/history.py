@@ -82,7 +82,16 @@ def _line(key: Key, values: Sequence[float]) -> str:
     few = max(1, min(_FEW, len(values) // 2))
     first, newest = mean(values[:few]), mean(values[-few:])
     change = f", {100 * (newest - first) / first:+.1f} %" if first else ""
-    under = ", ".join(f"{name} {value}" for name, value in json.loads(conditions).items())
+    under = _conditions(conditions)
     of = f"first and newest {few} of {len(values)} kept" if len(values) > 1 else "one run"
     said = f"{device or 'node'}: {words(name)} {shown(first, unit)} -> {shown(newest, unit)}{change} ({of})"
     return f"{said}; {under}" if under else said
+
+
+def _conditions(written: str) -> str:
+    """The conditions of a series in words; as they are written where the index is damaged or was edited."""
+    try:
+        known = json.loads(written)
+    except (ValueError, RecursionError):
+        return written
+    return ", ".join(f"{name} {value}" for name, value in known.items()) if isinstance(known, dict) else written

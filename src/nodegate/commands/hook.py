@@ -61,6 +61,7 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     )
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
     option("--platform", default="", metavar="NAME", text="the platform, instead of recognising it")
+    option("--demands", type=Path, metavar="FILE", text="instead of /etc/nodegate/demands.yaml")
 
 
 def run(asked: argparse.Namespace) -> int:
@@ -77,7 +78,9 @@ def decide(asked: argparse.Namespace) -> HookResult:
     """What the hook has decided and done; news also goes to the system log. Never raises."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
-        question = current_verdict.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)
+        question = current_verdict.Question(
+            *(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive, asked.demands)
+        )
         wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume)
         said = hooks.HOOKS[asked.hook](wanted)
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node

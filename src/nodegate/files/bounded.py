@@ -1,4 +1,8 @@
-"""Reading a file that someone else wrote: a limited number of bytes, without waiting for them."""
+"""Opening a file to read it: the one place of the project that does, so that no file can make it wait or fill memory.
+
+What the user names is a regular file, or a pipe to which a program writes; what is in a folder is a regular file.
+A device, a socket or a folder is refused before it is opened: a device may act on that, and never ends.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,14 @@ import time
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PIPE_LIMIT_S = 30.0  # for the program that writes to a pipe: <(...) of a shell
 _CHUNK = 1 << 16
 
 
-def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """The first `most_bytes` + 1 bytes of a file: the extra one shows that it is larger.
+def read_bounded(path: Path | str, most_bytes: int) -> bytes:
+    """The first `most_bytes` + 1 bytes of a file in a folder: the extra one shows that it is larger.
 
     Raises:
         OSError: it cannot be read, or is not a regular file.
@@ -27,54 +30,95 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         return file.read(most_bytes + 1)
 
 
-def open_regular(path: Path) -> IO[bytes]:
-    """A file to read from.
+def read_whole(path: Path | str, most_bytes: int) -> bytes:
+    """The content of a file in a folder.
 
     Raises:
-        OSError: it cannot be read, or is not a regular file. A pipe in its place could block forever.
+        OSError: it cannot be read, is not a regular file, or has more than `most_bytes`.
     """
-    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - the caller closes it
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    with open_regular(path) as file:
+        raw = file.read(most_bytes + 1) if os.fstat(file.fileno()).st_size <= most_bytes else None
+    if raw is None or len(raw) > most_bytes:  # it may say that it is empty, as those of /proc do
+        raise OSError(errno.EFBIG, f"is larger than {most_bytes >> 20} MiB", str(path))
+    return raw
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def read_given(path: Path, most_bytes: int) -> bytes:
+def read_given(path: Path | str, most_bytes: int) -> bytes:
     """The first `most_bytes` + 1 bytes of a file that the user names: also of a pipe, while a program writes to it.
 
     Raises:
-        OSError: it cannot be read, or is a pipe to which no program writes.
+        OSError: it cannot be read, is neither, or is a pipe that brings nothing or does not end in time.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - what is open already has no path
-        if not stat.S_ISFIFO(os.fstat(handle).st_mode):
-            os.set_blocking(handle, True)
-            return _all(lambda: file.read(_CHUNK), most_bytes)
-        end = time.monotonic() + PIPE_LIMIT_S
-        read = _all(lambda: _within(handle, end), most_bytes)
-        if not read:
-            raise OSError(errno.ENODATA, "it is a pipe, and no program writes to it", str(path))
-        return read
-
-
-def _all(read: Callable[[], bytes | None], most_bytes: int) -> bytes:
-    found = bytearray()
-    while len(found) <= most_bytes and (chunk := read()):
-        found += chunk
+    end = time.monotonic() + PIPE_LIMIT_S
+    with open_given(path) as file:
+        if not _is_pipe(file.fileno()):
+            return file.read(most_bytes + 1)
+        found = bytearray()
+        while len(found) <= most_bytes:
+            _wait(file.fileno(), end)
+            if not (more := os.read(file.fileno(), _CHUNK)):
+                break
+            found += more
+    if not found:
+        raise OSError(errno.ENODATA, "it is a pipe, and no program writes to it", str(path))
     return bytes(found[: most_bytes + 1])
 
 
-def _within(handle: int, end: float) -> bytes:
-    """What the pipe has next; empty at its end."""
-    while True:
+def open_regular(path: Path | str) -> IO[bytes]:
+    """A file in a folder, to be read in pieces.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    return open(path, "rb", opener=lambda name, _: descriptor(name))
+
+
+def open_given(path: Path | str) -> IO[bytes]:
+    """A file that the user names, to be read in pieces; a pipe, as soon as something has come.
+
+    Raises:
+        OSError: it cannot be read, is neither, or is a pipe from which nothing came in time.
+    """
+    file = open(path, "rb", opener=lambda name, _: descriptor(name, pipes=True))  # noqa: SIM115 - the caller's
+    if _is_pipe(file.fileno()):
         try:
-            return os.read(handle, _CHUNK)
-        except BlockingIOError:
-            ready, _, _ = select.select([handle], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            raise OSError(errno.ETIMEDOUT, f"it is a pipe, and nothing came within {PIPE_LIMIT_S:g} s")
+            _wait(file.fileno(), time.monotonic() + PIPE_LIMIT_S)
+        except OSError:
+            file.close()
+            raise
+        os.set_blocking(file.fileno(), True)
+    return file
+
+
+def descriptor(path: Path | str, *, pipes: bool = False) -> int:
+    """A descriptor of a regular file, or with `pipes` of a pipe, which it does not wait for.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    _refuse(os.stat(path).st_mode, path, pipes=pipes)  # noqa: PTH116 - text or path
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        _refuse(os.fstat(handle).st_mode, path, pipes=pipes)  # it may have been replaced
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _refuse(mode: int, path: Path | str, *, pipes: bool) -> None:
+    if stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode)):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is neither a file nor a pipe" if pipes else "is not a regular file", str(path))
+
+
+def _is_pipe(handle: int) -> bool:
+    return stat.S_ISFIFO(os.fstat(handle).st_mode)
+
+
+def _wait(handle: int, end: float) -> None:
+    """Until a pipe has something to read, or has ended."""
+    if not select.select([handle], [], [], max(0.0, end - time.monotonic()))[0]:
+        raise OSError(errno.ETIMEDOUT, f"it is a pipe, and nothing came within {PIPE_LIMIT_S:g} s")

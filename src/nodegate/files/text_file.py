@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.files.bounded import read_given
+from nodegate.files.bounded import read_bounded, read_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 
 
-def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES, *, found: bool = False) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark; `found`: in a folder, where no pipe is read.
 
     Raises:
         UsageError: it does not exist, or is not readable, not UTF-8, or larger than `max_bytes`.
     """
     shown = name or str(path)
     try:
-        raw = read_given(path, max_bytes)
+        raw = (read_bounded if found else read_given)(path, max_bytes)
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise UsageError(f"cannot read it: {reason}", file=shown, hint=_neighbours(path)) from None

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.demands.here import demands_here
+from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
 from nodegate.hook import verdict_cache
 from nodegate.hook.answer import Answer
@@ -17,27 +19,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from nodegate.demands.demands import Demands
+
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`
 # If other jobs may be on the node, what they use does not count against it.
-_NOT_BESIDE_JOBS = ("idle.",)
+_ON_GPUS, _ON_THE_HOST = "idle.", "host.ports"
 
 
 @dataclass(frozen=True)
 class Question:
     """The limits by which the node is judged, and where the answer is cached.
 
-    `exclusive`: no other job can be on the node now, so what still uses a GPU was left behind.
+    `demands` is the demands file, in place of /etc/nodegate/demands.yaml. `exclusive`: no other job can be on the node
+    now, so what still uses a GPU or a port was left behind; `every_gpu`: none can be on a GPU.
     """
 
     file: Path
     baselines: tuple[Path, ...] = ()
     platform: str = ""
     exclusive: bool = False
+    demands: Path | None = None
+    every_gpu: bool = False
 
-    def key(self) -> str:
-        """What a cached answer must agree with: the same limits, unchanged."""
-        return repr((self.platform, self.exclusive, [(str(path), _changed(path)) for path in self.baselines]))
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The checks that would find other jobs."""
+        return () if self.exclusive else (_ON_THE_HOST,) if self.every_gpu else (_ON_GPUS, _ON_THE_HOST)
+
+    def key(self, demands: str) -> str:
+        """What a cached answer must agree with: the same limits, unchanged, and the same demands, by their hash."""
+        files = [(str(path), _changed(path)) for path in self.baselines]
+        return repr((self.platform, self.left_out, files, demands))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:
@@ -53,31 +66,38 @@ def answer(question: Question, *, fresh_s: float) -> Answer:
     """The verdict on this node, not older than `fresh_s` seconds (0: measured now).
 
     A cached verdict is used if it says fit. If it says unfit, the node is measured again, so that a repaired one is not
-    drained because of an old verdict; but if that could not tell, the cached verdict applies.
+    drained because of an old verdict; but if that could not tell, the cached verdict applies. Where the demands cannot
+    be used no verdict applies.
     """
+    try:
+        demands = demands_here(question.demands)
+    except UsageError as said:
+        return Answer(Exit.UNKNOWN, f"could not tell: {said}")
+    key = question.key(demands.sha256 if demands else "")
     not_before_s = verdict_cache.now_s() - fresh_s
     with _turn(question.file.with_suffix(".lock")):
-        known = verdict_cache.kept(question.file, question.key(), not_before_s)
+        known = verdict_cache.kept(question.file, key, not_before_s)
         if known and known.exit is Exit.FIT:
             return known
         measured_s = verdict_cache.now_s()
-        found = _bootcheck(question)
+        found = _bootcheck(question, demands)
         if found.exit in (Exit.FIT, Exit.UNFIT):
             with suppress(OSError):  # the next hook measures for itself
-                verdict_cache.keep(question.file, question.key(), found, measured_s)
+                verdict_cache.keep(question.file, key, found, measured_s)
             return found
         return known or found
 
 
-def _bootcheck(question: Question) -> Answer:
+def _bootcheck(question: Question, demands: Demands | None) -> Answer:
     """A bootcheck now; another one that holds the node (the last hook's lock takes a moment to disappear) ends soon."""
     from nodegate.run.bootcheck import WHO, bootcheck  # noqa: PLC0415 - a kept word needs none of it
 
     expected = {"platform": question.platform} if question.platform else {}
     end = time.monotonic() + BUSY_LIMIT_S
-    without = () if question.exclusive else _NOT_BESIDE_JOBS
     while True:
-        outcome = bootcheck(baselines=question.baselines, expected=expected, without=without)
+        outcome = bootcheck(
+            baselines=question.baselines, expected=expected, demanded=lambda: demands, without=question.left_out
+        )
         if outcome.exit is not Exit.BUSY or WHO not in outcome.line or time.monotonic() > end:
             return Answer(outcome.exit, outcome.line)
         time.sleep(0.1)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, slurm
+from nodegate.hook import current_verdict, job, slurm
 from nodegate.hook.reason import reason
 
 if TYPE_CHECKING:
     from nodegate.hook.answer import Answer
 
 FRESH_S = 300.0
+PORT = "; MASTER_PORT was not looked at"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,15 @@ def prolog(asked: HookOptions) -> HookResult:
     """Before a job. An exit code other than 0 makes Slurm drain the node and requeue the job.
 
     The node is drained here first, since Slurm's own reason would be "Prolog error"; if that fails, Slurm drains it.
+    The job's own port is in the environment of its script alone: nodegate bootcheck looks at it there.
     """
-    answer = current_verdict.answer(asked.question, fresh_s=asked.fresh_s)
+    question = replace(asked.question, every_gpu=job.gets_every_gpu(os.environ))
+    left_over = question.every_gpu and not question.exclusive  # the epilog did not look for it
+    answer = current_verdict.answer(question, fresh_s=0.0 if left_over else asked.fresh_s)
     if _lets_work(answer, asked):
-        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT)
+        is_fit = answer.exit is Exit.FIT
+        port = PORT if is_fit and job.may_open_port(os.environ, _name()) else ""
+        return HookResult(0, f"{answer.shown()}{port}", not is_fit)
     _, done = _drain(answer)
     return HookResult(int(answer.exit), f"{answer.shown()}; {done}")
 

@@ -12,6 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, scalar, shown
 from nodegate.inventory.ansible_yaml import priority
 from nodegate.inventory.names import parse_entry
+from nodegate.inventory.plain_list import OF_SLURM, ONE_A_LINE
 from nodegate.inventory.tree import UNGROUPED, Group, Layer, Tree
 
 SECTION = re.compile(r"\[(?P<group>[^:\]\s]+)(?::(?P<kind>\w+))?\]\s*(?:#.*)?")
@@ -87,6 +88,8 @@ class _Reader:
             raise self._wrong(f"{shown(line)}: {str(problem).lower()}", "close the quote") from None
         if not words:
             return
+        if OF_SLURM.match(words[0]):
+            raise self._wrong(f"{shown(words[0])} is a line of Slurm", ONE_A_LINE)
         try:
             written = parse_entry(words[0])
         except UsageError as problem:

@@ -6,18 +6,21 @@ import os
 import re
 import shlex
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, did_you_mean, shown
 from nodegate.inventory.known_variables import is_secret, probably_meant
-from nodegate.inventory.names import ADDRESS, USER
+from nodegate.inventory.names import ADDRESS, NUMBER, USER
 from nodegate.node import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from nodegate.inventory.ansible_cfg import Defaults
+    from nodegate.inventory.tree import Host
     from nodegate.inventory.variables import Variables
     from nodegate.node import TransportName
 
@@ -34,6 +37,7 @@ TRANSPORTS: dict[str, TransportName] = {
 }
 HOST_KEYS: dict[str, HostKeys] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
+_HERE = re.compile(r"127(?:\.\d{1,3}){3}|localhost[46]|localhost\.localdomain|ip6-(?:localhost|loopback)", re.ASCII)
 
 _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 _FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
@@ -42,30 +46,32 @@ _LOCK = re.compile(r"/[A-Za-z0-9_./+-]{1,255}", re.ASCII)
 _NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then remove the password from the inventory"
 
 
-def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
-    """How this host is reached. A variable wins over the environment, as in Ansible.
+def connection(variables: Variables, defaults: Defaults, *, means_here: bool = False) -> Connection:
+    """How this host is reached. A variable wins over the environment and ansible.cfg, as in Ansible.
+
+    `means_here`: whether a bare localhost was meant, since it was typed or is the only host.
 
     Raises:
         UsageError: a value is not allowed, a password is in plain text, or a variable is misspelt.
     """
     _refuse_slips(variables)
-    read = _Reader(variables, environ)
-    transport = read.transport()
-    key_file = read.text("ansible_private_key_file", "ansible_ssh_private_key_file")
+    read = _Reader(variables, defaults)
+    transport = read.transport(means_here=means_here)
+    key_file = read.text("ansible_private_key_file", "ansible_ssh_private_key_file", env="ANSIBLE_PRIVATE_KEY_FILE")
     become = read.truth("ansible_become", env="ANSIBLE_BECOME") or False
     if become:
         read.only_sudo()
     return Connection(
         transport=transport,
         address=read.matching(ADDRESS, "an address", "ansible_host", "ansible_ssh_host"),
-        port=read.whole_number(1, 65535, "ansible_port", "ansible_ssh_port"),
+        port=read.whole_number(1, 65535, "ansible_port", "ansible_ssh_port", env="ANSIBLE_REMOTE_PORT"),
         user=read.matching(USER, "a user name", "ansible_user", "ansible_ssh_user", env="ANSIBLE_REMOTE_USER") or None,
         key_files=(os.path.expanduser(key_file),) if key_file else (),  # noqa: PTH111 - a relative path stays as it is
         ssh_args=read.ssh_args(),
         become=become,
         python=read.python(),
-        connect_timeout_s=read.seconds("ansible_ssh_timeout", Connection.connect_timeout_s),
-        retries=_or(read.whole_number(0, 100, "ansible_ssh_retries"), Connection.retries),
+        connect_timeout_s=read.seconds("ansible_ssh_timeout", Connection.connect_timeout_s, env="ANSIBLE_TIMEOUT"),
+        retries=_or(read.whole_number(0, 100, "ansible_ssh_retries", env="ANSIBLE_SSH_RETRIES"), Connection.retries),
         host_keys=read.host_keys(),
         recordings=read.recordings() if transport == "replay" else "",
         lock=read.matching(_LOCK, "an absolute path", "nodegate_lock") or Connection.lock,
@@ -108,14 +114,14 @@ class _Reader:
     """The variables of one host, read as the kinds of value that a connection needs."""
 
     variables: Variables
-    environ: Mapping[str, str]
+    defaults: Defaults
 
     def text(self, *names: str, env: str = "") -> str:
         """The text of the setting with these names, the last one that is set; else of the environment; else empty."""
         name = self.variables.last(*names)
         value = self.variables.get(name) if name else None
         if value is None:
-            return self._sound(env, self.environ.get(env, ""), self._env_wrong(env)) if env else ""
+            return self._sound(env, self.defaults.get(env), partial(self.defaults.wrong, env)) if env else ""
         if isinstance(value, (dict, list)):
             raise self.variables.wrong(name, "must be a single value, not a list or mapping")
         return self._sound(name, str(value), lambda message: self.variables.wrong(name, message))
@@ -127,39 +133,39 @@ class _Reader:
             raise self._wrong(names, env, f"{shown(text)} is not {what}")
         return text
 
-    def whole_number(self, least: int, most: int, *names: str) -> int | None:
+    def whole_number(self, least: int, most: int, *names: str, env: str = "") -> int | None:
         """As `text`, a whole number within these bounds; None when it is not set."""
-        text = self.text(*names)
+        text = self.text(*names, env=env)
         if not text:
             return None
         if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not least <= int(text) <= most:
-            raise self._wrong(names, "", f"{shown(text)} is not a whole number from {least} to {most}")
+            raise self._wrong(names, env, f"{shown(text)} is not a whole number from {least} to {most}")
         return int(text)
 
-    def seconds(self, name: str, default: float) -> float:
+    def seconds(self, name: str, default: float, *, env: str = "") -> float:
         """As `text`, a time limit in seconds."""
-        text = self.text(name)
+        text = self.text(name, env=env)
         if not text:
             return default
         if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", text, re.ASCII) or not 0 < float(text) <= 3600:
-            raise self._wrong((name,), "", f"{shown(text)} is not a number of seconds from 0 to 3600")
+            raise self._wrong((name,), env, f"{shown(text)} is not a number of seconds from 0 to 3600")
         return float(text)
 
     def truth(self, *names: str, env: str = "") -> bool | None:
         """As `text`, true or false in any of Ansible's spellings; None when it is not set."""
-        if not self.variables.last(*names) and not (env and env in self.environ):
+        if not self.variables.last(*names) and not (env and env in self.defaults):
             return None
         text = self.text(*names, env=env).strip().lower()
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
         raise self._wrong(names, env, f"{shown(text)} is not true or false")
 
-    def transport(self) -> TransportName:
-        """The transport that ansible_connection names; a bare localhost is this machine itself."""
+    def transport(self, *, means_here: bool) -> TransportName:
+        """The transport that ansible_connection names; a bare localhost is this machine itself, if that was meant."""
         asked = self.text("ansible_connection")
         if not asked:
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
-            return "local" if self.variables.host.name in LOCAL_NAMES and not told else "ssh"
+            return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
         if name not in TRANSPORTS:
             raise self._wrong(
@@ -170,11 +176,26 @@ class _Reader:
             )
         return TRANSPORTS[name]
 
+    def _where(self, host: Host, *, means_here: bool) -> TransportName:
+        if means_here and host.name in LOCAL_NAMES:
+            return "local"
+        if not means_here and (host.name in LOCAL_NAMES or _HERE.fullmatch(host.name)):
+            hint = "remove it, or write ansible_connection: local if this machine is to be judged too"
+            raise UsageError(
+                f"{host.name} among other nodes is this machine", file=host.file, line=host.line, hint=hint
+            )
+        if NUMBER.fullmatch(host.name):
+            hint = "write its ansible_host"
+            raise UsageError(
+                f"{host.name} is a number, not a name or address", file=host.file, line=host.line, hint=hint
+            )
+        return "ssh"
+
     def ssh_args(self) -> tuple[str, ...]:
         """The arguments of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order."""
         words: list[str] = []
         for name, env in (
-            ("ansible_ssh_args", ""),
+            ("ansible_ssh_args", "ANSIBLE_SSH_ARGS"),
             ("ansible_ssh_common_args", "ANSIBLE_SSH_COMMON_ARGS"),
             ("ansible_ssh_extra_args", "ANSIBLE_SSH_EXTRA_ARGS"),
         ):
@@ -189,13 +210,17 @@ class _Reader:
 
     def python(self) -> str:
         """The interpreter on the node; Ansible's values for "find one" mean python3."""
-        text = self.text("ansible_python_interpreter").removeprefix("/usr/bin/env ").strip()
+        text = (
+            self.text("ansible_python_interpreter", env="ANSIBLE_PYTHON_INTERPRETER")
+            .removeprefix("/usr/bin/env ")
+            .strip()
+        )
         if not text or text.startswith("auto"):
             return "python3"
         if not _PYTHON.fullmatch(text):
             raise self._wrong(
                 ("ansible_python_interpreter",),
-                "",
+                "ANSIBLE_PYTHON_INTERPRETER",
                 f"{shown(text)} is not a valid path of a program",
                 "write its absolute path",
             )
@@ -228,9 +253,11 @@ class _Reader:
 
     def only_sudo(self) -> None:
         """Refuse another way to root than sudo."""
-        method = self.text("ansible_become_method").removeprefix("ansible.builtin.")
+        method = self.text("ansible_become_method", env="ANSIBLE_BECOME_METHOD").removeprefix("ansible.builtin.")
         if method not in ("", "sudo"):
-            raise self._wrong(("ansible_become_method",), "", f"{shown(method)}: only sudo is supported")
+            raise self._wrong(
+                ("ansible_become_method",), "ANSIBLE_BECOME_METHOD", f"{shown(method)}: only sudo is supported"
+            )
 
     def _sound(self, name: str, text: str, wrong: Callable[[str], UsageError]) -> str:
         text = text.strip()
@@ -240,14 +267,11 @@ class _Reader:
             raise wrong(f"{shown(text)} looks like an option")
         return text
 
-    def _env_wrong(self, env: str) -> Callable[[str], UsageError]:
-        return lambda message: UsageError(f"{env} in the environment: {message}")
-
     def _wrong(self, names: tuple[str, ...], env: str, message: str, hint: str = "") -> UsageError:
         name = self.variables.last(*names)
         if name:
             return self.variables.wrong(name, message, hint)
-        return UsageError(f"{env or names[0]} in the environment: {message}", hint=hint)
+        return self.defaults.wrong(env or names[0], message, hint)
 
 
 _ARGUMENTS = frozenset(
@@ -255,6 +279,7 @@ _ARGUMENTS = frozenset(
         "ansible_ssh_args",
         "ansible_ssh_common_args",
         "ansible_ssh_extra_args",
+        "ANSIBLE_SSH_ARGS",
         "ANSIBLE_SSH_COMMON_ARGS",
         "ANSIBLE_SSH_EXTRA_ARGS",
     }

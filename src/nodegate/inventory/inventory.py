@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.inventory import patterns
+from nodegate.inventory.ansible_cfg import defaults
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
@@ -23,6 +24,7 @@ from nodegate.node_settings.table import CONNECTION, PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nodegate.inventory.ansible_cfg import Defaults
     from nodegate.inventory.variables import Variables
 
 _DEFAULT_PORT = 22
@@ -34,8 +36,8 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
 
     A source is an Ansible inventory (YAML or INI, with group_vars/ and host_vars/ beside it), a plain list, a folder
     of such files, `host1,host2`, `localhost,`, or `-` for a list or inventory on `stdin`. What must be executed
-    (scripts, inventory plugins) is left to ansible-inventory. `environ` gives Ansible's defaults
-    (ANSIBLE_REMOTE_USER, ANSIBLE_SSH_COMMON_ARGS, ANSIBLE_BECOME, ANSIBLE_HOST_KEY_CHECKING).
+    (scripts, inventory plugins) is left to ansible-inventory. `environ` gives Ansible's defaults, before its
+    ansible.cfg: see nodegate.inventory.ansible_cfg.
 
     Raises:
         UsageError: a source is missing or malformed, or there are no hosts.
@@ -49,15 +51,7 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
     shown = ", ".join(sources)
     if not tree.hosts:
         raise UsageError("the inventory names no hosts", file=shown, hint="add hosts, or check --inventory")
-    if pair := colliding(tree.hosts):
-        first, second = (tree.hosts[name] for name in pair)
-        raise UsageError(
-            f"{second.name} and {first.name} differ only in upper and lower case",
-            file=second.file,
-            line=second.line,
-            hint=f"the other is in {first.file}:{first.line}: both would share one folder, rename one",
-        )
-    return Inventory(tree, reader, env)
+    return Inventory(tree, reader, defaults(env))
 
 
 class Inventory:
@@ -67,9 +61,9 @@ class Inventory:
     (the passwords of network switches, for example) does not matter.
     """
 
-    def __init__(self, tree: Tree, reader: SourceReader, environ: Mapping[str, str]) -> None:
-        self._tree, self._reader, self._environ = tree, reader, environ
-        self._notes: dict[str, None] = {}
+    def __init__(self, tree: Tree, reader: SourceReader, known: Defaults) -> None:
+        self._tree, self._reader, self._defaults = tree, reader, known
+        self._notes: dict[str, None] = dict.fromkeys(known.notes)
         self._merger = Merger(tree, [VarFiles(folder, self._read_too, self._note) for folder in reader.folders])
         self._nodes: dict[str, Node] = {}
 
@@ -122,6 +116,8 @@ class Inventory:
         return self._merger.variables(self._tree.hosts[name])
 
     def _as_nodes(self, names: Iterable[str]) -> tuple[Node, ...]:
+        names = tuple(names)
+        self._refuse_colliding(names)
         nodes = tuple(self._node(name) for name in names)
         self._refuse_twins(nodes)
         return nodes
@@ -129,7 +125,8 @@ class Inventory:
     def _node(self, name: str) -> Node:
         if name not in self._nodes:
             host, variables = self._tree.hosts[name], self._variables(name)
-            how, expected = connection(variables, self._environ), _expected(variables)
+            means_here = len(self._tree.hosts) == 1 or host.file in self._reader.typed
+            how, expected = connection(variables, self._defaults, means_here=means_here), _expected(variables)
             node = Node(
                 name=name,
                 connection=how,
@@ -149,6 +146,16 @@ class Inventory:
                     f"{self._nodes[name].origin}: {name} is both a host and a group; --nodes {name} means the host"
                 )
         return self._nodes[name]
+
+    def _refuse_colliding(self, names: Iterable[str]) -> None:
+        if pair := colliding(names):
+            first, second = (self._tree.hosts[name] for name in pair)
+            raise UsageError(
+                f"{second.name} and {first.name} differ only in upper and lower case",
+                file=second.file,
+                line=second.line,
+                hint=f"the other is in {first.file}:{first.line}: both would share one folder, rename one",
+            )
 
     def _refuse_twins(self, nodes: Iterable[Node]) -> None:
         """Two names for one machine would measure it twice, at once."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NODE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*(?<![.-])", re.ASCII)
 ADDRESS = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_:][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]{1,30})?", re.ASCII)
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}", re.ASCII)  # as an address 1 means 0.0.0.1: an address has four
 USER = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_][A-Za-z0-9_.@\\+-]*\$?", re.ASCII)
 GROUP_NAME = re.compile(r"(?=.{1,200}\Z)\w[\w.@+-]*")
 

@@ -7,7 +7,7 @@ import re
 import string
 
 from nodegate.errors import UsageError
-from nodegate.files.strict_yaml import shown
+from nodegate.files.hints import shown
 
 MAX_NAMES = 100_000
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
+from nodegate.files.bounded import read_bounded
 from nodegate.files.source import Source
 from nodegate.files.text_file import read_text
 from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
@@ -47,12 +48,16 @@ class Text:
 
 
 class SourceReader:
-    """Reads sources into a tree; `read_files` are all that were read, `folders` those that have variables too."""
+    """Reads sources into a tree; `read_files` are all that were read, `folders` those that have variables too.
+
+    `typed` are the lists of names on the command line.
+    """
 
     def __init__(self, tree: Tree, stdin: TextIO | None, environ: Mapping[str, str]) -> None:
         self.tree, self.stdin, self.environ = tree, stdin, environ
         self.read_files: list[Source] = []
         self.folders: dict[Path, None] = {}
+        self.typed: set[str] = set()
 
     def source(self, source: str) -> None:
         """Read one value of --inventory.
@@ -74,6 +79,7 @@ class SourceReader:
             for part in parts:
                 yield from self._texts(part)
         elif not os.path.lexists(path) and (set(source) & set(",[") or source in LOCAL_NAMES):
+            self.typed.add(source)
             yield Text(source, source, Path.cwd(), ARGUMENT)
         else:
             self.folders[path.parent] = None
@@ -90,11 +96,11 @@ class SourceReader:
             if path.is_dir():
                 yield from self._in_folder(path, depth + 1)
             else:
-                yield self._in_file(path)
+                yield self._in_file(path, found=True)
 
-    def _in_file(self, path: Path) -> Text:
+    def _in_file(self, path: Path, *, found: bool = False) -> Text:
         why = _must_be_asked_for(path)
-        text = "" if why else read_text(path)
+        text = "" if why else read_text(path, found=found)
         if why or text.startswith(VAULT_HEADER):
             return self._asked(path, why or "this file is encrypted")
         if text.startswith("#!") and not os.access(path, os.X_OK):
@@ -163,8 +169,7 @@ def _must_be_asked_for(path: Path) -> str:
     if not (path.is_file() and os.access(path, os.X_OK)):
         return ""
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
+        start = read_bounded(path, 3)
     except OSError:
         return ""
     return "this file is a program" if start.startswith((b"#!", b"\x7fELF")) else ""

@@ -54,7 +54,7 @@ class VarFiles:
         return ()
 
     def _read(self, path: Path) -> Iterable[Layer]:
-        text = read_text(path)
+        text = read_text(path, found=True)
         self._on_file(str(path), hashlib.sha256(text.encode()).hexdigest())
         if text.startswith(VAULT_HEADER):
             self._on_note(f"{path}: encrypted as a whole, not read")

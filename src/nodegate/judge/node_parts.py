@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import CannotMeasure
 from nodegate.records import part
 from nodegate.records.part import Part, Parts
-from nodegate.subjects.gpu import address_of, off_bus_reports
+from nodegate.subjects.gpu import address_of, off_bus
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def _uuids(driver: Driver | None) -> dict[str, str]:
 
 def _serials(facts: NodeFacts) -> dict[str, str]:
     log = _or_none(lambda: facts.kernel_log)
-    reports = off_bus_reports(log) if log is not None else ()
-    return {part.pci_address(report.address): report.serial for report in reports if report.serial}
+    return {each.pci: each.serial for each in off_bus(log) if each.serial} if log is not None else {}
 
 
 def _nics(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:

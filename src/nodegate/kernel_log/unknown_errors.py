@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import flaps
 from nodegate.knowledge.roots import SLACK_S
-from nodegate.knowledge.signatures import Side, find
-from nodegate.knowledge.words import Role
+from nodegate.knowledge.signatures import find
+from nodegate.knowledge.words import Role, Side
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

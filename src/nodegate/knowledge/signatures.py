@@ -16,20 +16,6 @@ from nodegate.knowledge.signature import Hit, Signature
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Cause, Role, Side, Text
 
-__all__ = [
-    "LINE_LIMIT",
-    "Cause",
-    "Hit",
-    "Role",
-    "Side",
-    "Signature",
-    "Text",
-    "find",
-    "literals",
-    "signature",
-    "signatures",
-]
-
 LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
 
 

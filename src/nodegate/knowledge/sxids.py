@@ -25,14 +25,12 @@ _LOOK_UP = "look_up"
 
 @dataclass(frozen=True)
 class SxidRule:
-    """One SXid. `fatal` is the table's word; `stops` is what a fatal one stops: "fabric", "link", "" (unknown)."""
+    """One SXid. `fatal` is the table's word."""
 
     code: int
     name: str
     where: Text
     fatal: bool
-    disputed: bool
-    stops: str
     action: Text
 
     def action_for(self, *, fatal: bool) -> Text:
@@ -54,8 +52,6 @@ def sxids() -> Mapping[int, SxidRule]:
             name=row["name"],
             where=words["part", row["part"]],
             fatal=row["severity"] == "fatal",
-            disputed=row["disputed"] == "yes",
-            stops=row["stops"],
             action=words["action", row["action"]],
         )
         for row in rows("sxid.csv")
@@ -69,8 +65,6 @@ def unknown_sxid(code: int) -> SxidRule:
         name="not in the table",
         where=Text("a part of an NVSwitch that this version does not know", "本版本不认识的交换芯片部件"),
         fatal=False,
-        disputed=False,
-        stops="",
         action=_words()["action", _LOOK_UP],
     )
 

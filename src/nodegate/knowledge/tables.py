@@ -107,7 +107,7 @@ class Setting:
 
     name: str
     values: tuple[str, ...]
-    needs: str  # only harmful if the node has: "rdma", "nvswitch", or anything ("")
+    needs: str  # only harmful if the node has: "rdma", "nvswitch", "superchips", or anything ("")
     verdict: Verdict
     meaning: str
 

@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 
 FELL_OFF_THE_BUS = 79
 RECOVERY_ACTION = 154
-_ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
+ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
 # The parenthesis may hold a MIG instance (" GPU-I:05 GPU-CI:00"), the process may be absent, quoted or hold blanks.
-XID = re.compile(rf"NVRM: Xid \((?:PCI:)?{_ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)")
+XID = re.compile(rf"NVRM: Xid \((?:PCI:)?{ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)")
 _PROCESS = re.compile(r"pid=(?P<pid>[^,]{0,40})(?:, name=(?P<name>[^,]{0,80}))?(?:, |$)")
 _ANY_XID = re.compile(r"NVRM: Xid\b")
 _SEVERITY = re.compile(r"^\S{1,40}\s+(?P<word>Fatal|Nonfatal)\b")
 _CAUSED_BY = re.compile(r"caused by previous Xid (\d{1,5})")
 _RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x(?P<to>[0-9a-fA-F]+) \((?P<word>[^)]*)\)")
-LOST = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_ADDRESS}: GPU has fallen off the bus")
-_LOST_NAMED = re.compile(rf"NVRM: The NVIDIA GPU {_ADDRESS}")
+LOST = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{ADDRESS}: GPU has fallen off the bus")
+_LOST_NAMED = re.compile(rf"NVRM: The NVIDIA GPU {ADDRESS}")
 LOST_SAID = re.compile(r"NVRM: fallen off the bus and is not responding")
-_IDENTITY = re.compile(rf"NVRM: GPU at PCI:{_ADDRESS}: GPU-")
+_IDENTITY = re.compile(rf"NVRM: GPU at PCI:{ADDRESS}: GPU-")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\w{1,40})")
+_SERIAL_NAMED = re.compile(rf"NVRM: GPU {ADDRESS}: GPU serial number is (?P<serial>\w{{1,40}})")
 SXID = re.compile(
-    rf"nvidia-nvswitch(?P<switch>\d{{1,3}}): SXid \((?:PCI:)?{_ADDRESS}\): (?P<code>\d{{1,6}})\b,? ?(?P<text>.*)"
+    rf"nvidia-nvswitch(?P<switch>\d{{1,3}}): SXid \((?:PCI:)?{ADDRESS}\): (?P<code>\d{{1,6}})\b,? ?(?P<text>.*)"
 )
 _ANY_SXID = re.compile(r"nvidia-nvswitch\d{1,3}: SXid\b")
 SXID_SEVERITY = re.compile(r"(?P<word>Fatal|Non-fatal)\b")
@@ -47,14 +48,14 @@ class GpuEvent:
     """
 
     address: str  # "0000:9b:00.0"; "" when a loss is printed without it
-    instance: str  # MIG: "GPU-I:05"; "" otherwise
     code: int
-    severity: str
     text: str
-    process: str
-    cause: int | None
-    recovery: str
     epoch_s: Known[float]
+    instance: str = ""  # MIG: "GPU-I:05"; "" otherwise
+    severity: str = ""
+    process: str = ""
+    cause: int | None = None
+    recovery: str = ""
 
     def at(self, epoch_s: Known[float]) -> GpuEvent:
         """The same event at a time."""
@@ -133,6 +134,8 @@ def serials(lines: Iterable[KernelLine]) -> dict[str, str]:
         elif (match := _SERIAL.search(line.text)) and address:
             found[address] = match["serial"]
             address = ""
+        elif match := _SERIAL_NAMED.search(line.text):
+            found[address_of(match)] = match["serial"]
     return found
 
 
@@ -167,14 +170,4 @@ def _xid_said(text: str) -> GpuEvent | None:
 
 
 def _lost(address: str, line: KernelLine) -> GpuEvent:
-    return GpuEvent(
-        address=address,
-        instance="",
-        code=FELL_OFF_THE_BUS,
-        severity="",
-        text="GPU has fallen off the bus",
-        process="",
-        cause=None,
-        recovery="",
-        epoch_s=line.epoch_s,
-    )
+    return GpuEvent(address, FELL_OFF_THE_BUS, "GPU has fallen off the bus", line.epoch_s)

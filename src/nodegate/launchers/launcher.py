@@ -78,6 +78,7 @@ class Launcher(Protocol):
     hosts_by_name: ClassVar[bool]  # it knows nodes by their names in the inventory, not by their addresses
     args: ClassVar[str]  # the variable with a site's own arguments, without nodegate_; empty: there is none
     own_options: ClassVar[tuple[str, ...]]  # which these must not contain: nodegate sets them
+    own_letters: ClassVar[str]  # a pattern of the same as letters with a value behind them, -n8; empty: none
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # (pattern, next step): what it prints if it cannot start a rank
 
     @classmethod

@@ -39,6 +39,7 @@ class Mpirun:
         *("-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"),
         *("-np", "--np", "-n", "--n", "-c", "-app", "--app"),
     )
+    own_letters: ClassVar[str] = r"-(?:H|[nc]\d)"
     refusals: ClassVar[tuple[tuple[str, str], ...]] = (
         (
             r"Open MPI accepted a TCP connection from what appears to be|Open MPI failed to TCP connect to a peer",

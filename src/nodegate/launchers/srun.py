@@ -40,7 +40,10 @@ timeout 15 "${1%srun}scontrol" show config 2>/dev/null </dev/null | sed -n 's/^G
     own_options: ClassVar[tuple[str, ...]] = (
         *("-N", "--nodes", "-n", "--ntasks", "--ntasks-per-node", "-w", "--nodelist", "-F", "--nodefile"),
         *("--multi-prog", "--mpi", "-o", "--output", "-e", "--error", "-t", "--time"),
+        *("-x", "--exclude", "-r", "--relative", "--jobid", "--ntasks-per-core", "--ntasks-per-socket"),
+        *("--ntasks-per-gpu", "-Z", "--no-allocate"),
     )
+    own_letters: ClassVar[str] = r"-[EHhlOQsuvVX]*[NnwFoetxrZ]"  # after letters that take no value
     refusals: ClassVar[tuple[tuple[str, str], ...]] = (
         (
             r"SLURM's PMI support|configure and build SLURM --with-pmix",

@@ -11,7 +11,8 @@ from nodegate.numbers.comparison import number, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from nodegate.baseline.baseline_file import BaselineFile, Entry
+    from nodegate.baseline.baseline_file import BaselineFile
+    from nodegate.baseline.entry import Entry
 
 
 @dataclass(frozen=True)

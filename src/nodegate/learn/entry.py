@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import Entry
+from nodegate.baseline.entry import Entry
 from nodegate.learn.doubts import best_of, doubts, finds
 from nodegate.numbers.comparison import believable, number, shown
 from nodegate.numbers.split import find_split

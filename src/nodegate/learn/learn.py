@@ -18,7 +18,7 @@ from nodegate.text import some
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
 

@@ -11,7 +11,7 @@ from nodegate.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
 
 
 def baseline_text(platform: str, entries: Sequence[Entry], remarks: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -72,6 +73,17 @@ def reason(of: ProgramRun | Attempt | MissingRail) -> CannotMeasure:
     """Why a program or a whole attempt did not run, or a rail is not measured."""
     step = of.next_step or "measure this node again"
     return CannotMeasure(of.cannot, next_step=step, lacks=of.lacks, whose=of.whose)
+
+
+def option(ran: ProgramRun, name: str) -> str:
+    """The value of an option in a command line; empty where it has none."""
+    return next((value for word, value in pairwise(ran.argv) if word == name), "")
+
+
+def count_asked(ran: ProgramRun, name: str) -> int:
+    """The number that an option asks for; 0 where the command line, which was read from a file, names none."""
+    text = option(ran, name)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
 
 
 def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:

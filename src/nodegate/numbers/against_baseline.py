@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
-from nodegate.baseline.baseline_file import Entry
+from nodegate.baseline.entry import Entry
 from nodegate.numbers.comparison import Comparison, shown
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.entry import Entry
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics

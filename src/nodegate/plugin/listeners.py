@@ -21,17 +21,8 @@ _KNOWN = frozenset({"_pytest", "xdist", "nodegate", "_hypothesis_pytestplugin"})
 _SILENT = frozenset(
     f"_pytest.{module}"
     for module in (
-        *(
-            "assertion",
-            "cacheprovider",
-            "faulthandler",
-            "logging",
-            "main",
-            "runner",
-            "terminal",
-            "unittest",
-            "warnings",
-        ),
+        *("assertion", "cacheprovider", "faulthandler", "logging", "main", "runner", "terminal", "unittest"),
+        "warnings",
     )
 )
 

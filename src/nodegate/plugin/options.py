@@ -13,7 +13,7 @@ from nodegate.run.settings import QUIET, Settings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
@@ -81,17 +81,16 @@ def settings(config: pytest.Config) -> Settings:
         pytest.UsageError: options that contradict each other.
     """
 
-    def given(name: str) -> object:
+    def given(name: str) -> Any:
         return config.getoption(f"nodegate_{name}", default=None)
 
     def path(name: str) -> Path | None:
-        value = given(name)
-        return Path(str(value)) if value else None
+        return Path(given(name)) if given(name) else None
 
     if given("inventory") is None:
         return Settings()
     active = given("inventory") or given("replay") or given("resume")
-    _refuse_contrary_loads(config)
+    _refuse_contrary_loads(given)
     if given("job_log") and given("profile") not in (None, Profile.TROUBLESHOOT.value):
         raise pytest.UsageError("--job-log is for --profile troubleshoot")
     idle = [name for name in _NEED_NODES if given(name) and not active]
@@ -101,40 +100,30 @@ def settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--replay judges a run again, --resume continues it: use one of them")
     if given("resume") and given("run_dir"):
         raise pytest.UsageError("--resume continues in the folder of that run: leave out --run-dir")
-    inventory: Sequence[str] = config.getoption("nodegate_inventory")
-    baselines: Sequence[str] = config.getoption("nodegate_baseline")
+    texts: dict[str, Any] = {
+        name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs")
+    }
+    paths: dict[str, Any] = {
+        name: path(name) for name in ("run_dir", "replay", "resume", "waivers", "known_hosts", "tools")
+    }
     return Settings(
-        inventory=tuple(inventory),
-        nodes=str(given("nodes") or ""),
+        **texts,
+        **paths,
+        inventory=tuple(given("inventory")),
         profile=Profile(given("profile")) if given("profile") else None,
-        baselines=tuple(Path(each) for each in baselines),
-        policy=str(given("policy") or ""),
-        run_dir=path("run_dir"),
-        replay=path("replay"),
-        resume=path("resume"),
-        waivers=path("waivers"),
-        host_keys=config.getoption("nodegate_host_keys"),
-        known_hosts=path("known_hosts"),
+        baselines=tuple(map(Path, given("baseline"))),
+        host_keys=given("host_keys"),
         ssh_config=path("openssh_config"),
-        nodes_at_once=config.getoption("nodegate_nodes_at_once"),
-        facts_within=str(given("facts_within") or ""),
+        nodes_at_once=given("nodes_at_once"),
         load=True if given("active") else False if given("passive") else None,
-        burn=str(given("burn") or ""),
-        hang_after=str(given("hang_after") or ""),
-        pairs=str(given("pairs") or ""),
-        tools=path("tools"),
-        all_results=bool(given("all_results")),
-        job_logs=tuple(config.getoption("nodegate_job_log")),
+        all_results=given("all_results"),
+        job_logs=tuple(given("job_log")),
         history=path("history") or DEFAULT,
     )
 
 
-def _refuse_contrary_loads(config: pytest.Config) -> None:
+def _refuse_contrary_loads(given: Callable[[str], object]) -> None:
     """Refuse options for the load on the nodes in a run that puts no load on them."""
-
-    def given(name: str) -> object:
-        return config.getoption(f"nodegate_{name}", default=None)
-
     if given("active") and given("passive"):
         raise pytest.UsageError("--active puts load on the nodes, --passive does not: use one of them")
     about_load = next((name for name in ("burn", "hang_after", "pairs") if given(name)), "")
@@ -154,7 +143,9 @@ def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
     If pytest-ansible is installed too, it keeps its option until a command line has one of nodegate's; then it loses
     the option for this run, or is disabled for it. Otherwise the option is nodegate's.
     """
-    if pluginmanager.is_blocked(RIVAL) or not _installed("pytest_ansible"):
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    if pluginmanager.is_blocked(RIVAL) or find_spec("pytest_ansible") is None:
         return True
     config = pluginmanager.get_plugin("pytestconfig")
     words = [str(word) for word in config.invocation_params.args] if config else []
@@ -163,9 +154,3 @@ def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
     if not pluginmanager.hasplugin(RIVAL):
         pluginmanager.set_blocked(RIVAL)
     return True
-
-
-def _installed(module: str) -> bool:
-    from importlib.util import find_spec  # noqa: PLC0415
-
-    return find_spec(module) is not None

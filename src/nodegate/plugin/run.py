@@ -30,10 +30,10 @@ from nodegate.report.fleet_result import fleet_result
 from nodegate.run import answer, conditions, earlier_folder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
-from nodegate.run.kept import drop_node
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
+from nodegate.run.run_evidence import drop_node
 from nodegate.text import counted
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def place(given: str) -> Path:
     if given in shipped():
         return suite_folder(POLICIES) / f"{given}.yaml"
     path = Path(given)
-    if not path.is_file():
+    if not (path.is_file() or path.is_fifo()):
         hint = did_you_mean(given, shipped())
         raise UsageError(f"--policy {given}: no policy has this name, and there is no such file", hint=hint)
     return path

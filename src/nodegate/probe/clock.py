@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.probe import readings as read
 from nodegate.probe.driver import fields_in
-from nodegate.probe.section import object_in
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -35,13 +34,8 @@ class Clock:
     skew_error_s: float
 
 
-def parse(data: object, document: ProbeDocument) -> Clock:
-    """The data of section `clock`, and the skew against the controller's clock from the times of the round trip.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("clock", data)
+def parse(found: Mapping[str, object], document: ProbeDocument) -> Clock:
+    """The data of section `clock`, and the skew against the controller's clock from the times of the round trip."""
     kernel = read.mapping(found, "adjtimex")
     chrony = read.mapped(read.body(found, "chronyc"), _chrony)
     systemd = read.mapped(read.body(found, "timedatectl"), _systemd_synchronized)

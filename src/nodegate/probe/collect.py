@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
-from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.probe.program import program
 from nodegate.unknown import Why
 from nodegate.wire import Wire
 
@@ -85,18 +86,13 @@ def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0
     Raises:
         CannotMeasure: it is too large, not JSON, or not as in docs/reference/probe-document.md.
     """
-    document = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
-    if document.get("schema") != SCHEMA:
-        raise CannotMeasure(
-            f"the probe's document is {_quoted(document.get('schema'))}, expected {SCHEMA}",
-            next_step="use the same version of nodegate for the recording and the judgement",
-        )
-    sections = _object(document.get("sections"), "sections")
-    for name, section in sections.items():
+    sent = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
+    document = document_of(sent, received_epoch_s=received_epoch_s, round_trip_s=round_trip_s)
+    for name, section in document.sections.items():
         _check_section(name, _object(section, f"section {_quoted(name)}"))
     for key in ("uid", "epoch_s", "duration_s"):
-        _check_number(document, key)
-    return document_of(document, received_epoch_s=received_epoch_s, round_trip_s=round_trip_s)
+        _check_number(sent, key)
+    return document
 
 
 def _check_end(output: Output, timeout_s: float) -> None:

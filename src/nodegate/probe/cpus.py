@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nodegate.unknown import Known
 
 _LIST = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*")
@@ -27,13 +28,8 @@ class Cpus:
     numa_nodes: Known[frozenset[int]]
 
 
-def parse(data: object) -> Cpus:
-    """The data of section `cpus`.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("cpus", data)
+def parse(found: Mapping[str, object]) -> Cpus:
+    """The data of section `cpus`."""
     return Cpus(
         present=read.mapped(read.text(found, "present"), numbers_in),
         online=read.mapped(read.text(found, "online"), numbers_in),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Unknown
 
@@ -35,13 +34,12 @@ class Disks:
     devices: tuple[Disk, ...]
 
 
-def parse(data: object) -> Disks:
+def parse(found: Mapping[str, object]) -> Disks:
     """The data of section `disks`.
 
     Raises:
-        CannotMeasure: it is not an object, or a disk is none.
+        CannotMeasure: a disk is not an object.
     """
-    found = object_in("disks", data)
     return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
 
 

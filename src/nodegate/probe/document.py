@@ -35,10 +35,7 @@ class ProbeDocument:
 
 
 def document_of(
-    value: Mapping[str, object],
-    *,
-    received_epoch_s: float = 0.0,
-    round_trip_s: float = 0.0,
+    value: Mapping[str, object], *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0
 ) -> ProbeDocument:
     """The document from its JSON object.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -40,18 +39,17 @@ class Driver:
     device_nodes: Mapping[str, str]  # "nvidia0" -> "ok" or an errno name ("EPERM": hidden by the login's cgroup)
 
 
-def parse(data: object) -> Driver:
+def parse(found: Mapping[str, object]) -> Driver:
     """The data of section `driver`.
 
     Raises:
         CannotMeasure: it lacks whether the driver is loaded, or which device nodes there are.
     """
-    files = object_in("driver", data)
-    loaded, nodes = read.flag(files, "loaded"), read.mapping(files, "devices")
+    loaded, nodes = read.flag(found, "loaded"), read.mapping(found, "devices")
     if isinstance(loaded, Unknown) or isinstance(nodes, Unknown):
         why = loaded if isinstance(loaded, Unknown) else nodes
         raise CannotMeasure(f"driver files: {why}", next_step="check /proc/driver/nvidia and /dev/nvidia* on the node")
-    version, gpus = read.body(files, "version"), read.mapping(files, "gpus")
+    version, gpus = read.body(found, "version"), read.mapping(found, "gpus")
     return Driver(
         loaded=loaded,
         version=read.mapped(version, version_in),

@@ -1,47 +1,61 @@
-"""What a job inherits: login variables and the settings files of NCCL. Section `environment`."""
+"""What a job inherits: login variables, the settings files of NCCL, the site's demands. Section `environment`."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
-from nodegate.unknown import Known, Unknown, value_or
+from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_HASH = re.compile(r'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Environment:
     """Variables that a job's login shell would have, and NCCL's own settings files (name -> value).
 
-    `origin` says where each setting comes from: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
+    `files` are the files that settings name, and whether they are there; of evidence from before there are none.
+    `origin` says where each setting comes from: "login environment", "/etc/nccl.conf" or "~/.nccl.conf". `demands` is
+    the hash that the node's demands file has.
     """
 
     variables: Mapping[str, str]
     nccl_conf: Known[Mapping[str, str]]
     user_nccl_conf: Known[Mapping[str, str]]
+    files: Mapping[str, Known[bool]]
+    demands: Known[str]
 
 
-def parse(data: object) -> Environment:
+def parse(found: Mapping[str, object]) -> Environment:
     """The data of section `environment`.
 
     Raises:
         CannotMeasure: the login environment could not be read.
     """
-    found = object_in("environment", data)
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
+    named = read.mapping(found, "files")
+    files: Mapping[str, object] = {} if isinstance(named, Unknown) else named
     return Environment(
         variables={name: value_or(read.text(variables, name), "") for name in variables},
         nccl_conf=read.mapped(read.body(found, "nccl_conf"), nccl_settings),
         user_nccl_conf=read.mapped(read.body(found, "user_nccl_conf"), nccl_settings),
+        files={path: read.flag(files, path) for path in files},
+        demands=read.mapped(read.body(found, "demands"), _hash),
     )
+
+
+def _hash(head: str) -> Known[str]:
+    found = _HASH.search(head)
+    return found[1] if found else Unknown(Why.FAILED, "it has no hash")
 
 
 def nccl_settings(written: str) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -63,38 +62,33 @@ class Host:
         return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
 
 
-def parse(data: object, *, epoch_s: float) -> Host:
-    """The data of section `system`, with the node's clock from the head of the document.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    system = object_in("system", data)
-    dmi = read.mapping(system, "dmi")
-    memory = read.body(system, "meminfo")
-    modules = value_or(read.mapping(system, "modules"), {})
+def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
+    """The data of section `system`, with the node's clock from the head of the document."""
+    dmi = read.mapping(found, "dmi")
+    memory = read.body(found, "meminfo")
+    modules = value_or(read.mapping(found, "modules"), {})
     return Host(
-        hostname=read.text(system, "hostname"),
-        boot_id=read.text(system, "boot_id"),
-        machine_id=read.text(system, "machine_id"),
-        uptime_s=plausible.within(read.number(system, "uptime_s"), plausible.UPTIME_S),
+        hostname=read.text(found, "hostname"),
+        boot_id=read.text(found, "boot_id"),
+        machine_id=read.text(found, "machine_id"),
+        uptime_s=plausible.within(read.number(found, "uptime_s"), plausible.UPTIME_S),
         clock_epoch_s=epoch_s,
-        kernel_release=read.text(system, "kernel_release"),
-        kernel_command_line=read.text(system, "cmdline"),
-        os_name=read.mapped(read.body(system, "os_release"), _pretty_name),
+        kernel_release=read.text(found, "kernel_release"),
+        kernel_command_line=read.text(found, "cmdline"),
+        os_name=read.mapped(read.body(found, "os_release"), _pretty_name),
         vendor=_of(dmi, "sys_vendor"),
         product=_of(dmi, "product_name"),
         serial=_of(dmi, "product_serial"),
         bios_version=_of(dmi, "bios_version"),
         bios_date=_of(dmi, "bios_date"),
-        cpu_model=read.text(system, "cpu_model"),
-        cpu_count=read.integer(system, "cpu_count"),
-        cpu_sockets=read.integer(system, "cpu_sockets"),
+        cpu_model=read.text(found, "cpu_model"),
+        cpu_count=read.integer(found, "cpu_count"),
+        cpu_sockets=read.integer(found, "cpu_sockets"),
         memory_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemTotal")),
         memory_available_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemAvailable")),
         modules={name: value_or(read.text(modules, name), "") for name in modules},
-        blocked=read.mapped(read.records(system, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
-        iommu_groups=plausible.within(read.integer(system, "iommu_groups"), plausible.GROUPS),
+        blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
+        iommu_groups=plausible.within(read.integer(found, "iommu_groups"), plausible.GROUPS),
     )
 
 

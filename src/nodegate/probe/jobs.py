@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _STARTERS = (
@@ -64,13 +63,8 @@ class Jobs:
         return f"{user.job}, user {user.uid}"
 
 
-def parse(data: object) -> Jobs:
-    """The data of section `jobs`.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("jobs", data)
+def parse(found: Mapping[str, object]) -> Jobs:
+    """The data of section `jobs`."""
     return Jobs(
         slurm_jobs=read.mapped(read.items(found, "slurm"), lambda ids: tuple(map(shown, ids))),
         gpu_users=read.mapped(read.items(found, "gpu_users"), lambda users: tuple(_user(one) for one in users)),

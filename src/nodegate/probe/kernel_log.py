@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.kernel_line import KernelLine, parse_line
-from nodegate.probe.section import EVIDENCE, object_in
+from nodegate.probe.section import EVIDENCE
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -54,13 +54,12 @@ class KernelLog:
         return sum(lost.lines for lost in self.lost)
 
 
-def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
+def parse(found: Mapping[str, object], *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
     """The data of section `kernel_log`, with the node's clock and uptime at the time of the probe.
 
     Raises:
         CannotMeasure: it has no list of lines, or not how many were left out.
     """
-    found = object_in("kernel_log", data)
     lines, dropped = read.items(found, "lines"), read.integer(found, "dropped")
     if isinstance(dropped, int) and dropped < 0:
         dropped = read.wrong("how many lines were left out", dropped)

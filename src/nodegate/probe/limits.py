@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -31,13 +30,8 @@ class ResourceLimits:
     slurmd_locked_memory_bytes: Known[tuple[int, int]]
 
 
-def parse(data: object) -> ResourceLimits:
-    """The data of section `limits`.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("limits", data)
+def parse(found: Mapping[str, object]) -> ResourceLimits:
+    """The data of section `limits`."""
     own, slurmd = read.mapping(found, "self"), read.body(found, "slurmd")
     return ResourceLimits(
         open_files=_own(own, "nofile"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -40,7 +39,7 @@ class Mounts:
     by_path: Mapping[str, Mount]
 
 
-def parse(data: object) -> Mounts:
+def parse(found: Mapping[str, object]) -> Mounts:
     """The data of section `mounts`.
 
     A path that is not a mount point, but whose usage was read, is listed too, without type.
@@ -48,7 +47,6 @@ def parse(data: object) -> Mounts:
     Raises:
         CannotMeasure: it has no mount table.
     """
-    found = object_in("mounts", data)
     table, usage = read.body(found, "table"), value_or(read.mapping(found, "usage"), {})
     if isinstance(table, Unknown):
         raise CannotMeasure(f"mount table: {table}", next_step="read /proc/self/mounts on the node")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
@@ -30,18 +30,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NO_ERROR = 238  # the exponent of a bit error rate: no error was counted
+# Fields that have the name of their reading
+_TEXTS = ("name", "uuid", "serial", "part_number", "vbios", "inforom_image", "gsp_firmware")
+_INTEGERS = (
+    *("module_id", "link_width", "link_width_max", "link_gen_max", "pcie_replays", "recovery_action", "compute_mode"),
+    *("sm_clock_mhz", "sm_clock_max_mhz", "sm_clock_app_mhz", "sm_clock_app_default_mhz"),
+    *("memory_clock_max_mhz", "memory_clock_app_mhz", "memory_clock_app_default_mhz"),
+    *("temperature_c", "temperature_margin_c", "temperature_slowdown_c", "memory_temperature_c"),
+    "memory_temperature_limit_c",
+    *("utilization_percent", "memory_total_bytes", "memory_used_bytes"),
+)
+_POWERS = ("power", "power_limit", "power_limit_default", "power_limit_enforced")
+_VIOLATIONS = ("thermal", "reliability", "board_limit")
 MOST_GPUS = 256  # of a node: more cannot be true, and each would have a line in every check
 
 
-def parse(data: object) -> Gpus:
+def parse(section: Mapping[str, object]) -> Gpus:
     """The data of section `nvml`.
 
     Raises:
         CannotMeasure: it has no list of GPUs.
     """
-    section = read.record(data)
-    listed = section if isinstance(section, Unknown) else read.items(section, "gpus")
-    if isinstance(section, Unknown) or isinstance(listed, Unknown):
+    listed = read.items(section, "gpus")
+    if isinstance(listed, Unknown):
         raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
     if len(listed) > MOST_GPUS:
         reason = f"the node lists {len(listed)} GPUs, which no machine has"
@@ -90,67 +101,36 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
     mig_now, mig_next = _pair(data, "mig_mode")
     single_bit, double_bit = _pair(data, "retired_pages")
     gsp_enabled, _ = _pair(data, "gsp_mode")
+    alike: dict[str, Any] = {
+        **{name: read.text(data, name) for name in _TEXTS},
+        **{name: read.integer(data, name) for name in _INTEGERS},
+        **{name: read.flag(data, name) for name in ("sram_threshold_exceeded", "retired_pending", "inforom_valid")},
+        **{f"{name}_w": _scaled_in(data, f"{name}_mw", 1e-3) for name in _POWERS},
+        **{f"{name}_violation_s": _scaled_in(violations, name, 1e-9) for name in _VIOLATIONS},
+    }
     return Gpu(
         index=index,
         lost=None,
-        name=read.text(data, "name"),
-        uuid=read.text(data, "uuid"),
-        serial=read.text(data, "serial"),
-        part_number=read.text(data, "part_number"),
-        vbios=read.text(data, "vbios"),
-        inforom_image=read.text(data, "inforom_image"),
+        **alike,
         address=read.mapped(read.text(data, "bus_id"), read.address_in),
         pci_id=read.mapped(read.integer(data, "pci_device_id"), _vendor_device),
-        module_id=read.integer(data, "module_id"),
-        link_width=read.integer(data, "link_width"),
-        link_width_max=read.integer(data, "link_width_max"),
-        link_gen_max=read.integer(data, "link_gen_max"),
-        pcie_replays=read.integer(data, "pcie_replays"),
-        sm_clock_mhz=read.integer(data, "sm_clock_mhz"),
-        sm_clock_max_mhz=read.integer(data, "sm_clock_max_mhz"),
-        memory_clock_max_mhz=read.integer(data, "memory_clock_max_mhz"),
-        sm_clock_app_mhz=read.integer(data, "sm_clock_app_mhz"),
-        memory_clock_app_mhz=read.integer(data, "memory_clock_app_mhz"),
-        sm_clock_app_default_mhz=read.integer(data, "sm_clock_app_default_mhz"),
-        memory_clock_app_default_mhz=read.integer(data, "memory_clock_app_default_mhz"),
         event_reasons=read.mapped(read.integer(data, "event_reasons"), _event_reasons),
-        thermal_violation_s=_scaled_in(violations, "thermal", 1e-9),
-        reliability_violation_s=_scaled_in(violations, "reliability", 1e-9),
-        board_limit_violation_s=_scaled_in(violations, "board_limit", 1e-9),
-        power_w=_scaled_in(data, "power_mw", 1e-3),
-        power_limit_w=_scaled_in(data, "power_limit_mw", 1e-3),
-        power_limit_default_w=_scaled_in(data, "power_limit_default_mw", 1e-3),
-        power_limit_enforced_w=_scaled_in(data, "power_limit_enforced_mw", 1e-3),
         power_limit_max_w=read.scaled(power_max, 1e-3),
-        temperature_c=read.integer(data, "temperature_c"),
-        temperature_margin_c=read.integer(data, "temperature_margin_c"),
-        temperature_slowdown_c=read.integer(data, "temperature_slowdown_c"),
-        memory_temperature_c=read.integer(data, "memory_temperature_c"),
-        memory_temperature_limit_c=read.integer(data, "memory_temperature_limit_c"),
         ecc_enabled=read.mapped(ecc_now, read.switch),
         ecc_pending=read.mapped(ecc_next, read.switch),
         ecc=_ecc(read.mapping(data, "ecc")),
-        sram_threshold_exceeded=read.flag(data, "sram_threshold_exceeded"),
         remap=read.mapped(read.integers(data, "remapped_rows", 4), _remap),
         spent_banks=read.mapped(read.integers(data, "remap_histogram", 5), lambda banks: banks[-1]),
         retired_single_bit=single_bit,
         retired_double_bit=double_bit,
-        retired_pending=read.flag(data, "retired_pending"),
-        gsp_firmware=read.text(data, "gsp_firmware"),
         gsp_enabled=read.mapped(gsp_enabled, read.switch),
         fabric=read.mapped(read.mapping(data, "fabric"), _fabric),
         nvlinks=_list_of(data, "nvlinks", _nvlink),
         nvlink5=read.mapped(read.mapping(data, "nvlink5"), _nvlink5),
-        recovery_action=read.integer(data, "recovery_action"),
-        inforom_valid=read.flag(data, "inforom_valid"),
         virtualization=read.mapped(read.integer(data, "virtualization_mode"), virtualization_of),
         persistence=read.flag(data, "persistence_mode"),
-        compute_mode=read.integer(data, "compute_mode"),
         mig_enabled=read.mapped(mig_now, read.switch),
         mig_pending=read.mapped(mig_next, read.switch),
-        utilization_percent=read.integer(data, "utilization_percent"),
-        memory_total_bytes=read.integer(data, "memory_total_bytes"),
-        memory_used_bytes=read.integer(data, "memory_used_bytes"),
         processes=_list_of(data, "processes", _process),
     )
 
@@ -194,14 +174,10 @@ def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
 
 
 def _fabric(data: Mapping[str, object]) -> GpuFabric:
-    return GpuFabric(
-        state=read.integer(data, "state"),
-        status=read.integer(data, "status"),
-        clique=read.integer(data, "clique"),
-        cluster_uuid=read.text(data, "cluster_uuid"),
-        health_mask=read.integer(data, "health_mask"),
-        health_summary=read.integer(data, "health_summary"),
-    )
+    numbers = {
+        name: read.integer(data, name) for name in ("state", "status", "clique", "health_mask", "health_summary")
+    }
+    return GpuFabric(cluster_uuid=read.text(data, "cluster_uuid"), **numbers)
 
 
 def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:

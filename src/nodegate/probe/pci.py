@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -130,7 +130,6 @@ def parse(data: object) -> Pci:
     return Pci(tuple(sorted(devices, key=lambda device: device.address)))
 
 
-@lru_cache(maxsize=256)
 def width_in(written: str) -> Known[int | None]:
     """Lanes as sysfs writes them; None if there is no link."""
     lanes = read.integer_in(written)
@@ -139,7 +138,6 @@ def width_in(written: str) -> Known[int | None]:
     return None if lanes in _NO_LINK_WIDTHS else read.wrong("lanes of a PCIe link", written)
 
 
-@lru_cache(maxsize=256)
 def speed_in(written: str) -> Known[float | None]:
     """GT/s from "16 GT/s", "16.0 GT/s PCIe" or "16GT/s"; None for "Unknown": there is no link."""
     if match := _SPEED.fullmatch(written.strip()):
@@ -209,7 +207,6 @@ def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
     return read.mapped(read.body(data, key), _total_in)
 
 
-@lru_cache(maxsize=32)
 def _total_in(written: str) -> Known[int]:
     match = _TOTAL.search(written)
     if match is None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.node_program import PYTHON_OPTIONS, modules_of, pack, pynvml_source
+from nodegate.node_program import pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-__all__ = ["PYTHON_OPTIONS", "payload", "program", "pynvml_source"]
 
 PACKAGE = "nodegate.node_side.probe"
 
@@ -40,8 +38,3 @@ def program(
         },
         purpose="reads the state of this node and writes one JSON document; it changes nothing.",
     )
-
-
-def payload() -> dict[str, str]:
-    """The source of each module of the payload, by its name without the package."""
-    return modules_of(PACKAGE)

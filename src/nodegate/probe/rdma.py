@@ -84,27 +84,21 @@ class NetDevice:
     address: str  # PCI address; "" if it is not a PCI device
 
 
-def parse(data: object) -> Rdma:
+def parse(adapters: Mapping[str, object]) -> Rdma:
     """The data of section `infiniband`, in the order of the adapters' names.
 
     Raises:
-        CannotMeasure: it is not an object of adapters with their ports.
+        CannotMeasure: an adapter or its ports cannot be read.
     """
-    adapters = read.record(data)
-    if isinstance(adapters, Unknown):
-        raise _bad("RDMA adapters", adapters)
     return Rdma(tuple(_adapter(name, adapters[name]) for name in sorted(adapters, key=_natural)))
 
 
-def parse_netdevs(data: object) -> Mapping[str, NetDevice]:
+def parse_netdevs(found: Mapping[str, object]) -> Mapping[str, NetDevice]:
     """The data of section `netdev`: physical network devices by name.
 
     Raises:
-        CannotMeasure: it is not an object of devices.
+        CannotMeasure: a device is not an object.
     """
-    found = read.record(data)
-    if isinstance(found, Unknown):
-        raise _bad("network devices", found)
     return {name: _netdev(name, found[name]) for name in sorted(found, key=_natural)}
 
 

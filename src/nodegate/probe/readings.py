@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.text import shown
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 
-_SHORT = 40  # characters of a text that is cleaned once for all nodes
 MAX_LABEL = 300  # characters of a name, version or state
 MAX_BODY = 1 << 18  # characters of a text of many lines
 MAX_ITEMS = 4096  # entries of one list or object
@@ -67,25 +65,16 @@ def taken(data: Mapping[str, object], key: str) -> object:
     return value if (reason := why_not(value)) is None else reason
 
 
-def label(value: object, limit: int = MAX_LABEL) -> Known[str]:
+def label(value: object) -> Known[str]:
     """One line of printable text, bounded."""
     if isinstance(value, Unknown):
         return value
-    return shown(value.strip(), limit) if isinstance(value, str) else wrong("text", value)
+    return shown(value.strip(), MAX_LABEL) if isinstance(value, str) else wrong("text", value)
 
 
 def text(data: Mapping[str, object], key: str) -> Known[str]:
     """One line of printable text, bounded; empty text stays empty."""
-    value = data.get(key)
-    if type(value) is str and len(value) <= _SHORT:
-        return _short(value)
     return label(taken(data, key))
-
-
-@lru_cache(maxsize=4096)
-def _short(written: str) -> str:
-    """As `label`: of the names and states of a thousand nodes most are the same."""
-    return shown(written.strip(), MAX_LABEL)
 
 
 def body(data: Mapping[str, object], key: str, limit: int = MAX_BODY) -> Known[str]:
@@ -111,9 +100,6 @@ def whole(value: object) -> Known[int]:
 
 def integer(data: Mapping[str, object], key: str) -> Known[int]:
     """A whole number."""
-    value = data.get(key)
-    if type(value) is int and abs(value) <= _MAX_INTEGER:  # what almost all are, of thousands a node
-        return value
     return whole(taken(data, key))
 
 

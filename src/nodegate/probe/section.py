@@ -24,12 +24,8 @@ _NEXT_STEPS = {
     ("services", Why.MISSING): "no systemd on this node: query its own service manager",
     ("kernel_log", Why.DENIED): f"{ROOT}, or let the login read the journal (group systemd-journal)",
     ("kernel_log", Why.MISSING): f"{ROOT}, or keep a journal on the node",
-    ("mounts", Why.HUNG): "a mount hangs: check the file servers",
-    ("mounts", Why.TIMEOUT): "a mount hangs: check the file servers",
-    ("nvml", Why.TIMEOUT): HUNG,
-    ("nvml", Why.HUNG): HUNG,
-    ("driver", Why.TIMEOUT): HUNG,
-    ("driver", Why.HUNG): HUNG,
+    **{("mounts", why): "a mount hangs: check the file servers" for why in (Why.TIMEOUT, Why.HUNG)},
+    **{(section, why): HUNG for section in ("nvml", "driver") for why in (Why.TIMEOUT, Why.HUNG)},
 }
 _NEXT_STEPS_BY_WHY = {
     Why.DENIED: ROOT,
@@ -58,13 +54,13 @@ def next_step(section: str, why: Why) -> str:
     return _NEXT_STEPS.get((section, why)) or _NEXT_STEPS_BY_WHY.get(why, EVIDENCE)
 
 
-def object_in(section: str, data: object) -> Mapping[str, object]:
+def section_object(sections: Mapping[str, object], name: str) -> Mapping[str, object]:
     """The data of a section whose data must be an object.
 
     Raises:
-        CannotMeasure: it is not.
+        CannotMeasure: it is not; the section is absent, or gives the reason why it has none.
     """
-    found = read.record(data)
+    found = read.record(section_data(sections, name))
     if isinstance(found, Unknown):
-        raise CannotMeasure(f"{section} cannot be read: {found}", next_step=EVIDENCE, lacks=section)
+        raise CannotMeasure(f"{name} cannot be read: {found}", next_step=EVIDENCE, lacks=name)
     return found

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.probe.imex import ImexDomain, domain_in
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -39,13 +38,8 @@ class Services:
     imex: Known[ImexDomain]
 
 
-def parse(data: object) -> Services:
-    """The data of section `services`.
-
-    Raises:
-        CannotMeasure: it is not an object.
-    """
-    found = object_in("services", data)
+def parse(found: Mapping[str, object]) -> Services:
+    """The data of section `services`."""
     return Services(
         units=read.mapped(read.body(found, "show"), units_in),
         fabric_manager_version=read.mapped(read.text(found, "fabric_manager_version"), _version),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.probe.section import object_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -41,13 +40,12 @@ class Software:
     no_compiler: bool  # the driver's library is there, its compiler for PTX is not
 
 
-def parse(data: object) -> Software:
+def parse(found: Mapping[str, object]) -> Software:
     """The data of section `software`.
 
     Raises:
         CannotMeasure: it lacks the tools.
     """
-    found = object_in("software", data)
     tools = read.mapping(found, "tools")
     if isinstance(tools, Unknown):
         raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")

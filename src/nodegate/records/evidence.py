@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, Unreachable
 from nodegate.files.strict_json import loads
-from nodegate.records.taken_key import TakenKey, from_json, to_json
+from nodegate.records.taken_key import TakenKey, from_json
 from nodegate.text import shown
 
 if TYPE_CHECKING:
@@ -51,9 +51,14 @@ def most_bytes(measurement: str) -> int:
     return MAX_FACTS_BYTES if measurement.startswith(FACTS) else MAX_MEASURED_BYTES
 
 
-def to_fields(evidence: Evidence) -> dict[str, object]:
-    """What a file of evidence says."""
-    value: dict[str, object] = {
+def to_bytes(evidence: Evidence) -> bytes:
+    """A file of evidence.
+
+    Raises:
+        ValueError: it cannot be written as JSON, or is larger than what is read again.
+        RecursionError: it nests too deep.
+    """
+    fields: dict[str, object] = {
         "schema": SCHEMA,
         "node": evidence.node,
         "measurement": evidence.measurement,
@@ -61,23 +66,15 @@ def to_fields(evidence: Evidence) -> dict[str, object]:
         "duration_s": round(evidence.duration_s, 3),
     }
     if evidence.error:
-        return {**value, "error": _said(evidence.error)}
-    value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
-    value["round_trip_s"] = round(evidence.round_trip_s, 6)
-    if evidence.taken_keys:
-        value["taken_host_keys"] = to_json(evidence.taken_keys)
-    return {**value, "document": evidence.document}
-
-
-def to_bytes(fields: Mapping[str, object]) -> bytes:
-    """A file of evidence with these fields.
-
-    Raises:
-        ValueError: it cannot be written as JSON, or is larger than what is read again.
-        RecursionError: it nests too deep.
-    """
+        fields["error"] = _said(evidence.error)
+    else:
+        fields["received_epoch_s"] = round(evidence.received_epoch_s, 6)
+        fields["round_trip_s"] = round(evidence.round_trip_s, 6)
+        if evidence.taken_keys:
+            fields["taken_host_keys"] = [asdict(key) for key in evidence.taken_keys]
+        fields["document"] = evidence.document
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(str(fields["measurement"]))
+    raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(evidence.measurement)
     if len(raw) > most:
         raise ValueError(f"it is larger than {most >> 20} MiB")
     return raw
@@ -97,11 +94,6 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
         )
-    return from_fields(value, node, measurement)
-
-
-def from_fields(value: Mapping[str, object], node: str, measurement: str) -> Evidence:
-    """What a file of evidence says of its own node and measurement."""
     started, lasted = _number(value.get("started_epoch_s")), _number(value.get("duration_s"))
     document, said = value.get("document"), value.get("error")
     if isinstance(document, dict):
@@ -123,10 +115,7 @@ def _read(raw: bytes, most: int) -> dict[str, object] | str:
 
 
 def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str:
-    """In words, which other node or measurement this is of; empty if it is what its name says.
-
-    A bare recording says neither, or only what was measured.
-    """
+    """In words, which other node or measurement this is of. A bare recording says at most what was measured."""
     is_bare = value.get("schema") != SCHEMA
     whose, of = (node if is_bare else value.get("node")), value.get("measurement", measurement if is_bare else None)
     if whose != node:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nodegate.packed import quickly_packed
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
@@ -56,7 +55,6 @@ class LimitKind(str, Enum):
         return self.is_absolute and self is not LimitKind.FLOOR
 
 
-@quickly_packed
 @dataclass(frozen=True, slots=True)
 class Limit(Generic[T_co]):
     """What is right: a number with its unit, a text, a switch, a list of accepted texts, or a table.
@@ -82,7 +80,6 @@ AnyLimit = Limit[LimitValue]
 NumberLimit = Limit[int | float]
 
 
-@quickly_packed
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a check saw on one part.

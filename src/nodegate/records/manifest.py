@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
-from nodegate.files.bounded import read_bounded
+from nodegate.files.bounded import open_regular, read_bounded
 from nodegate.files.gz import ENDING
 from nodegate.text import visible
 
@@ -87,26 +87,28 @@ class Manifest:
                 self._known = {file: [_sha256(self._folder / file)] for file in _evidence_files(self._folder)}
             self._write()
 
-    def add(self, file: str, raw: bytes) -> bool:
-        """Note what is about to be written to a file of evidence. False: the run has ended, write nothing.
+    def add(self, files: Mapping[str, bytes], *, is_packing: bool = False) -> bool:
+        """Note what is about to be written to files of evidence. False: the run has ended, write nothing.
+
+        `is_packing`: these are the compressed forms of files of a run that has ended; `close` it again then.
 
         Raises:
             OSError: it cannot be written.
         """
         with self._guard:
-            if self._closed:
+            if self._closed and not is_packing:
                 return False
-            self._append({file: raw})
+            found = {file: hashlib.sha256(raw).hexdigest() for file, raw in files.items()}
+            if self.exists:
+                handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                try:
+                    os.write(handle, "".join(f"{sha256}  {file}\n" for file, sha256 in found.items()).encode())
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            for file, sha256 in found.items():
+                self._known.setdefault(file, []).append(sha256)
         return True
-
-    def add_packed(self, files: Mapping[str, bytes]) -> None:
-        """Note the compressed forms of files of a run that has ended, before they are written. Then `settle`.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        with self._guard:
-            self._append(files)
 
     def close(self) -> None:
         """The evidence is complete: one line for each file that there is. What comes later is not written.
@@ -115,19 +117,12 @@ class Manifest:
             OSError: it cannot be written.
         """
         with self._guard:
-            if self.exists and not self._closed:
-                self._closed = True
-                self._settle()
-
-    def settle(self) -> None:
-        """One line for each file that there is.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        with self._guard:
             if self.exists:
-                self._settle()
+                self._closed = True
+                self._read_again()
+                there = {file: known[-1:] for file, known in self._known.items() if (self._folder / file).exists()}
+                self._known = there
+                self._write()
 
     def trouble(self, file: str, raw: bytes) -> str:
         """What is wrong with a file of evidence that was read just now; empty if it is as it was written."""
@@ -158,23 +153,6 @@ class Manifest:
                 if (what := self._what(file, is_there=file in there))
             ]
         return tuple(odd)
-
-    def _append(self, files: Mapping[str, bytes]) -> None:
-        found = {file: hashlib.sha256(raw).hexdigest() for file, raw in files.items()}
-        if self.exists:
-            handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                os.write(handle, "".join(f"{sha256}  {file}\n" for file, sha256 in found.items()).encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        for file, sha256 in found.items():
-            self._known.setdefault(file, []).append(sha256)
-
-    def _settle(self) -> None:
-        self._read_again()
-        self._known = {file: known[-1:] for file, known in self._known.items() if (self._folder / file).exists()}
-        self._write()
 
     def _what(self, file: str, *, is_there: bool) -> str:
         if not is_there:  # a run that was killed while it compressed its evidence lists both forms
@@ -222,10 +200,7 @@ def _sha256(file: Path) -> str:
     """The fingerprint of a regular file; empty if it cannot be read."""
     digest = hashlib.sha256()
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(handle, "rb") as stream:  # noqa: PTH123 - what is open already has no path
-            if not file.is_file():
-                return ""
+        with open_regular(file) as stream:
             while block := stream.read(_BLOCK):
                 digest.update(block)
     except OSError:

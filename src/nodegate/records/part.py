@@ -13,8 +13,6 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from nodegate.packed import quickly_packed
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -56,7 +54,6 @@ _MOST_KNOWN = 1024  # calls whose answers are kept: every check names the same p
 _DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
-@quickly_packed
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of one node, by every name that it has.

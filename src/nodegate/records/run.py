@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from nodegate.files.source import Source
 from nodegate.records.claim import Shown, State
@@ -101,3 +102,8 @@ class CheckInfo:
 
     title: str
     failure_modes: tuple[str, ...] = ()
+
+
+def shared(record: object, kind: Any) -> dict[str, Any]:
+    """The fields of a record that records of this kind have too."""
+    return {each.name: getattr(record, each.name) for each in fields(kind) if hasattr(record, each.name)}

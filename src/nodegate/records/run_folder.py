@@ -19,7 +19,6 @@ from nodegate.records.evidence import (
     most_bytes,
     parse_evidence,
     to_bytes,
-    to_fields,
     unreadable,
 )
 from nodegate.records.manifest import ADDED, MANIFEST, MISSING, Manifest
@@ -126,8 +125,7 @@ class RunFolder:
             ValueError: it cannot be written as JSON, or is larger than what is read again.
             RecursionError: it nests too deep.
         """
-        value = to_fields(evidence)
-        raw = to_bytes(value)
+        raw = to_bytes(evidence)
         file = self.evidence_file(evidence.node, evidence.measurement)
         if self._note(file, raw):
             self._write(file, raw)
@@ -234,7 +232,7 @@ class RunFolder:
 
     def _note(self, file: Path, raw: bytes) -> bool:
         try:
-            return self.manifest.add(self._name(file), raw)
+            return self.manifest.add({self._name(file): raw})
         except OSError as broken:
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
 

@@ -10,7 +10,7 @@ from nodegate.inventory.hostlist import fold
 from nodegate.text import counted, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 NEW, UNVERIFIED = "new", "not verified"
 _MOST_CHARACTERS = 300
@@ -33,13 +33,8 @@ class TakenKey:
     fingerprint: str = ""
 
 
-def to_json(keys: Iterable[TakenKey]) -> list[dict[str, str]]:
-    """As evidence holds them."""
-    return [{"host": key.host, "how": key.how, "fingerprint": key.fingerprint} for key in keys]
-
-
 def from_json(value: object) -> tuple[TakenKey, ...]:
-    """What `to_json` wrote; what is no such thing is left out."""
+    """As evidence holds them, an object each; what is no such thing is left out."""
     listed = value if isinstance(value, list) else []
     found = [each for each in listed if isinstance(each, dict) and each.get("how") in _SAID]
     return tuple(TakenKey(_text(each, "host"), each["how"], _text(each, "fingerprint")) for each in found)

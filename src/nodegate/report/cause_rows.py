@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from nodegate.records.cause import Cause, CheckFinding
     from nodegate.records.finding import Finding
-    from nodegate.records.part import Part
     from nodegate.report.model import Report
 
 MOST_DETAILS = 20  # lines of findings under one cause; findings.csv has all
@@ -123,7 +122,7 @@ def _anchor(cause: Cause, seen: Counter[str]) -> str:
 
 def _parts(cause: Cause) -> tuple[str, ...]:
     """Which part it is on each node, where that differs or has a serial number."""
-    named = [(each.nodes[0], _own(each)) for each in cause.members]
+    named = [(each.nodes[0], [part for part in each.parts if part.kind is each.part.kind]) for each in cause.members]
     if len({part.short for _, parts in named for part in parts}) < 2 and not any(
         (part.of or part).serial for _, parts in named for part in parts
     ):
@@ -131,10 +130,6 @@ def _parts(cause: Cause) -> tuple[str, ...]:
     found = [f"{node} {short_with_serial(part)}" for node, parts in named for part in parts]
     more = len(found) - MOST_PARTS
     return (*found[:MOST_PARTS], f"{more} more in findings.csv") if more > 0 else tuple(found)
-
-
-def _own(cause: Cause) -> list[Part]:
-    return [part for part in cause.parts if part.kind is cause.part.kind]
 
 
 def _details(found: Iterable[CheckFinding]) -> list[Detail]:

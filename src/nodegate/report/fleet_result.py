@@ -170,17 +170,14 @@ def _of_no_claim(record: Record, owners: Sequence[str]) -> Mapping[str, State | 
 
 
 def _rules(defects: Sequence[Defect], policy: Policy) -> Iterator[_Rule]:
-    """How many nodes may fail what: each item with a share of its own by itself, the others of a class together.
-
-    What nodegate does not measure is open on every node by agreement: of class B a reservation, never a question of
-    how many nodes.
-    """
+    """How many nodes may fail what: each item with a share of its own by itself, the others of a class together."""
     for sort in (DefectClass.A, DefectClass.B):
         ours = [each for each in defects if each.item.defect_class is sort]
         for each in ours:
             if each.item.may_fail_percent is not None:
                 yield _Rule((each,), sort, each.item.may_fail_percent, each.item.clause)
         shared = [each for each in ours if each.item.may_fail_percent is None]
+        # what nodegate does not measure is open on every node by agreement: of class B a reservation
         shared = [each for each in shared if each.item.is_measured or sort is DefectClass.A]
         if shared:
             rule: ClassRule = policy.classes[sort]
@@ -188,13 +185,7 @@ def _rules(defects: Sequence[Defect], policy: Policy) -> Iterator[_Rule]:
 
 
 def _over(rule: _Rule, total: int, *, proven_only: bool) -> str:
-    """Why more nodes fail than may; empty where they do not.
-
-    Args:
-        rule: how many may.
-        total: the nodes of the run.
-        proven_only: whether only what is refuted counts; else what is open too.
-    """
+    """Why more nodes fail than may; empty where they do not. What is open counts too, unless `proven_only`."""
     places = [(each, each.refuted if proven_only else in_order((*each.refuted, *each.open))) for each in rule.defects]
     nodes = {name for _, names in places for name in names}
     if 100 * len(nodes) <= rule.may_fail_percent * total:

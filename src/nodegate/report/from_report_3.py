@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from nodegate.errors import UsageError
-from nodegate.files.bounded import open_regular
+from nodegate.files.bounded import read_whole
 from nodegate.files.strict_json import loads
 from nodegate.records.from_02 import OLDER, RESULTS, TABLES, is_cut
 from nodegate.records.store import converted
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = "nodegate.report/3"
+MOST_BYTES = 1 << 30  # of the results of a run
 _NONE: dict[str, object] = {"fleet_result": None, "policy": None, "started": "", "finished": ""}
 _NEW = {**_NONE, "causes": [], "fleet": []}
 _SHOWN = {"why": "", "signed": "", "left_out": False, "amounts": []}
@@ -49,11 +51,10 @@ def upgraded(raw: bytes, folder: Path) -> ReportFile:
 
 def _check(file: Path, known: str) -> None:
     try:
-        with open_regular(file) as lines:
-            found = hashlib.sha256(b"".join(sorted(lines))).hexdigest()
+        lines = BytesIO(read_whole(file, MOST_BYTES))
     except OSError as error:
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=OLDER) from error
-    if found != known:
+    if hashlib.sha256(b"".join(sorted(lines))).hexdigest() != known:
         said = "is cut off" if file.name == RESULTS and is_cut(file.parent) else "does not belong to this report.json"
         raise UsageError(said, file=str(file), hint=OLDER)
 

@@ -13,7 +13,7 @@ from nodegate.policy.policy import DefectClass, Policy
 from nodegate.records.cause import CheckFinding
 from nodegate.records.claim import Shown
 from nodegate.records.results import RESULTS
-from nodegate.records.run import Drift, Run
+from nodegate.records.run import Drift, Run, shared
 from nodegate.records.store import to_bytes
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.cause_rows import cause_rows
@@ -191,7 +191,7 @@ def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measur
         _fleet_row(report),
         tuple(map(_node, worst_first(report.nodes))),
         tuple(_causes(report)),
-        tuple(map(_measurement, fleet)),
+        tuple(MeasurementRow(**shared(entry, MeasurementRow), count=len(entry.values)) for entry in fleet),
         report.drift,
         tuple(_checks(report)),
     )
@@ -233,20 +233,12 @@ def _node(node: NodeReport) -> NodeRow:
         return tuple(record.check for record in node.records if record.verdict is verdict and not record.waiver)
 
     return NodeRow(
-        node.node,
-        node.verdict,
-        node.platform,
-        node.rack,
-        node.serials,
-        node.identity,
-        node.gpus,
-        node.unreachable,
-        Counter(record.verdict for record in node.records),
-        having(Verdict.FAIL),
-        having(Verdict.ERROR),
-        tuple(record.check for record in node.records if record.waiver),
-        having(Verdict.NOT_JUDGED),
-        node.claims,
+        **shared(node, NodeRow),
+        checks=Counter(record.verdict for record in node.records),
+        failed=having(Verdict.FAIL),
+        errors=having(Verdict.ERROR),
+        waived=tuple(record.check for record in node.records if record.waiver),
+        not_judged=having(Verdict.NOT_JUDGED),
     )
 
 
@@ -281,11 +273,6 @@ def _causes(report: Report) -> Iterator[CauseRow]:
 def _part(part: Part, node: str) -> PartRow:
     whole, name = part.of or part, part.name or part.short
     return PartRow(part.kind.value, name, part.index, whole.pci, whole.serial, part.label, node)
-
-
-def _measurement(entry: Measurement) -> MeasurementRow:
-    own = {each.name: getattr(entry, each.name) for each in fields(MeasurementRow) if each.name != "count"}
-    return MeasurementRow(count=len(entry.values), **own)
 
 
 def _checks(report: Report) -> Iterator[CheckRow]:

@@ -11,7 +11,7 @@ from nodegate.report.csv_file import BOM, cell
 from nodegate.report.model import worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from nodegate.records.cause import Cause
     from nodegate.records.run import NodeReport
@@ -23,7 +23,6 @@ COLUMNS = (
     *(verdict.value for verdict in _COUNTED),
     *("waived", "failed_checks", "error_checks", "claims_not_proven", "serials"),
 )
-CHASSIS = "chassis"
 
 
 def write(report: Report, file: IO[str]) -> None:
@@ -51,9 +50,5 @@ def _row(node: NodeReport, causes: tuple[Cause, ...]) -> Iterator[object]:
     for verdict in (Verdict.FAIL, Verdict.ERROR):
         yield " ".join(record.check for record in node.records if record.verdict is verdict and not record.waiver)
     yield " ".join(shown.claim for shown in node.unproven)
-    yield _serials(node.serials)
-
-
-def _serials(serials: Mapping[str, str]) -> str:
-    """Each part with its serial number, as text: a spreadsheet would round numbers that long."""
-    return "; ".join(f"{part} {serial}" for part, serial in serials.items())
+    # as text: a spreadsheet would round numbers that long
+    yield "; ".join(f"{part} {serial}" for part, serial in node.serials.items())

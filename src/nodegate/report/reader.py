@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.files.bounded import read_bounded
+from nodegate.files.bounded import read_whole
 from nodegate.records import from_02
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
-from nodegate.records.run import CheckInfo, NodeReport
+from nodegate.records.run import CheckInfo, NodeReport, shared
 from nodegate.records.store import from_bytes
 from nodegate.report.from_report_3 import SCHEMA as EARLIER
 from nodegate.report.from_report_3 import upgraded
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.records.finding import Record
 
-MOST_BYTES = 1 << 30  # 1,250 nodes have ten megabytes
+MOST_BYTES = 1 << 28  # 1,250 nodes have ten megabytes
 
 
 def load(folder: Path) -> Report:
@@ -33,7 +33,7 @@ def load(folder: Path) -> Report:
     """
     file = folder / "report.json"
     try:
-        raw = read_bounded(file, MOST_BYTES)
+        raw = read_whole(file, MOST_BYTES)
     except OSError as error:
         hint = "name the folder of a finished run"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=hint) from error
@@ -64,19 +64,5 @@ def _report(found: ReportFile, results: Iterable[Record]) -> Report:
     checks = {row.check: CheckInfo(row.title, row.failure_modes) for row in found.checks}
     by_node = groupby(sorted(results, key=lambda record: record.node), key=lambda record: record.node)
     records = {node: tuple(by_check(own, checks)) for node, own in by_node}
-    nodes = tuple(
-        NodeReport(
-            row.node,
-            row.verdict,
-            row.platform,
-            row.rack,
-            row.serials,
-            row.identity,
-            records.get(row.node, ()),
-            row.unreachable,
-            row.gpus,
-            row.claims,
-        )
-        for row in found.nodes
-    )
+    nodes = tuple(NodeReport(**shared(row, NodeReport), records=records.get(row.node, ())) for row in found.nodes)
     return Report(found.run, nodes, found.drift, checks, found.policy)

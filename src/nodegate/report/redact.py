@@ -5,18 +5,20 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
+from nodegate.files.source import Source
 from nodegate.inventory.hostlist import natural
+from nodegate.policy.policy import Policy
+from nodegate.records.claim import Shown
+from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.part import Part
+from nodegate.records.run import Drift, NodeReport, Run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.files.source import Source
-    from nodegate.policy.policy import Policy
-    from nodegate.records.finding import AnyLimit, Finding, Record
-    from nodegate.records.part import Part
-    from nodegate.records.run import Drift, NodeReport, Run
     from nodegate.report.model import Report
 
 GONE = "[redacted]"
@@ -33,6 +35,18 @@ _HOME = re.compile(r"(/home/|/Users/|~(?=[A-Za-z]))[\w.-]{1,64}")
 _LOGIN = re.compile(r"\b[\w.-]{1,64}@(?=[\w.-])")
 _WORD = re.compile(r"[\w.-]{3,64}")
 _SHORTEST = 3  # a shorter serial or user name would take innocent text with it
+_TEXTS = {  # the fields of each record in which such text can be
+    Run: ("command", "selection", "answer", "evidence", "notes", "inventory", "baselines"),
+    Source: ("path",),
+    Policy: ("title", "source"),
+    NodeReport: ("identity", "records", "unreachable", "claims"),
+    Shown: ("why", "signed"),
+    Record: ("remark", "findings", "evidence", "waiver"),
+    Finding: ("part", "also", "text", "note", "observed", "limit", "action"),
+    Part: ("name", "netdev", "of"),
+    Limit: ("value", "source"),
+    Drift: ("majority",),
+}
 
 
 def redact(report: Report) -> Report:
@@ -59,84 +73,34 @@ class _Redaction:
         original = self.original
         return replace(
             original,
-            run=self.run(original.run),
-            nodes=tuple(self.node(node) for node in original.nodes),
-            drift=tuple(self.drift(row) for row in original.drift),
-            policy=original.policy and self.policy(original.policy),
+            run=self.of(original.run),
+            nodes=self.of(original.nodes),
+            drift=self.of(original.drift),
+            policy=self.of(original.policy),
         )
 
-    def policy(self, policy: Policy) -> Policy:
-        return replace(policy, title=self.text(policy.title), source=self.text(policy.source))
+    def of(self, value: Any) -> Any:
+        """A record without what names machines and people, or a value of one of its fields."""
+        if isinstance(value, tuple):
+            return tuple(map(self.of, value))
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return self.text(value)
+        if type(value) not in _TEXTS:
+            return value
+        texts = {name: self.of(getattr(value, name)) for name in _TEXTS[type(value)]}
+        return replace(value, **texts, **self.own(value))
 
-    def run(self, run: Run) -> Run:
-        return replace(
-            run,
-            host=GONE if run.host else "",
-            user=GONE if run.user else "",
-            command=self.text(run.command),
-            selection=self.text(run.selection),
-            answer=self.text(run.answer),
-            evidence=self.text(run.evidence),
-            notes=tuple(self.text(note) for note in run.notes),
-            inventory=self.sources(run.inventory),
-            baselines=self.sources(run.baselines),
-            judging_s={},
-        )
-
-    def sources(self, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        return tuple(replace(source, path=self.text(source.path)) for source in sources)
-
-    def node(self, node: NodeReport) -> NodeReport:
-        return replace(
-            node,
-            node=self.names.get(node.node, node.node),
-            serials=dict.fromkeys(node.serials, GONE),
-            identity=tuple((label, self.text(value)) for label, value in node.identity),
-            records=tuple(self.record(record) for record in node.records),
-            unreachable=self.text(node.unreachable),
-            claims=tuple(replace(each, why=self.text(each.why), signed=self.text(each.signed)) for each in node.claims),
-        )
-
-    def record(self, record: Record) -> Record:
-        return replace(
-            record,
-            node=self.names.get(record.node, record.node),
-            remark=self.text(record.remark),
-            findings=tuple(self.finding(finding) for finding in record.findings),
-            evidence=tuple(self.text(path) for path in record.evidence),
-            waiver=self.text(record.waiver),
-        )
-
-    def finding(self, finding: Finding) -> Finding:
-        return replace(
-            finding,
-            part=self.part(finding.part),
-            also=tuple(self.part(part) for part in finding.also),
-            text=self.text(finding.text),
-            note=self.text(finding.note),
-            observed=self.text(finding.observed) if isinstance(finding.observed, str) else finding.observed,
-            limit=self.limit(finding.limit) if finding.limit else None,
-            action=self.text(finding.action),
-        )
-
-    def part(self, part: Part) -> Part:
-        """The part without serial number and UUID; where it sits in the node stays, so parts stay told apart."""
-        return replace(
-            part,
-            name=self.text(part.name),
-            serial="",
-            uuid="",
-            netdev=self.text(part.netdev),
-            of=part.of and self.part(part.of),
-        )
-
-    def limit(self, limit: AnyLimit) -> AnyLimit:
-        value = self.text(limit.value) if isinstance(limit.value, str) else limit.value
-        return replace(limit, value=value, source=self.text(limit.source))
-
-    def drift(self, row: Drift) -> Drift:
-        others = self.others(row.others)
-        return replace(row, majority=self.text(row.majority), others=others)
+    def own(self, value: object) -> dict[str, object]:
+        """What is no text. A part keeps where it sits in the node, so parts stay told apart."""
+        if isinstance(value, Run):
+            return {"host": value.host and GONE, "user": value.user and GONE, "judging_s": {}}
+        if isinstance(value, NodeReport):
+            return {"node": self.names.get(value.node, value.node), "serials": dict.fromkeys(value.serials, GONE)}
+        if isinstance(value, Record):
+            return {"node": self.names.get(value.node, value.node)}
+        if isinstance(value, Part):
+            return {"serial": "", "uuid": ""}
+        return {"others": self.others(value.others)} if isinstance(value, Drift) else {}
 
     def others(self, others: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Two values that redaction makes equal keep all their nodes."""

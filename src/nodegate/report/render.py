@@ -7,6 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing, replacing_bytes
+from nodegate.files.bounded import open_regular
 from nodegate.files.gz import ENDING
 from nodegate.records.results import RESULTS, fingerprint, write_all
 from nodegate.records.run_folder import EVIDENCE
@@ -70,7 +71,7 @@ def _packed(report: Report, folder: Path) -> frozenset[str]:
 
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()

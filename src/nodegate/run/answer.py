@@ -111,11 +111,10 @@ def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
 
 def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
     shown = _shown(report)
-    rows = [(cause, line(cause)) for cause in shown]
-    widths = _widths([(*_head_cells(cause, row), _what(cause, row), row.action) for cause, row in rows], width)
-    for cause, row in rows:
+    rows = [_cells(cause, line(cause)) for cause in shown]
+    widths = _widths(rows, width)
+    for cause, cells in zip(shown, rows, strict=True):
         colour = "" if cause.waiver else "red" if cause.severity in _RED else "yellow"
-        cells = (*_head_cells(cause, row), _what(cause, row), row.action)
         text = "  ".join(shortened(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
         yield AnswerLine(f"  {text}".rstrip(), colour)
     left = [cause for cause in report.causes if cause not in shown]
@@ -141,16 +140,13 @@ def _fits(nodes: Sequence[str]) -> bool:
     return len(fold(nodes)) <= _LONGEST_LIST * 2
 
 
-def _head_cells(cause: Cause, row: CauseLine) -> tuple[str, str, str]:
-    """Severity, nodes and part; a list of nodes is never cut, since half of a list reads as a whole one."""
+def _cells(cause: Cause, row: CauseLine) -> tuple[str, ...]:
+    """Severity, nodes, part, what and action; a list of nodes is never cut: half of a list reads as a whole one."""
     where = row.where
     if len(cause.nodes) > 1 and len(where) > _LONGEST_LIST:
         where = f"rack {cause.place}" if cause.place else counted(len(cause.nodes), "node")
-    return _SHORT.get(row.severity, row.severity), where, row.part
-
-
-def _what(cause: Cause, row: CauseLine) -> str:
-    return row.what + (f"; {row.more} follow" if row.more else "") + (" (waived)" if cause.waiver else "")
+    what = row.what + (f"; {row.more} follow" if row.more else "") + (" (waived)" if cause.waiver else "")
+    return _SHORT.get(row.severity, row.severity), where, row.part, what, row.action
 
 
 def _widths(table: Sequence[tuple[str, ...]], width: int) -> list[int]:

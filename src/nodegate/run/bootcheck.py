@@ -5,27 +5,31 @@ A scheduler's hook waits for this, so pandas, scipy, paramiko, jinja2 and pytest
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import socket
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate import suite
-from nodegate.baseline.baseline import Baselines
 from nodegate.causes.lines import line, shortened
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import unsigned
+from nodegate.demands.demands import Demands
+from nodegate.demands.here import of_another
+from nodegate.demands.limits import baselines_of
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
+from nodegate.judge.waivers import Waivers
 from nodegate.measure.registry import is_active
-from nodegate.node import Connection, Node
 from nodegate.profile import Profile
-from nodegate.records.evidence import Evidence
-from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.run.decision import decide
+from nodegate.run.gaps import signed_gaps
+from nodegate.run.job_port import job_port
+from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 
 if TYPE_CHECKING:
@@ -33,7 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.judge.fleet import Fleet
+    from nodegate.node import Node
     from nodegate.records.cause import Cause
+    from nodegate.records.evidence import Evidence
     from nodegate.records.finding import Record
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
@@ -43,12 +49,13 @@ PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer: exit code, one line of reason, every record, and their causes."""
+    """The answer: exit code, one line of reason, every record, their causes, and the hash of what the site asked."""
 
     exit: Exit
     line: str
     records: tuple[Record, ...] = ()
     causes: tuple[Cause, ...] = ()
+    demands: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -63,6 +70,7 @@ class Outcome:
             "answer": word,
             "exit_code": int(self.exit),
             "line": self.line,
+            "demands": self.demands,
             "results": [asdict(record) for record in self.records],
         }
         return json.dumps(value, ensure_ascii=False)
@@ -72,6 +80,8 @@ def bootcheck(
     *,
     baselines: Sequence[Path] = (),
     expected: Mapping[str, object] | None = None,
+    demanded: Callable[[], Demands | None] = lambda: None,
+    environ: Mapping[str, str] | None = None,
     measure: Callable[[Node], Evidence] | None = None,
     active: bool = False,
     without: tuple[str, ...] = (),
@@ -80,15 +90,21 @@ def bootcheck(
 
     Args:
         baselines: more baseline files.
-        expected: what an inventory would say about this node (`platform`, `gpus`, ...).
+        expected: what an inventory would say about this node (`platform`, `gpus`, ...); it wins over what is demanded.
+        demanded: reads what the site asks of this node; None where it asks nothing.
+        environ: the environment of the job that waits for the answer: its MASTER_PORT must be free.
         measure: returns the evidence; by default from the probe on this machine.
         active: also put load on the GPUs, for about a minute.
         without: beginnings of the ids of checks to leave out ("idle.").
     """
-    node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
     try:
-        rules = Baselines.read(baselines)
+        demands = demanded() or Demands(socket.gethostname(), {})
+        port = job_port(environ or {})
+        node = demands.as_node(socket.gethostname(), expected or {}, ports=[port.number] if port.number else [])
+        rules = baselines_of(demands, baselines)
         rules.check_expected([node])
+        check_orders([node])
+        gaps = Waivers(signed_gaps([node]), dt.datetime.now(tz=dt.timezone.utc).date())
         checks = [check for check in suite.checks_of(Profile.BOOTCHECK) if not check.id.startswith(without)]
         if active:
             from nodegate.run.local_run import judge_here  # noqa: PLC0415 - with the statistics, which take their time
@@ -105,17 +121,27 @@ def bootcheck(
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
-    return outcome_of(records)
+    if foreign := of_another(demands, serial_is_ours=_has_serial(records)):
+        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {foreign}"))
+    outcome = outcome_of(records, signed=lambda claim: gaps.signed(claim, node.name))
+    note = f"; {port.left_out}" if port.left_out and outcome.exit is Exit.FIT else ""
+    return replace(outcome, line=_line(outcome.line + note), demands=demands.sha256 if demands.place else "")
 
 
-def outcome_of(records: tuple[Record, ...]) -> Outcome:
-    """The answer for these records."""
-    claims = claims_of_node(Profile.BOOTCHECK, records, signed=lambda _claim: "")
+def _has_serial(records: Sequence[Record]) -> bool | None:
+    """Whether the chassis has the serial number that the site gives; None where nothing says so."""
+    found = next((record.verdict for record in records if record.check == "platform.serial"), None)
+    return {Verdict.PASS: True, Verdict.FAIL: False}.get(found) if found else None
+
+
+def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambda _claim: "") -> Outcome:
+    """The answer for these records; `signed` says who accepts that a claim is not proven here."""
+    claims = claims_of_node(Profile.BOOTCHECK, records, signed=signed)
     claims = tuple(each for each in claims if not each.left_out)  # the site left these checks out
     decided = decide(records[0].node if records else "", records, claims)
     verdict, records, causes = decided.verdict, decided.records, decided.causes
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
-    if decisive is None and verdict is NodeVerdict.ACCEPTED:
+    if verdict in GOOD:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
         warned = sum(record.verdict is Verdict.WARN for record in records)
         text = f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")
@@ -150,28 +176,18 @@ def measure_here(node: Node) -> Evidence:
         Busy: another run holds the node's lock.
         CannotMeasure: the probe returned nothing.
     """
-    from nodegate.probe.collect import collect  # noqa: PLC0415
+    from nodegate.run.node_facts import facts  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
 
-    started = time.time()
     session = LocalSession(node)
     try:
         lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
-        document = collect(session, timeout_s=PROBE_TIMEOUT_S)
+        return facts(session, limit_s=PROBE_TIMEOUT_S)
     finally:
         session.close()
-    return Evidence(
-        node.name,
-        "facts",
-        started,
-        time.time() - started,
-        document.received_epoch_s,
-        document.round_trip_s,
-        document=document.raw,
-    )
 
 
 def _no_fleet() -> Fleet:

@@ -15,10 +15,10 @@ from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.records.evidence import FACTS, Evidence
-from nodegate.run import kept as kept_evidence
 from nodegate.run import node_facts
 from nodegate.run.load import Load
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
+from nodegate.run.run_evidence import drop_what_failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,9 +63,7 @@ class Campaign:
         """
         if self._plan.keep:
             names = [node.name for node in self._plan.nodes]
-            kept_evidence.drop_what_failed(
-                self._folder, names, self._plan.measurements, facts_after=self._plan.facts_after
-            )
+            drop_what_failed(self._folder, names, self._plan.measurements, facts_after=self._plan.facts_after)
         self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
@@ -185,11 +183,7 @@ class Campaign:
         self._arrived.put(node.name)
 
     def _facts(self, node: Node) -> bool:
-        """Whether the facts of a node could not be read.
-
-        Raises:
-            UsageError: the evidence cannot be stored.
-        """
+        """Whether the facts of a node could not be read; a UsageError where they cannot be stored."""
         kept = self._folder.read_evidence(node.name) if self._plan.keep else None
         if kept is not None and all(self._folder.read_evidence(node.name, name) for name in self._plan.names):
             return False

@@ -7,7 +7,7 @@ import getpass
 import os
 import platform
 import shlex
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
-from nodegate.records.run import Run
+from nodegate.records.run import Run, shared
 from nodegate.records.store import converted, from_bytes, in_lines, in_one_line, to_bytes
 from nodegate.run.gaps import GAPS
 from nodegate.subjects.order import ORDER
@@ -121,7 +121,7 @@ def run_file(run: Run, nodes: Iterable[Node], settings: Settings, others: Iterab
         _from_anywhere(settings.policy) if settings.policy else "",
     )
     return RunFile(
-        **_of_run(run),
+        **shared(run, Run),
         schema=SCHEMA,
         manifest=MANIFEST,
         asked=asked,
@@ -146,11 +146,7 @@ def end(folder: RunFolder, run: Run) -> None:
     Raises:
         UsageError: it was changed, or cannot be written.
     """
-    write(folder, replace(read(folder), **_of_run(run)))
-
-
-def _of_run(run: Run) -> dict[str, Any]:
-    return {each.name: getattr(run, each.name) for each in fields(Run)}
+    write(folder, replace(read(folder), **shared(run, Run)))
 
 
 def _from_anywhere(source: str) -> str:
@@ -180,23 +176,26 @@ def _entry(node: Node, orders: list[object]) -> NodeEntry:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier run from its run.json; everything but `file` and `nodes` is what was requested then."""
+    """An earlier run from its run.json (`file`), with its nodes ready to be judged from its evidence."""
 
     file: str
-    profile: Profile
-    inventory: tuple[str, ...]
-    pattern: str
+    run: RunFile
     nodes: tuple[Node, ...]
-    passive: bool = False
-    burn: str = ""
-    hang_after: str = ""
-    pairs: str = ""
-    tools: Path | None = None
-    policy: str = ""
-    started_epoch_s: float = 0.0
-    has_manifest: bool = False  # whether it wrote one
-    others: tuple[str, ...] = ()  # names of its inventory that it did not measure
-    evidence: str = ""  # where its evidence is from, if it is not its own
+
+    @property
+    def asked(self) -> Asked:
+        """What was requested then."""
+        return self.run.asked
+
+    @property
+    def profile(self) -> Profile:
+        """Its profile."""
+        return Profile(self.run.profile)
+
+    @property
+    def tools(self) -> Path | None:
+        """The folder of its tools."""
+        return Path(self.asked.tools) if self.asked.tools else None
 
     def select(self, pattern: str) -> tuple[Node, ...]:
         """The nodes of a --nodes pattern; all for an empty one.
@@ -246,24 +245,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
     nodes = {entry.name: _node(entry, run.orders, file, folder.path / "evidence") for entry in run.nodes}
     if len(nodes) < len(run.nodes):
         raise UsageError("names a node twice", file=file)
-    asked = run.asked
-    return Earlier(
-        file,
-        Profile(run.profile),
-        asked.inventory,
-        asked.nodes,
-        tuple(nodes.values()),
-        passive=asked.passive,
-        burn=asked.burn,
-        hang_after=asked.hang_after,
-        pairs=asked.pairs,
-        tools=Path(asked.tools) if asked.tools else None,
-        policy=asked.policy,
-        started_epoch_s=run.started_epoch_s,
-        has_manifest=bool(run.manifest),
-        others=run.other_names,
-        evidence=run.evidence,
-    )
+    return Earlier(file, run, tuple(nodes.values()))
 
 
 def _node(entry: NodeEntry, orders: tuple[Any, ...], file: str, recordings: Path) -> Node:

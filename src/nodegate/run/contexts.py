@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Unreachable
+from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import FACTS
 from nodegate.judge.context import Context, facts_of
 from nodegate.judge.fleet import characteristics
@@ -43,7 +43,7 @@ class NodeSummary:
     `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
-    make.
+    make. `demands` is the hash of its demands file.
     """
 
     platform: str
@@ -56,6 +56,7 @@ class NodeSummary:
     root: str = ""
     by_contract: frozenset[str] = frozenset()
     use_unknown: str = ""
+    demands: Known[str] = ""
 
 
 class Contexts:
@@ -154,4 +155,13 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         str((evidence.document or {}).get("root", "")),
         by_contract=by_contract(None, context.baseline),
         use_unknown=use_unknown(facts),
+        demands=_demands(facts),
     )
+
+
+def _demands(facts: NodeFacts) -> Known[str]:
+    try:
+        return facts.environment.demands
+    except CannotMeasure as said:
+        said.__traceback__ = None  # it keeps the document
+        return ""

@@ -31,7 +31,7 @@ def check_manifest(folder: RunFolder, earlier: Earlier) -> None:
     Raises:
         UsageError: it has none, although it wrote one.
     """
-    if earlier.has_manifest and not folder.manifest.exists:
+    if earlier.run.manifest and not folder.manifest.exists:
         hint = "put it back, or measure again in a new run: without it what was changed is not known"
         raise UsageError("the manifest of this run is gone", file=str(folder.path / MANIFEST), hint=hint)
 
@@ -45,7 +45,7 @@ def check_place(folder: RunFolder, earlier: Earlier, *, inventory: bool, tools: 
         UsageError: an inventory or tools inside the folder, or evidence that leads out of it.
     """
     home = os.path.realpath(folder.path)
-    for each in earlier.inventory if inventory else ():
+    for each in earlier.asked.inventory if inventory else ():
         if _is_below(each, home):
             hint = "give your own: --inventory FILE"
             raise UsageError(
@@ -89,7 +89,7 @@ def about_evidence(folder: RunFolder, earlier: Earlier, *, resumed: bool) -> str
         said = f"judged again from {folder.path.resolve().name}, sha256 of its manifest {sha256}"
     else:
         said = f"judged again from {folder.path.resolve().name}, which has no manifest: {_NO_MANIFEST}"
-    return "; ".join(each for each in (said, earlier.evidence) if each)[:_LONGEST]
+    return "; ".join(each for each in (said, earlier.run.evidence) if each)[:_LONGEST]
 
 
 def differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def moved(earlier: Earlier, nodes: Iterable[Node]) -> tuple[str, ...]:
         node.name
         for node in nodes
         if (then := before.get(node.name))
-        and (node.address != then.address or (earlier.has_manifest and node.connection.port != then.connection.port))
+        and (node.address != then.address or (earlier.run.manifest and node.connection.port != then.connection.port))
     )
 
 

@@ -88,7 +88,7 @@ class FleetView:
         if self._history is None:
             return None
         if node not in self._earlier:
-            known = self._history.earlier(node, self._before_epoch_s, lambda device: self.serial(node, device))
+            known = self._history.known(node, self._before_epoch_s, lambda device: self.serial(node, device))
             self._earlier[node] = lambda metric: known.get(key_of(metric), ())
         return self._earlier[node]
 

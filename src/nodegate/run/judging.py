@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.claims.prove import claims_of_node
+from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import Busy, NotDemanded, NotDone
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.metric import Statistic
@@ -52,6 +53,7 @@ class Judging:
     others: Collection[str] = ()
     policy: Policy | None = None
     names_policy: bool = False
+    asked: SiteDemands = field(default_factory=SiteDemands)  # the site's limits, as demands files hold them
     register: Register = field(default_factory=Register)
     contexts: Contexts = field(init=False)
     view: FleetView = field(init=False)

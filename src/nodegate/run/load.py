@@ -14,7 +14,7 @@ from nodegate.numbers.suspects import TIMES_MORE
 from nodegate.records.evidence import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.measure.measurement import Measurement, Runs, Target
     from nodegate.metric import Metric
@@ -68,15 +68,18 @@ class Load:
         self._say(measurement, going, "")
         runs = measurement.measure(going, self._pool)
         metrics |= self._keep(measurement, attempts, runs, started)
-        shorter = [_for_another_look(target) for target in going]
+        shorter = [
+            replace(each, durations=replace(each.durations, burn_s=min(each.durations.burn_s, AGAIN_BURN_S)))
+            for each in going
+        ]
         bounds = _bounds(measurement, going)
         for look in range(TIMES_MORE + 1):
             if look < TIMES_MORE:
                 by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
-                doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **by_number}
+                doubted = {**dict.fromkeys(_those(attempts, measurement.doubtful), ()), **by_number}
             else:
                 doubted = self._gate.rejected(metrics, bounds) if measurement.alone else {}
-            settled = _settled(measurement, attempts)
+            settled = _those(attempts, measurement.settled)
             suspects = {
                 name: doubts
                 for name, doubts in doubted.items()
@@ -96,10 +99,7 @@ class Load:
     def _keep(
         self, measurement: Measurement, attempts: dict[str, list[Attempt]], runs: Runs, started: float
     ) -> dict[str, tuple[Metric, ...]]:
-        """Write the results while the run is not ended: what Ctrl-C interrupted is measured again by --resume.
-
-        Returns the numbers in them, including those of earlier attempts: reading them takes a while.
-        """
+        """Write the results, unless the run is ended, and return the numbers in them, of earlier attempts too."""
         found: dict[str, tuple[Metric, ...]] = {}
         if self._pool.cancelled:
             return found
@@ -154,19 +154,8 @@ def _bounds(measurement: Measurement, targets: Sequence[Target]) -> dict[str, Bo
     return found
 
 
-def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> frozenset[str]:
-    """The nodes without a number, for a reason that may be gone the next time."""
-    if measurement.doubtful is None:
-        return frozenset()
-    return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
-
-
-def _settled(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> frozenset[str]:
-    """The nodes that another look would not change."""
-    if measurement.settled is None:
-        return frozenset()
-    return frozenset(name for name, each in attempts.items() if measurement.settled(each))
-
-
-def _for_another_look(target: Target) -> Target:
-    return replace(target, durations=replace(target.durations, burn_s=min(target.durations.burn_s, AGAIN_BURN_S)))
+def _those(
+    attempts: Mapping[str, Sequence[Attempt]], says: Callable[[Sequence[Attempt]], bool] | None
+) -> frozenset[str]:
+    """The nodes of whose attempts a measurement says so; none where it says nothing of the kind."""
+    return frozenset(name for name, each in attempts.items() if says is not None and says(each))

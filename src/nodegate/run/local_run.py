@@ -17,7 +17,7 @@ from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
-from nodegate.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport.local import LocalSession
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profil
             facts_after=COUNTERS in asked_for,
             take_lock=True,
         )
-        connections = Connections(LocalSession, lambda session: NodeToolbox(session, session.node))
+        connections = Connections(LocalSession, lambda session: Toolbox(session, session.node))
         campaign = Campaign(plan, folder, connections, Gate(judging), Progress(None))
         campaign.start()
         try:

@@ -34,11 +34,11 @@ def unseen(nodes: Mapping[str, Node], summaries: Mapping[str, NodeSummary | None
         of_order = {order: _serials(found, key) for order, found in read.items()}
         of_node = {name: of_order[id(node.settings.expect)] for name, node in nodes.items()}
         ordered = frozenset().union(*of_order.values())
-        seen = {serial for summary in summaries.values() if summary for serial in _reported(summary, what)}
+        seen = {serial for summary in summaries.values() for serial in _reported(summary, what)}
         missing = sorted(ordered - seen)
         if not missing:
             continue
-        silent = [name for name in nodes if of_node[name] and not _has_reported(summaries.get(name), what)]
+        silent = [name for name in nodes if of_node[name] and not any(_reported(summaries.get(name), what))]
         said = f"{len(missing)} of {counted(len(ordered), f'{what} serial number')} of the order"
         more = f"; of {fold(silent)} none could be read" if silent else ""
         yield f"{said} were seen on no node: {some(missing, _MOST_SHOWN)}{more}"
@@ -49,9 +49,5 @@ def _serials(order: Iterable[Demand], key: str) -> frozenset[str]:
     return frozenset().union(*(demand.exact for demand in order if demand.item.key == key))
 
 
-def _reported(summary: NodeSummary, what: str) -> Iterator[str]:
-    return (serial for part, serial in summary.serials.items() if part.startswith(what))
-
-
-def _has_reported(summary: NodeSummary | None, what: str) -> bool:
-    return summary is not None and any(_reported(summary, what))
+def _reported(summary: NodeSummary | None, what: str) -> Iterator[str]:
+    return (serial for part, serial in (summary.serials if summary else {}).items() if part.startswith(what))

@@ -37,7 +37,7 @@ def pack_evidence(folder: RunFolder, nodes: Sequence[NodeReport]) -> None:
             if _is_quiet(node):
                 _pack(folder, node.node)
     with contextlib.suppress(OSError):  # as `RunFolder.measured`: its lines are there, some files have several
-        folder.manifest.settle()
+        folder.manifest.close()
 
 
 def _is_quiet(node: NodeReport) -> bool:
@@ -52,7 +52,8 @@ def _pack(folder: RunFolder, node: str) -> None:
         raw = read_bounded(file, most)
         if len(raw) <= most and not folder.manifest.trouble(name, raw):
             found[file] = compress(raw)
-    folder.manifest.add_packed({f"{EVIDENCE}/{node}/{file.name}{ENDING}": packed for file, packed in found.items()})
+    named = {f"{EVIDENCE}/{node}/{file.name}{ENDING}": packed for file, packed in found.items()}
+    folder.manifest.add(named, is_packing=True)
     for file, packed in found.items():
         write_whole(packed_path(file), packed)
         file.unlink()

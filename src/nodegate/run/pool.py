@@ -24,8 +24,8 @@ WAIT_SLICE_S = 0.2  # a wait is split into slices, so that the end of the run is
 class ThreadPool:
     """See `measure.measurement.Pool`. `ended` is set when the run ends."""
 
-    def __init__(self, progress: Progress, ended: threading.Event, *, at_once: int = MOST_THREADS) -> None:
-        self._progress, self._ended, self._at_once = progress, ended, at_once
+    def __init__(self, progress: Progress, ended: threading.Event) -> None:
+        self._progress, self._ended = progress, ended
         self._stage, self._until_s = "", 0.0
 
     def begin(self, stage: str, expected_s: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class ThreadPool:
         done: dict[str, T | CannotMeasure] = {}
         threads = [
             threading.Thread(target=self._work, args=(waiting, done), name=f"load-{number}", daemon=True)
-            for number in range(min(self._at_once, len(jobs)))
+            for number in range(min(MOST_THREADS, len(jobs)))
         ]
         for thread in threads:
             thread.start()

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline import Baselines
+from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
 from nodegate.history import History
 from nodegate.judge.waivers import Waivers
@@ -102,9 +103,9 @@ class Prepared:
         return Connections(self.connect, self._toolbox)
 
     def _toolbox(self, session: Session) -> Toolbox:
-        from nodegate.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
+        from nodegate.toolbox.toolbox import Toolbox  # noqa: PLC0415
 
-        return NodeToolbox(session, session.node, carried=self.carried)
+        return Toolbox(session, session.node, carried=self.carried)
 
 
 def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
@@ -147,10 +148,11 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         waivers,
         RunEvidence(folder if settings.resume else None),
         history=history,
-        before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
+        before_epoch_s=earlier.run.started_epoch_s if earlier else math.inf,
         others=others,
         policy=policy.policy,
         names_policy=bool(settings.policy),
+        asked=SiteDemands.read(settings.baselines, settings.policy),
     )
     notes = (*notes, *agreed, *waivers.run_out(), *earlier_folder.moved_note(moved))
     return Prepared(judging, sources, settings, notes, moved, evidence, carried)
@@ -172,26 +174,30 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     """The settings, with the earlier run's values where the command line has none."""
     if earlier is None:
         return settings
-    load = settings.load if settings.load is not None else not earlier.passive
+    load = settings.load if settings.load is not None else not earlier.asked.passive
     settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
     settings = replace(
         settings,
-        burn=settings.burn or earlier.burn,
-        hang_after=settings.hang_after or earlier.hang_after,
-        pairs=settings.pairs or earlier.pairs,
+        burn=settings.burn or earlier.asked.burn,
+        hang_after=settings.hang_after or earlier.asked.hang_after,
+        pairs=settings.pairs or earlier.asked.pairs,
     )
     if not settings.resume:
         return settings
-    if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):
+    if not settings.inventory and (not earlier.asked.inventory or "-" in earlier.asked.inventory):
         hint = "run folders store no credentials or SSH settings"
         raise UsageError("--resume needs the inventory again: add --inventory", file=earlier.file, hint=hint)
-    if earlier.policy and not settings.policy:  # a folder may come from anywhere: it does not choose what must hold
+    if (
+        earlier.asked.policy and not settings.policy
+    ):  # a folder may come from anywhere: it does not choose what must hold
         hint = "or --policy default"
-        raise UsageError(f"this run has a policy: add --policy {visible(earlier.policy)}", file=earlier.file, hint=hint)
+        raise UsageError(
+            f"this run has a policy: add --policy {visible(earlier.asked.policy)}", file=earlier.file, hint=hint
+        )
     return replace(
         settings,
-        inventory=settings.inventory or earlier.inventory,
-        nodes=settings.nodes or earlier.pattern,
+        inventory=settings.inventory or earlier.asked.inventory,
+        nodes=settings.nodes or earlier.asked.nodes,
         tools=settings.tools or earlier.tools,
     )
 
@@ -202,15 +208,18 @@ def _nodes(
     """The nodes of the run, the files that name them, notes about both, and the other names of the inventory."""
     if earlier and not settings.inventory:
         nodes = list(earlier.select(settings.nodes))
-        return nodes, (), (), _others((*(node.name for node in earlier.nodes), *earlier.others), nodes)
+        return nodes, (), (), _others((*(node.name for node in earlier.nodes), *earlier.run.other_names), nodes)
     from nodegate.inventory import inventory  # noqa: PLC0415
 
     read = inventory.read(settings.inventory, stdin=stdin)
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
     if settings.replay:
-        nodes = [_replayed(node, settings.replay) for node in nodes]
+        where = str(settings.replay / "evidence")
+        nodes = [
+            replace(node, connection=replace(node.connection, transport="replay", recordings=where)) for node in nodes
+        ]
     notes = [*read.notes, *(earlier_folder.differences(earlier, nodes) if earlier else ())]
-    return nodes, tuple(read.sources), tuple(notes), _others((node.name for node in read.nodes), nodes)
+    return nodes, tuple(read.sources), tuple(notes), _others(read.names, nodes)
 
 
 def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
@@ -221,7 +230,7 @@ def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
 def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
     """The tools of --tools; settings of tools and launches that are invalid are refused before a node is contacted."""
     from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
-    from nodegate.measure.rdma.traffic import traffic_of  # noqa: PLC0415
+    from nodegate.measure.rdma.rails import traffic_of  # noqa: PLC0415
     from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
@@ -231,7 +240,3 @@ def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
         launch_settings(node)
         traffic_of(node)
     return carried
-
-
-def _replayed(node: Node, run: Path) -> Node:
-    return replace(node, connection=replace(node.connection, transport="replay", recordings=str(run / "evidence")))

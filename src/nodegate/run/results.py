@@ -14,7 +14,7 @@ from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, ResultsFile, write_all
-from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
+from nodegate.records.run import CheckInfo, Drift, NodeReport, Run, shared
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
@@ -24,6 +24,7 @@ from nodegate.run.decision import decide
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
+from nodegate.run.stale_demands import stale_demands
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class Results:
         )
         report = build(self.run, judging, self.records, checks)
         if self._resumed:
-            write_all((map(_whole, node.records) for node in report.nodes), self.folder.path)
+            whole = ((replace(each, findings=tuple(each.findings)) for each in node.records) for node in report.nodes)
+            write_all(whole, self.folder.path)  # not with their findings in compact form
         if not self.run.interrupted:
             pack_evidence(self.folder, report.nodes)
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
@@ -126,7 +128,8 @@ class Results:
         try:
             _remember(self.report, judging)
         except UsageError as said:  # the verdicts are valid anyway
-            self.notes.append(str(said))
+            if not (judging.history and judging.history.lost):
+                self.notes.append(str(said))
 
     def _concluded(self, report: Report) -> Report:
         if self._conclude is None:
@@ -144,18 +147,16 @@ class Results:
         self.folder.discard()
 
 
-def _whole(record: Record) -> Record:
-    """The record as it is written: not with its findings in compact form."""
-    return replace(record, findings=tuple(record.findings))
-
-
 def _notes(judging: Judging) -> Iterator[str]:
     """What is true of the run as a whole and no check says."""
     summaries = {name: judging.contexts.summary(name) for name in judging.register.asked}
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
     if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
+    yield from stale_demands(judging.nodes, summaries, judging.asked)
     yield from _allows(judging)
+    if judging.history and judging.history.lost:
+        yield judging.history.lost
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
 
@@ -177,7 +178,7 @@ def _remember(report: Report, judging: Judging) -> None:
     good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
         measured = ((name, judging.view.metrics(name)) for name in good)
-        judging.history.keep_nodes(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
+        judging.history.keep(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
@@ -189,7 +190,7 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
     return Report(
         run=run,
         nodes=tuple(_node_report(judging, name, by_check(found, infos)) for name, found in by_node.items()),
-        drift=_drift(judging),
+        drift=tuple(Drift(**shared(row, Drift)) for row in judging.view.fleet().drift()),
         checks=infos,
         policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
     )
@@ -219,13 +220,6 @@ def _verdict(asked: Iterable[str], records: list[Record], said: NodeVerdict) -> 
     """The verdict of a node: if a check has no verdict (an interrupted run), the others do not make it accepted."""
     silent = set(asked) - {record.check for record in records}
     return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
-
-
-def _drift(judging: Judging) -> tuple[Drift, ...]:
-    return tuple(
-        Drift(row.platform, row.characteristic, row.majority, row.count, row.total, row.others)
-        for row in judging.view.fleet().drift()
-    )
 
 
 def _check_infos(judging: Judging) -> dict[str, CheckInfo]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import read_whole
 from nodegate.history import DEFAULT
 from nodegate.measure.durations import durations_of, seconds
 from nodegate.profile import Profile
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
 
 HostKeys = Literal["strict", "accept-new", "off"]
+_MOST_BYTES = 64 << 20  # of a file of ssh
 LEAST_FACTS_S, MOST_FACTS_S = 5.0, 60.0  # --facts-within
 QUIET = (Profile.BOOTCHECK, Profile.TROUBLESHOOT)  # these put load on the nodes only with --active
 
@@ -113,7 +115,6 @@ class Settings:
 
 def _readable(file: Path, option: str, hint: str) -> None:
     try:
-        with file.open("rb"):
-            return
+        read_whole(file, _MOST_BYTES)  # and again for the nodes: a pipe could be read once
     except OSError as broken:
         raise UsageError(f"{option}: {broken.strerror}", file=str(file), hint=hint) from None

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci
 
 V = TypeVar("V", bool, int, float, str)
-GIBIBYTE = 1 << 30
 
 
 def usual(readings: Iterable[Known[V]], unit: str = "") -> Limit[V] | None:
@@ -54,8 +53,3 @@ def id_on_bus(gpu: Gpu, pci: Pci) -> str | None:
     """The model that PCIe lists at the GPU's address; None where it lists nothing there."""
     at = {device.address: device.pci_id for device in pci.gpus}
     return None if isinstance(gpu.address, Unknown) else at.get(gpu.address)
-
-
-def gibibytes(size: Known[int]) -> Known[float]:
-    """Bytes as GiB, with one decimal."""
-    return size if isinstance(size, Unknown) else round(size / GIBIBYTE, 1)

@@ -286,14 +286,9 @@ def is_too_many(grown: Growth, limit: NumberLimit) -> bool:
     return grown.full or grown.ran_full or isinstance(by, Unknown) or by > limit.value
 
 
-def none_reported(grown: Iterable[Growth]) -> bool:
-    """Whether the device has none of these counters."""
-    return not any(each.is_reported for each in grown)
-
-
 def skip_if_none(grown: Iterable[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
     """A GPU that has none of these counters by its own word is skipped."""
-    if none_reported(grown):
+    if not any(each.is_reported for each in grown):
         verdicts.lacking(part=pair.part, text=why)
 
 

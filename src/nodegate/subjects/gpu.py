@@ -8,6 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.window import is_before_boot
+from nodegate.knowledge.xid_lines import ADDRESS, FELL_OFF_THE_BUS, GpuEvent, gpu_events, serials
+from nodegate.knowledge.xid_lines import address_of as address_of_line
 from nodegate.records import part
 from nodegate.records.finding import Limit, LimitKind
 from nodegate.unknown import Known, Unknown, Why
@@ -203,55 +205,20 @@ def _part(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> Part:
     return part.gpu(gpu.index if gpu is not None else None, address=device.address, uuid=uuid)
 
 
-_ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
-_XID = re.compile(rf"NVRM: Xid \(PCI:{_ADDRESS}[^)]*\): 79,")
-_SAID = re.compile(rf"NVRM: (?:The NVIDIA )?GPU {_ADDRESS}\b.*fallen off the bus")
-_SERIAL = re.compile(rf"NVRM: GPU {_ADDRESS}: GPU serial number is (?P<serial>\w{{1,40}})")
-_BOARD = re.compile(rf"NVRM: GPU at PCI:{_ADDRESS}:")
-_BOARD_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\w{1,40})")
+_REFUSED_AT_START = re.compile(rf"NVRM: The NVIDIA GPU {ADDRESS}\b.*fallen off the bus")
 
 
-@dataclass(frozen=True)
-class OffBusReport:
-    """One GPU by its PCI address (without the function) and its board's serial number, empty where no line has it."""
-
-    address: str
-    serial: str
-
-    @property
-    def part(self) -> Part:
-        """The GPU as a part."""
-        return part.gpu(address=self.address, serial=self.serial)
-
-
-def off_bus_reports(log: KernelLog) -> tuple[OffBusReport, ...]:
-    """Every GPU that the log's lines of the present boot report, each once, in address order.
+def off_bus(log: KernelLog) -> tuple[Part, ...]:
+    """Every GPU that the log's lines of the present boot report as lost, in address order, with its board's number.
 
     A line without a time counts: it cannot be shown to be old.
     """
-    lines = [line.text for line in log.lines if not is_before_boot(line.epoch_s, log.boot_epoch_s)]
-    lost = {_normal(match["address"]) for text in lines if (match := _XID.search(text) or _SAID.search(text))}
-    serials = _serials(lines)
-    return tuple(OffBusReport(address, serials.get(address, "")) for address in sorted(lost))
-
-
-def _serials(lines: list[str]) -> dict[str, str]:
-    """Serial numbers by address: on one line, or on the line after the one that names the GPU."""
-    found: dict[str, str] = {}
-    named = ""
-    for text in lines:
-        if match := _SERIAL.search(text):
-            found[_normal(match["address"])] = match["serial"]
-        elif named and (match := _BOARD_SERIAL.search(text)):
-            found[named] = match["serial"]
-        board = _BOARD.search(text)
-        named = _normal(board["address"]) if board else ""
-    return found
-
-
-def _normal(address: str) -> str:
-    domain, bus, slot = address.lower().split(":")
-    return f"{int(domain, 16):04x}:{bus}:{slot}"
+    lines = [line for line in log.lines if not is_before_boot(line.epoch_s, log.boot_epoch_s)]
+    events = (event for event in gpu_events(lines) if isinstance(event, GpuEvent) and event.code == FELL_OFF_THE_BUS)
+    refused = (match for line in lines if (match := _REFUSED_AT_START.search(line.text)))
+    lost = {event.address for event in events if event.address} | {address_of_line(match) for match in refused}
+    known = serials(lines)
+    return tuple(part.gpu(address=address, serial=known.get(address, "")) for address in sorted(lost))
 
 
 def margin_c(gpu: Gpu) -> Known[int]:

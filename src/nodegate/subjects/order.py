@@ -144,6 +144,8 @@ def _written(node: Node, item: Item, value: object) -> str:
         if text not in ("on", "off"):
             raise _wrong(node, f"{VARIABLE}: {item.key} must be on or off, not {value!r}")
         return text
+    if isinstance(value, str) and (odd := _odd_sign(value, item.sort)):
+        raise _wrong(node, f"{VARIABLE}: {item.key}: {value[:60]!r} is not understood: {odd}", _EXAMPLES[item.sort])
     if item.sort is Sort.NUMBER:
         text = str(value).strip()
         is_range = isinstance(value, str) and text.startswith(("<", ">"))
@@ -156,6 +158,15 @@ def _written(node: Node, item: Item, value: object) -> str:
     return value.strip()
 
 
+def _odd_sign(written: str, sort: Sort) -> str:
+    """What looks like a comparison and is none: it would be compared as text, which nothing equals."""
+    text = written.strip()
+    if text[:1] in tuple("=!~^≥≤"):
+        return f"{text[0]} is not a sign of a range"
+    is_range = text[:1] in ("<", ">")
+    return "a sign inside" if sort is not Sort.TEXT and not is_range and set(text) & set("<>=≥≤") else ""
+
+
 def _bounds(node: Node, item: Item, written: str) -> tuple[tuple[str, _Key], ...]:
     found = []
     for each in written.split(","):
@@ -165,7 +176,16 @@ def _bounds(node: Node, item: Item, written: str) -> tuple[tuple[str, _Key], ...
             message = f"{VARIABLE}: {item.key}: {each.strip()!r} is no bound of a {item.sort.value}"
             raise _wrong(node, message, _EXAMPLES[item.sort])
         found.append((match[1], bound))
+    if not _can_hold(found):
+        raise _wrong(node, f"{VARIABLE}: {item.key}: nothing is {written!r}", _EXAMPLES[item.sort])
     return tuple(found)
+
+
+def _can_hold(bounds: Iterable[tuple[str, _Key]]) -> bool:
+    """Whether any value is within all of these bounds: whether no lowest one is above a highest one."""
+    bounds = tuple(bounds)
+    pairs = ((low, high) for low in bounds for high in bounds if low[0][0] == ">" and high[0][0] == "<")
+    return all(_is_within(low, "<=" if sign + over == ">=<=" else "<", high) for (sign, low), (over, high) in pairs)
 
 
 _EXAMPLES = {

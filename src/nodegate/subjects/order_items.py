@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodegate.records import part
+from nodegate.subjects.gpu import on_off
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.pcie import rdma_nics
 from nodegate.unknown import Known, Unknown
@@ -68,10 +69,6 @@ def of_key(key: str) -> Item | None:
     if name == FIRMWARE and dot and model:
         return Item(key, f"firmware ({model})", About.VERSIONS, Sort.VERSION, lambda facts: _nic_firmware(facts, model))
     return _ITEMS.get(key)
-
-
-def _switch(value: Known[bool]) -> Known[str]:
-    return value if isinstance(value, Unknown) else "on" if value else "off"
 
 
 def _mib(size: Known[int]) -> Known[int]:
@@ -184,9 +181,9 @@ _ITEMS: Mapping[str, Item] = {
         Item("disks", "disks", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(facts.disks.devices))),
         Item("disk_model", "model", _P, Sort.TEXT, _disks(lambda disk: disk.model)),
         Item("disk_gb", "size", _P, Sort.NUMBER, _disks(_gigabytes), "GB"),
-        Item("ecc", "ECC", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.ecc_enabled))),
-        Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.persistence))),
-        Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.mig_enabled))),
+        Item("ecc", "ECC", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.ecc_enabled))),
+        Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.persistence))),
+        Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.mig_enabled))),
         Item("power_limit_w", "power limit", _S, Sort.NUMBER, _gpus(lambda gpu: gpu.power_limit_w), "W"),
         Item(
             "chassis_serial",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
+from nodegate.files.bounded import open_regular
 from nodegate.node_program import node_source
 from nodegate.toolbox.found import parse_found
 from nodegate.toolbox.tool_list import NAMES
@@ -124,7 +125,7 @@ class _Entry:
             info.type, info.linkname = (tarfile.DIRTYPE, "") if self.is_folder else (tarfile.SYMTYPE, self.link)
             archive.addfile(info)
             return
-        with (folder / self.path).open("rb") as file:
+        with open_regular(folder / self.path) as file:
             info.size = self.size
             archive.addfile(info, file)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node_program import node_source
@@ -44,35 +44,6 @@ class Lacking(CannotMeasure):
     """No program with the name of the tool was found, as opposed to one that cannot start."""
 
 
-class Toolbox(Protocol):
-    """The tools of one node; looked for once, when the first is asked for."""
-
-    def find(self, *names: str) -> Tool:
-        """The first of these names that the node has.
-
-        Raises:
-            CannotMeasure: it has none; with one line on how to get it.
-            Unreachable: the connection broke.
-        """
-        ...
-
-    def has(self, names: Sequence[str]) -> frozenset[str]:
-        """Which of these the node has."""
-        ...
-
-    def cublas(self) -> CublasPlaces:
-        """Where a burn looks for cuBLAS; brings the one of --tools to the node.
-
-        Raises:
-            Unreachable: the connection broke.
-        """
-        ...
-
-    def close(self) -> None:
-        """Remove what was brought to the node. May be called twice."""
-        ...
-
-
 class _Once(Generic[T]):
     """A value that is read once, or refused once: a hung node is not queried again for each tool."""
 
@@ -97,8 +68,8 @@ class _Once(Generic[T]):
         return self.value
 
 
-class NodeToolbox:
-    """The tools of a node behind a session. Safe to use from several threads.
+class Toolbox:
+    """The tools of a node, looked for once, when the first is asked for. Safe to use from several threads.
 
     In this order: the inventory's nodegate_tools, what --tools brings, nodegate_tool_paths, PATH, the usual folders,
     the container image. A program that cannot start (a library is missing, it is for another machine) is skipped, and
@@ -127,7 +98,14 @@ class NodeToolbox:
         self._lock = threading.RLock()
 
     def find(self, *names: str) -> Tool:
-        """See `Toolbox.find`. A name that ends in _mpi also means the tool without it, if that is built with MPI."""
+        """The first of these names that the node has.
+
+        A name that ends in _mpi also means the tool without it, if that is built with MPI.
+
+        Raises:
+            CannotMeasure: it has none; with one line on how to get it.
+            Unreachable: the connection broke.
+        """
         with self._lock:
             refused: list[tuple[str, Found]] = []
             for name in names:
@@ -138,11 +116,15 @@ class NodeToolbox:
             raise self._refusal(names, refused)
 
     def has(self, names: Sequence[str]) -> frozenset[str]:
-        """See `Toolbox.has`."""
+        """Which of these the node has. Raises Unreachable if the connection broke."""
         return frozenset(name for name in names if self._has(name))
 
     def cublas(self) -> CublasPlaces:
-        """See `Toolbox.cublas`."""
+        """Where a burn looks for cuBLAS; brings the one of --tools to the node.
+
+        Raises:
+            Unreachable: the connection broke.
+        """
         given = self._settings.cublas
         if given == OWN_KERNELS:
             return CublasPlaces(own_kernels=True)

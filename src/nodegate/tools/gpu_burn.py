@@ -23,14 +23,13 @@ _REPORTS_KEPT = 120
 _FIRST_KEPT = 8
 _ESCAPE = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _BREAK = re.compile(r"[\r\n]+")
-_LISTED = re.compile(r"GPU ([0-9]{1,3}): (.{1,120}?) \(UUID: (GPU-[0-9a-fA-F-]{8,60})\)")
+_LISTED = re.compile(r"GPU ([0-9]{1,3}): (.{1,120}?) \(UUID: GPU-[0-9a-fA-F-]{8,60}\)")
 _BEGUN = re.compile(
-    r"Initialized device ([0-9]{1,3}) with .{1,120}, using (FLOATS|DOUBLES)(?:,? ?(?:using )?(Tensor Cores))?"
+    r"Initialized device ([0-9]{1,3}) with .{1,120}, using (?:FLOATS|DOUBLES)(?:,? ?(?:using )?(Tensor Cores))?"
 )
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%\s{1,8}proc'd:")
+_PERCENT = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,2})?%\s{1,8}proc'd:")
 _WORK = re.compile(r"(-?[0-9]{1,12}) \((-?(?:[0-9]{1,12}|nan|inf)) Gflop/s\)")
 _ERRORS = re.compile(r"(-?[0-9]{1,12})\s{0,4}(?:\((WARNING|DIED)!\))?")
-_HEAT = re.compile(r"([0-9]{1,3}) C\b|--")
 _ENDED = re.compile(r"\s{0,16}GPU ([0-9]{1,3}): (OK|FAULTY)")
 _TOLD = re.compile(
     r"Couldn't init|Failure during compute|No CUDA devices|No clients are alive|Syntax error|cuInit returned [1-9]"
@@ -48,12 +47,10 @@ class BurntGpu:
 
     index: int
     name: Known[str]
-    uuid: Known[str]
     gflops: tuple[float, ...]
     processed: int
     errors: int
     died: bool
-    hottest_c: Known[int]
     verdict: Known[str]
 
     @property
@@ -66,16 +63,14 @@ class BurntGpu:
 
 @dataclass(frozen=True)
 class GpuBurnRun:
-    """One run. `precision` is gpu_burn's name for it; `percent` how far it got; `told` its error messages.
+    """One run. `told` are its error messages.
 
     `listed` is the number of GPUs that nvidia-smi listed for it: with fewer in `gpus` some did not take part.
     """
 
     gpus: tuple[BurntGpu, ...]
     listed: int
-    precision: Known[str]  # FLOATS | DOUBLES
-    tensor_cores: Known[bool]
-    percent: float
+    tensor_cores: bool
     told: tuple[str, ...]
 
 
@@ -87,18 +82,15 @@ class _Tally:
     counted: int = 0  # errors of the finished summaries
     errors: int = 0  # errors of the present one
     died: bool = False
-    hottest_c: int = 0
     gflops: list[float] = field(default_factory=list)
 
-    def report(self, work: tuple[int, float], errors: tuple[int, bool], heat: int) -> None:
-        processed, rate = work
+    def report(self, processed: int, rate: float, errors: int, *, died: bool) -> None:
         if processed > self.processed:
             self.processed = processed
             self.gflops += [rate] if rate > 0 else []
-        self.died = self.died or processed < 0 or errors[1]
+        self.died = self.died or processed < 0 or died
         if not self.died:  # what it adds for a dead process was not counted
-            self.errors = max(self.errors, errors[0])
-        self.hottest_c = max(self.hottest_c, heat)
+            self.errors = max(self.errors, errors)
 
     def summary(self) -> None:
         """gpu_burn sets its error counts to zero after each summary."""
@@ -113,23 +105,19 @@ def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
     """
     lines = list(_lines(stdout))
     told = tuple(shown(line, 200) for line in dict.fromkeys((*_lines(stderr), *lines)) if _TOLD.search(line))[:16]
-    tallies, percent = _reports(lines)
+    tallies = _reports(lines)
     ended = {int(match[1]): match[2] for line in lines if (match := _ENDED.fullmatch(line.rstrip()))}
     if not tallies and not ended:
         raise _nothing(lines, stderr, told)
     columns = min(max(len(tallies), len(ended)), MAX_GPUS)
-    listed = {int(match[1]): (match[2], match[3]) for line in lines if (match := _LISTED.match(line))}
+    listed = {int(match[1]): match[2] for line in lines if (match := _LISTED.match(line))}
     begun = {int(match[1]): match for line in lines if (match := _BEGUN.match(line))}
-    first = next(iter(begun.values()), None)
-    unsaid = Unknown(Why.MISSING, "no line says which device was initialized")
     return GpuBurnRun(
         gpus=tuple(
             _gpu(column, _index(column, columns, tuple(begun)), tallies, listed, ended) for column in range(columns)
         ),
         listed=len(listed),
-        precision=first[2] if first else unsaid,
-        tensor_cores=first[3] is not None if first else unsaid,
-        percent=percent,
+        tensor_cores=any(match[2] for match in begun.values()),
         told=told,
     )
 
@@ -175,42 +163,28 @@ def _lines(written: str) -> Iterator[str]:
             yield line
 
 
-def _reports(lines: list[str]) -> tuple[dict[int, _Tally], float]:
+def _reports(lines: list[str]) -> dict[int, _Tally]:
     tallies: dict[int, _Tally] = {}
-    percent = 0.0
     for line in lines:
         if "Summary at:" in line:
             for tally in tallies.values():
                 tally.summary()
-        found = _PERCENT.match(line.strip())
-        if found is None or "errors:" not in line or "temps:" not in line:
+        if not _PERCENT.match(line.strip()) or "errors:" not in line or "temps:" not in line:
             continue  # not a report, or a truncated one
-        percent = max(percent, float(found[1]))
-        for column, (work, errors, heat) in enumerate(_columns(line)):
-            tallies.setdefault(column, _Tally()).report(work, errors, heat)
-    return tallies, percent
-
-
-def _columns(line: str) -> list[tuple[tuple[int, float], tuple[int, bool], int]]:
-    """The GPUs of one report. A truncated temperature counts as missing."""
-    work, _, rest = line.partition("proc'd:")[2].partition("errors:")
-    counts, _, heats = rest.partition("temps:")
-    works = [_WORK.fullmatch(each.strip()) for each in work.split("- ")[:MAX_GPUS]]
-    errors = [_ERRORS.fullmatch(each.strip()) for each in counts.split("- ")[:MAX_GPUS]]
-    degrees = list(_HEAT.finditer(heats))
-    found = []
-    for column, (done, wrong) in enumerate(zip(works, errors, strict=False)):
-        if done is None or wrong is None:
-            break
-        heat = degrees[column] if column < len(degrees) else None
-        rate = float(done[2])
-        found.append(
-            (
-                (int(done[1]), rate if 0.0 < rate < 1e9 else 0.0),
-                (abs(int(wrong[1])), wrong[2] == "DIED"),
-                int(heat[1]) if heat and heat[1] else 0,
+        for column, (done, wrong) in enumerate(_columns(line)):
+            rate = float(done[2])
+            tallies.setdefault(column, _Tally()).report(
+                int(done[1]), rate if 0.0 < rate < 1e9 else 0.0, abs(int(wrong[1])), died=wrong[2] == "DIED"
             )
-        )
+    return tallies
+
+
+def _columns(line: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """The work and the errors of each GPU in one report."""
+    work, _, rest = line.partition("proc'd:")[2].partition("errors:")
+    works = [_WORK.fullmatch(each.strip()) for each in work.split("- ")[:MAX_GPUS]]
+    errors = [_ERRORS.fullmatch(each.strip()) for each in rest.partition("temps:")[0].split("- ")[:MAX_GPUS]]
+    found = [(done, wrong) for done, wrong in zip(works, errors, strict=False) if done and wrong]
     if not found or not len(found) == len(works) == len(errors):
         raise CannotMeasure(
             f"a report of gpu_burn cannot be read: {shown(line.strip(), 160)}",
@@ -228,21 +202,17 @@ def _gpu(
     column: int,
     index: int,
     tallies: dict[int, _Tally],
-    listed: dict[int, tuple[str, str]],
+    listed: dict[int, str],
     ended: dict[int, str],
 ) -> BurntGpu:
     tally = tallies.get(column, _Tally())
-    unlisted = Unknown(Why.MISSING, "nvidia-smi -L did not list it")
-    name, uuid = listed.get(index, (unlisted, unlisted))
     return BurntGpu(
         index=index,
-        name=name,
-        uuid=uuid,
+        name=listed.get(index, Unknown(Why.MISSING, "nvidia-smi -L did not list it")),
         gflops=tuple(tally.gflops),
         processed=tally.processed,
         errors=tally.counted + tally.errors,
         died=tally.died,
-        hottest_c=tally.hottest_c or Unknown(Why.MISSING, "gpu_burn showed no temperature"),
         verdict=ended.get(column, Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs")),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nodegate.unknown import Known, Unknown, Why
 
@@ -20,7 +20,7 @@ _MESSAGE = re.compile(
 )
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?")
 _CELL = re.compile(r"\d{1,18}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?|-?\d{1,6}|N/A|-?inf|-?nan")
-_START = re.compile(r"#? {0,64}(\d{1,18}) +(\d{1,18}) +([a-z][a-z0-9_]{2,11})(?: +|$)(.{0,400})")
+_START = re.compile(r"#? {0,64}(\d{1,18}) +\d{1,18} +([a-z][a-z0-9_]{2,11})(?: +|$)(.{0,400})")
 _REDUCTION = re.compile(r"[a-z]{2,8}")
 _TIMESTAMP = re.compile(r" \d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d *$")
 _HEADER = re.compile(r"[ #]*size +count +type\b.*")
@@ -48,7 +48,7 @@ class Half:
     algbw_gb_per_s: float
     busbw_gb_per_s: float
     wrong: Known[int]
-    deviation: Known[float]  # before 2.13: the largest relative deviation, not a count
+    checked: bool  # before 2.13 by the largest relative deviation: then there is no count
     step_time: float = 0.0
     step_algbw: float = 0.0
     step_busbw: float = 0.0
@@ -59,10 +59,7 @@ class Row:
     """One size."""
 
     size_bytes: int
-    count: int
     dtype: str
-    redop: str
-    root: int | None
     out_of_place: Half
     in_place: Half
     cpu_time: bool = False
@@ -74,17 +71,13 @@ class Row:
 
     def contradictions(self, collective: str, ranks: Known[int]) -> tuple[str, ...]:
         """Sentences about numbers of this row that contradict each other by more than their rounding."""
-        halves = {"out of place": self.out_of_place, "in place": self.in_place}
         found = []
-        for name, half in halves.items():
+        for name, half in (("out of place", self.out_of_place), ("in place", self.in_place)):
+            where = f"{self.size_bytes} bytes, {name}"
             if not self.cpu_time and not _fits_time(self.size_bytes, half):
-                found.append(
-                    f"{self.size_bytes} bytes, {name}: algbw {half.algbw_gb_per_s:g} GB/s is not size over time"
-                )
+                found.append(f"{where}: algbw {half.algbw_gb_per_s:g} GB/s is not size over time")
             if not _fits_factor(half, collective, ranks):
-                found.append(
-                    f"{self.size_bytes} bytes, {name}: busbw {half.busbw_gb_per_s:g} GB/s does not follow from algbw"
-                )
+                found.append(f"{where}: busbw {half.busbw_gb_per_s:g} GB/s does not follow from algbw")
         return tuple(found)
 
 
@@ -143,8 +136,9 @@ def _row(line: str, layout: _Layout) -> Row | None:
     match = _START.fullmatch(_TIMESTAMP.sub("", line.rstrip()))
     if match is None:
         return None
-    words = match[4].split()
-    redop = words.pop(0) if words and _REDUCTION.fullmatch(words[0]) else ""
+    words = match[3].split()
+    if words and _REDUCTION.fullmatch(words[0]):
+        del words[0]
     if not all(_CELL.fullmatch(word) for word in words):
         return None
     # 8 cells: no root; 9: root; 10: root and #iters. With -I each half has four more.
@@ -152,21 +146,13 @@ def _row(line: str, layout: _Layout) -> Row | None:
     rest = len(words) - 2 * of_half
     if not 0 <= rest <= 2:
         return None
-    root = words.pop(0) if rest else None
+    if rest:
+        del words[0]  # the root
     first = _half(words[:of_half], layout)
     second = _half(words[of_half : 2 * of_half], layout)
     if first is None or second is None:
-        return Row(0, 0, "", "", None, _NOTHING, _NOTHING) if int(match[1]) == 0 else None
-    return Row(
-        size_bytes=int(match[1]),
-        count=int(match[2]),
-        dtype=match[3],
-        redop=redop,
-        root=int(root) if root and root.lstrip("-").isdigit() else None,
-        out_of_place=first,
-        in_place=second,
-        cpu_time=layout.cpu_time,
-    )
+        return Row(0, "", _NOTHING, _NOTHING) if int(match[1]) == 0 else None
+    return Row(int(match[1]), match[2], first, second, layout.cpu_time)
 
 
 def _half(words: list[str], layout: _Layout) -> Half | None:
@@ -174,17 +160,13 @@ def _half(words: list[str], layout: _Layout) -> Half | None:
     if not all(_NUMBER.fullmatch(word) for word in words[:3]):
         return None
     time_us, algbw, busbw = (float(word) for word in words[:3])
-    step_time, step_algbw, step_busbw = (_half_step(word) for word in words[:3])
-    half = Half(time_us, algbw, busbw, _NOT_CHECKED, _NOT_CHECKED, step_time, step_algbw, step_busbw)
-    checked = words[3]
-    if not _NUMBER.fullmatch(checked):
-        return half
-    if layout.deviation or "e-" in checked:
-        return replace(half, deviation=float(checked))
-    return replace(half, wrong=int(float(checked)))
+    steps = (_half_step(word) for word in words[:3])
+    checked = _NUMBER.fullmatch(words[3]) is not None
+    is_count = checked and not layout.deviation and "e-" not in words[3]
+    return Half(time_us, algbw, busbw, int(float(words[3])) if is_count else _NOT_CHECKED, checked, *steps)
 
 
-_NOTHING = Half(0.0, 0.0, 0.0, _NOT_CHECKED, _NOT_CHECKED)
+_NOTHING = Half(0.0, 0.0, 0.0, _NOT_CHECKED, checked=False)
 
 
 def _half_step(word: str) -> float:

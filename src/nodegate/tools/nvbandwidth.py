@@ -1,4 +1,4 @@
-"""nvbandwidth: copies between host and GPUs and between GPUs, as text or as JSON (-j).
+"""nvbandwidth: copies between host and GPUs and between GPUs, as JSON (-j).
 
 Traps: cells of a matrix are text, "N/A" or, in old versions, 0.00 if two GPUs cannot reach each other; a case that
 fails is there twice, first left at "Running"; bidirectional cases put three matrices into one; the exit code is 0
@@ -10,37 +10,29 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MAX_TEXT = 4 << 20
 MAX_CASES = 256
 MAX_DEVICES = 256
-PASSED, RUNNING, WAIVED, FAILED = "Passed", "Running", "Waived", "Error"
+PASSED, WAIVED, FAILED = "Passed", "Waived", "Error"
 WRONG_DATA = "Invalid value when checking the pattern"
 _NEXT = "run nvbandwidth -j on the node by hand and check its output"
 
 _JSON = re.compile(r'\{\s*"nvbandwidth"')
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_DEVICE = re.compile(r"(?:Device )?(\d{1,3}): (.{1,200}?) \(([0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\)")
+_DEVICE = re.compile(r"(\d{1,3}): .{1,200}? \(([0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})\)")
 _UNIT = re.compile(r"\((GB/s|ns)\)\s*$")
 _CELL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?|N/A")
-_SUM = re.compile(r"SUM (\w{1,100}) (\S{1,30})")
-_STATUS = re.compile(r"(Waived|Error|ERROR|Not Found):\s*(.{0,300})")
-_NAMED = re.compile(
-    r"(nvbandwidth Version|CUDA Runtime Version|CUDA Driver Version|Driver Version): (\S{1,60}(?: \(\d{1,9}\))?)"
-)
-_CUDA = re.compile(r"(\d{1,3})\.(\d{1,3})(?: \((\d{1,9})\))?")  # "13.3 (13030)"; before it was "13030" alone
-
-_NO_SUM = Unknown(Why.MISSING, "no sum")
 
 Matrix = tuple[tuple[float | None, ...], ...]
 
@@ -50,7 +42,6 @@ class Device:
     """A GPU in CUDA's order, and its PCI address as sysfs writes it."""
 
     index: int
-    name: str
     address: Known[str]
 
 
@@ -66,7 +57,6 @@ class Case:
     status: str
     unit: str = ""
     matrix: Matrix = ()
-    sum: Known[float] = _NO_SUM
     detail: str = ""
 
 
@@ -76,70 +66,48 @@ class NvBandwidth:
 
     version: Known[str]
     driver: Known[str]
-    cuda: Known[int]
     devices: tuple[Device, ...]
     cases: tuple[Case, ...]
     told: tuple[str, ...]
     wrong_data: int
 
-    def case(self, name: str) -> Case | None:
-        """The case of this name; None if it did not run."""
-        return next((each for each in self.cases if each.name == name), None)
-
 
 def parse(text: str, stderr: str = "") -> NvBandwidth:
-    """What nvbandwidth printed, with or without -j.
+    """What `nvbandwidth -j` printed.
 
     Raises:
-        CannotMeasure: there is no case and no error in it.
+        CannotMeasure: there is no case in it, or it is truncated.
     """
     text = _ANSI.sub("", text[:MAX_TEXT]).replace("\r", "")
-    start = _JSON.search(text)
-    found = _of_json(text[start.start() :]) if start else _of_text(text)
-    found = replace(found, wrong_data=text.count(WRONG_DATA), told=(*found.told, *_errors_in(stderr)))
-    if not found.cases:
-        said = found.told[0] if found.told else shown(text.strip(), 100) or "nothing"
-        raise CannotMeasure(f"nvbandwidth ran no case: {said}", next_step=_NEXT)
-    return found
-
-
-def _errors_in(stderr: str) -> tuple[str, ...]:
-    lines = [shown(line.strip(), 200) for line in stderr[:MAX_TEXT].splitlines()]
-    return tuple(line for line in lines if line)[:8]
-
-
-# -j
-
-
-def _of_json(text: str) -> NvBandwidth:
-    try:
-        whole, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        end = shown(text.rstrip()[-60:], 80)
-        raise CannotMeasure(f"nvbandwidth's JSON is truncated at: {end}", next_step=_NEXT) from None
-    data = value_or(read.mapping(whole, "nvbandwidth"), {})
-    listed = value_or(read.items(data, "GPU Device list"), ())
+    data = _json_in(text)
     cases = value_or(read.records(data, "testcases"), ())
     error = data.get("error")
-    told = [shown(error.strip(), 200)] if isinstance(error, str) else []
+    lines = [error if isinstance(error, str) else "", *stderr[:MAX_TEXT].splitlines()]
+    told = tuple(said for line in lines if (said := shown(line.strip(), 200)))[:8]
+    if not cases:
+        said = told[0] if told else shown(text.strip(), 100) or "nothing"
+        raise CannotMeasure(f"nvbandwidth ran no case: {said}", next_step=_NEXT)
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
-        cuda=_cuda(data),
-        devices=tuple(_devices(str(each) for each in listed[:MAX_DEVICES] if isinstance(each, str))),
+        devices=tuple(_devices(value_or(read.items(data, "GPU Device list"), ()))),
         cases=_last_of_each([_case(each) for each in cases[:MAX_CASES]]),
-        told=tuple(each for each in told if each),
-        wrong_data=0,
+        told=told,
+        wrong_data=text.count(WRONG_DATA),
     )
 
 
-def _cuda(data: Mapping[str, object]) -> Known[int]:
-    """CUDA's version as CUDA counts it: 13030 for 13.3."""
-    value = data.get("CUDA Runtime Version")
-    match = _CUDA.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        return read.counted(data, "CUDA Runtime Version")
-    return int(match[3]) if match[3] else 1000 * int(match[1]) + 10 * int(match[2])
+def _json_in(text: str) -> Mapping[str, object]:
+    """The JSON in what was printed; nothing if there is none."""
+    start = _JSON.search(text)
+    if start is None:
+        return {}
+    try:
+        whole, _ = json.JSONDecoder().raw_decode(text, start.start())
+    except (ValueError, RecursionError):
+        end = shown(text.rstrip()[-60:], 80)
+        raise CannotMeasure(f"nvbandwidth's JSON is truncated at: {end}", next_step=_NEXT) from None
+    return value_or(read.mapping(whole, "nvbandwidth"), {})
 
 
 def _case(data: Mapping[str, object]) -> Case:
@@ -153,7 +121,6 @@ def _case(data: Mapping[str, object]) -> Case:
         status=FAILED if status.lower() in {"error", "not found", ""} else status,
         unit=unit[1] if unit else "",
         matrix=_last_square(matrix),
-        sum=read.number(data, "sum"),
         detail=value_or(read.text(data, "error"), ""),
     )
 
@@ -183,75 +150,10 @@ def _last_square(matrix: Matrix) -> Matrix:
 
 def _last_of_each(cases: Sequence[Case]) -> tuple[Case, ...]:
     """A case that fails is there twice: the last entry applies."""
-    found: dict[str, Case] = {}
-    for each in cases:
-        found[each.name] = each
-    return tuple(found.values())
+    return tuple({each.name: each for each in cases}.values())
 
 
-# Text
-
-
-def _of_text(text: str) -> NvBandwidth:
-    lines = text.splitlines()
-    named = {match[1]: match[2] for line in lines if (match := _NAMED.fullmatch(line.strip()))}
-    cases, told = _cases_of(lines)
-    return NvBandwidth(
-        version=read.text(named, "nvbandwidth Version"),
-        driver=read.text(named, "Driver Version"),
-        cuda=_cuda(named),
-        devices=tuple(_devices(line for line in lines if line.startswith("Device "))),
-        cases=cases,
-        told=told,
-        wrong_data=0,
-    )
-
-
-def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
-    """v0.2 names a waived case ("Waiving NAME."); later versions give it no name in text, and it is left out."""
-    cases: list[Case] = []
-    told: list[str] = []
-    at = 0
-    while at < len(lines) and len(cases) < MAX_CASES:
-        line = lines[at].strip()
-        at += 1
-        if line.startswith("Running ") and line.endswith("."):
-            cases.append(Case(line.removeprefix("Running ")[:-1][:100], RUNNING))
-        elif line.startswith("Waiving ") and line.endswith("."):
-            cases.append(Case(line.removeprefix("Waiving ")[:-1][:100], WAIVED))
-        elif cases and cases[-1].status == RUNNING and (unit := _UNIT.search(line)):
-            matrix, at = _matrix(lines, at)
-            square = cases[-1].name.startswith("device_to_device")
-            whole = matrix and not (square and len(matrix) != len(matrix[0]))
-            status = PASSED if whole else RUNNING
-            cases[-1] = replace(cases[-1], status=status, unit=unit[1], matrix=matrix)
-        elif (total := _SUM.match(line)) and cases and total[1] == cases[-1].name:
-            cases[-1] = replace(cases[-1], sum=read.real_in(total[2]))
-        elif (said := _STATUS.match(line)) and said[1] != WAIVED:
-            if cases and cases[-1].status == RUNNING:
-                cases[-1] = replace(cases[-1], status=FAILED, detail=shown(said[2], 200))
-            else:
-                told.append(shown(line, 200))
-        elif line.startswith(("[CUDA_ERROR", "[cudaError", "NVML_ERROR", "ASSERT in")):
-            told.append(shown(line, 200))
-    return tuple(cases), tuple(told[:8])
-
-
-def _matrix(lines: Sequence[str], at: int) -> tuple[Matrix, int]:
-    """The rows below a description and the numbers of the columns, and the place after them."""
-    columns = lines[at].split() if at < len(lines) else []
-    rows: list[tuple[float | None, ...]] = []
-    at += 1
-    while at < len(lines) and len(rows) < MAX_DEVICES and (words := lines[at].split()) and words[0].isdigit():
-        if len(words) != 1 + len(columns):
-            # Truncated, or three dots in place of the rest.
-            break
-        rows.append(tuple(_cell(word) for word in words[1:]))
-        at += 1
-    return tuple(rows), at
-
-
-def _devices(lines: Iterable[str]) -> list[Device]:
-    matches = (_DEVICE.match(line) for line in lines)
-    found = [Device(int(each[1]), each[2], read.address_in(each[3] + ".0")) for each in matches if each]
-    return found[:MAX_DEVICES]
+def _devices(listed: Sequence[object]) -> Iterator[Device]:
+    for each in listed[:MAX_DEVICES]:
+        if match := _DEVICE.match(str(each)):
+            yield Device(int(match[1]), read.address_in(match[2] + ".0"))

@@ -1,7 +1,7 @@
-"""nvidia-smi -q, as XML and as text, read into the same facts as NVML: the fall-back, and for recordings.
+"""nvidia-smi -q -x, read into the same facts as NVML: the fall-back.
 
-Both forms become one `Shown` for each GPU, so that every field is looked up in one place
-(nvidia_smi_fields.py), whatever the driver's layout.
+Each GPU becomes one `Shown`, so that every field is looked up in one place (nvidia_smi_fields.py), whatever the
+driver's layout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ BY_HAND = "run nvidia-smi -q on the node by hand"
 
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _DOCTYPE = re.compile(r"<!DOCTYPE nvidia_smi_log SYSTEM \"[\w.]{1,80}\">")
-_GPU_LINE = re.compile(rf"GPU ({_ADDRESS})\s*")
 _NO_HANDLE = re.compile(
     rf"Unable to determine the device handle for (?:the )?(?:(?i:GPU) ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
 )
@@ -65,23 +64,6 @@ def parse_xml(written: str) -> Gpus:
     whole = Shown(_leaves(root))
     cards = [(card.get("id", ""), Shown(_leaves(card))) for card in root.findall("gpu")[:MAX_GPUS]]
     return _gpus(whole, cards, head + document[end:])
-
-
-def parse_q_text(written: str) -> Gpus:
-    """`nvidia-smi -q`, the whole output or one `-d` part of it.
-
-    Raises:
-        CannotMeasure: no GPU is described in it.
-    """
-    lines = written[:MAX_TEXT].splitlines()
-    starts = [number for number, line in enumerate(lines) if _GPU_LINE.fullmatch(line)]
-    if not starts:
-        return _only_lost(written)
-    whole = Shown(_indented(lines[: starts[0]]))
-    cards = []
-    for start, end in zip(starts[:MAX_GPUS], [*starts[1:], len(lines)], strict=False):
-        cards.append((lines[start].removeprefix("GPU ").strip(), Shown(_indented(lines[start + 1 : end]))))
-    return _gpus(whole, cards, written[:MAX_TEXT])
 
 
 def corrupted_inforoms(written: str) -> tuple[str, ...]:
@@ -156,17 +138,3 @@ def _leaves(element: ET.Element, path: str = "", depth: int = 0) -> Iterator[tup
         yield place, (child.text or "").strip()
         if depth < MAX_DEPTH and child.tag not in ("gpu", "supported_clocks"):
             yield from _leaves(child, f"{place}/", depth + 1)
-
-
-def _indented(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Path and value of every line; an indented line belongs to the one above, with a value or without."""
-    above: list[tuple[int, str]] = []
-    for line in lines:
-        name, _, value = line.partition(" : ")
-        if not name.strip():
-            continue
-        depth = len(name) - len(name.lstrip())
-        while above and above[-1][0] >= depth:
-            above.pop()
-        above = [*above[:MAX_DEPTH], (depth, name.strip().lower())]
-        yield "/".join(part for _, part in above), value.strip()

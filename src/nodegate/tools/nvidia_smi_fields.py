@@ -1,4 +1,4 @@
-"""Where nvidia-smi -q shows each fact of a GPU: in XML and in text, in the layouts of all drivers."""
+"""Where nvidia-smi -q -x shows each fact of a GPU, in the layouts of all drivers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NOT_IN_SMI = Unknown(Why.MISSING, "nvidia-smi -q does not show it")
+_LINK = "pci/pci_gpu_link_info"
 _COMPUTE_MODES = {"Default": 0, "Exclusive_Thread": 1, "Prohibited": 2, "Exclusive_Process": 3}
 # NVML's numbers; "Yes" and "No" are the reset_required of drivers before 565.
 _RECOVERY = {
@@ -24,57 +25,50 @@ _RECOVERY = {
 _FABRIC_STATES = {"Not Supported": 0, "Not Started": 1, "In Progress": 2, "Completed": 3}
 _HEALTH = {"Healthy": 1, "Unhealthy": 2, "Limited Capacity": 3}
 _NVML_UNKNOWN_ERROR = 999
-_EVENT_NAMES = {
-    "gpu_idle": "idle",
-    "applications_clocks_setting": "applications clocks setting",
-    "sw_power_cap": "sw power cap",
-    "hw_slowdown": "hw slowdown",
-    "hw_thermal_slowdown": "hw slowdown/hw thermal slowdown",
-    "hw_power_brake_slowdown": "hw slowdown/hw power brake slowdown",
-    "sync_boost": "sync boost",
-    "sw_thermal_slowdown": "sw thermal slowdown",
-    "display_clock_setting": "display clock setting",
+# Our name, and the one in the XML if it is another.
+_EVENTS = {
+    **{name: name for name in ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost")},
+    **{name: name for name in ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")},
+    "display_clock_setting": "display_clocks_setting",
 }
-_XML_EVENT = {"display_clock_setting": "display_clocks_setting"}
 
 
 def versions_of(whole: Shown) -> tuple[Known[str], Known[str], Known[int]]:
     """Driver version, CUDA version and number of GPUs from the head of the output."""
     return (
-        whole.find("kmd_version", "driver_version", "kmd version", "driver version"),
-        whole.find("cuda_umd_version", "cuda_version", "cuda umd version", "cuda version"),
-        whole.count("", "attached_gpus", "attached gpus"),
+        whole.find("kmd_version", "driver_version"),
+        whole.find("cuda_umd_version", "cuda_version"),
+        whole.count("", "attached_gpus"),
     )
 
 
 def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: bool) -> Gpu:
     """One GPU. What nvidia-smi -q does not show (NVLinks, violation times) is unknown."""
-    reset = ("gpu_reset_status/reset_required", "gpu reset status/reset required")
-    gsp = card.find("gsp_firmware_version", "gsp firmware version")
-    name = card.find("product_name", "product name")
+    gsp = card.find("gsp_firmware_version")
+    name = card.find("product_name")
     return Gpu(
         index=index,
         lost=name if isinstance(name, Unknown) and name.why is Why.LOST else None,
         name=name,
-        uuid=card.find("uuid", "gpu uuid"),
-        serial=card.find("serial", "serial number"),
-        part_number=card.find("board_part_number", "board part number"),
-        vbios=card.find("vbios_version", "vbios version"),
-        inforom_image=card.find("inforom_version/img_version", "inforom version/image version"),
+        uuid=card.find("uuid"),
+        serial=card.find("serial"),
+        part_number=card.find("board_part_number"),
+        vbios=card.find("vbios_version"),
+        inforom_image=card.find("inforom_version/img_version"),
         address=address,
-        pci_id=mapped(card.find("pci/pci_device_id", "pci/device id"), _vendor_device),
-        module_id=card.count("", "platformInfo/module_id", "gpu_module_id", "platform info/module id", "module id"),
-        link_width=_link(card, "x", "link_widths/current_link_width", "link width/current"),
-        link_width_max=_link(card, "x", "link_widths/max_link_width", "link width/max"),
-        link_gen_max=_link(card, "", "pcie_gen/max_link_gen", "pcie generation/max"),
-        pcie_replays=card.count("", "pci/replay_counter", "pci/replays since reset"),
-        sm_clock_mhz=card.count("MHz", "clocks/sm_clock", "clocks/sm"),
-        sm_clock_max_mhz=card.count("MHz", "max_clocks/sm_clock", "max clocks/sm"),
-        memory_clock_max_mhz=card.count("MHz", "max_clocks/mem_clock", "max clocks/memory"),
-        sm_clock_app_mhz=card.count("MHz", "applications_clocks/graphics_clock", "applications clocks/graphics"),
-        memory_clock_app_mhz=card.count("MHz", "applications_clocks/mem_clock", "applications clocks/memory"),
-        sm_clock_app_default_mhz=_default_clock(card, "graphics_clock", "graphics"),
-        memory_clock_app_default_mhz=_default_clock(card, "mem_clock", "memory"),
+        pci_id=mapped(card.find("pci/pci_device_id"), _vendor_device),
+        module_id=card.count("", "platformInfo/module_id", "gpu_module_id"),
+        link_width=card.count("x", f"{_LINK}/link_widths/current_link_width"),
+        link_width_max=card.count("x", f"{_LINK}/link_widths/max_link_width"),
+        link_gen_max=card.count("", f"{_LINK}/pcie_gen/max_link_gen"),
+        pcie_replays=card.count("", "pci/replay_counter"),
+        sm_clock_mhz=card.count("MHz", "clocks/sm_clock"),
+        sm_clock_max_mhz=card.count("MHz", "max_clocks/sm_clock"),
+        memory_clock_max_mhz=card.count("MHz", "max_clocks/mem_clock"),
+        sm_clock_app_mhz=card.count("MHz", "applications_clocks/graphics_clock"),
+        memory_clock_app_mhz=card.count("MHz", "applications_clocks/mem_clock"),
+        sm_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/graphics_clock"),
+        memory_clock_app_default_mhz=card.count("MHz", "default_applications_clocks/mem_clock"),
         event_reasons=_events(card),
         thermal_violation_s=_NOT_IN_SMI,
         reliability_violation_s=_NOT_IN_SMI,
@@ -84,88 +78,53 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         power_limit_default_w=_power(card, "default_power_limit"),
         power_limit_enforced_w=_power(card, "current_power_limit", "enforced_power_limit"),
         power_limit_max_w=_power(card, "max_power_limit"),
-        temperature_c=card.count("C", "temperature/gpu_temp", "temperature/gpu current temp"),
-        temperature_margin_c=card.count("C", "temperature/gpu_temp_tlimit", "temperature/gpu t.limit temp"),
-        temperature_slowdown_c=card.count("C", "temperature/gpu_temp_slow_threshold", "temperature/gpu slowdown temp"),
-        memory_temperature_c=card.count("C", "temperature/memory_temp", "temperature/memory current temp"),
-        memory_temperature_limit_c=card.count(
-            "C", "temperature/gpu_temp_max_mem_threshold", "temperature/memory max operating temp"
-        ),
-        ecc_enabled=card.yes("ecc_mode/current_ecc", "ecc mode/current"),
-        ecc_pending=card.yes("ecc_mode/pending_ecc", "ecc mode/pending"),
+        temperature_c=card.count("C", "temperature/gpu_temp"),
+        temperature_margin_c=card.count("C", "temperature/gpu_temp_tlimit"),
+        temperature_slowdown_c=card.count("C", "temperature/gpu_temp_slow_threshold"),
+        memory_temperature_c=card.count("C", "temperature/memory_temp"),
+        memory_temperature_limit_c=card.count("C", "temperature/gpu_temp_max_mem_threshold"),
+        ecc_enabled=card.yes("ecc_mode/current_ecc"),
+        ecc_pending=card.yes("ecc_mode/pending_ecc"),
         ecc=_ecc(card),
-        sram_threshold_exceeded=card.yes(
-            "ecc_errors/aggregate/sram_threshold_exceeded", "ecc errors/aggregate/sram threshold exceeded"
-        ),
+        sram_threshold_exceeded=card.yes("ecc_errors/aggregate/sram_threshold_exceeded"),
         remap=_remap(card),
-        spent_banks=card.count(
-            "bank(s)",
-            "remapped_rows/row_remapper_histogram/row_remapper_histogram_none",
-            "remapped rows/bank remap availability histogram/none",
-        ),
-        retired_single_bit=_retired(card, "multiple_single_bit_retirement/retired_count", "single bit ecc"),
-        retired_double_bit=_retired(card, "double_bit_retirement/retired_count", "double bit ecc"),
-        retired_pending=card.yes(
-            "retired_pages/pending_retirement",
-            "retired_pages/pending_blacklist",
-            "retired pages/pending page blacklist",
-        ),
+        spent_banks=card.count("bank(s)", "remapped_rows/row_remapper_histogram/row_remapper_histogram_none"),
+        retired_single_bit=card.count("", "retired_pages/multiple_single_bit_retirement/retired_count"),
+        retired_double_bit=card.count("", "retired_pages/double_bit_retirement/retired_count"),
+        retired_pending=card.yes("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),
         gsp_firmware=gsp,
         gsp_enabled=_gsp_enabled(gsp),
         fabric=_fabric(card),
         nvlinks=_NOT_IN_SMI,
         nvlink5=_NOT_IN_SMI,
-        recovery_action=card.word(_RECOVERY, "gpu_recovery_action", "gpu recovery action", *reset),
+        recovery_action=card.word(_RECOVERY, "gpu_recovery_action", "gpu_reset_status/reset_required"),
         inforom_valid=False if inforom_corrupted else _NOT_IN_SMI,
         virtualization=_NOT_IN_SMI,
-        persistence=card.yes("persistence_mode", "persistence mode"),
-        compute_mode=card.word(_COMPUTE_MODES, "compute_mode", "compute mode"),
-        mig_enabled=card.yes("mig_mode/current_mig", "mig mode/current"),
-        mig_pending=card.yes("mig_mode/pending_mig", "mig mode/pending"),
-        utilization_percent=card.count("%", "utilization/gpu_util", "utilization/gpu"),
+        persistence=card.yes("persistence_mode"),
+        compute_mode=card.word(_COMPUTE_MODES, "compute_mode"),
+        mig_enabled=card.yes("mig_mode/current_mig"),
+        mig_pending=card.yes("mig_mode/pending_mig"),
+        utilization_percent=card.count("%", "utilization/gpu_util"),
         memory_total_bytes=_mebibytes(card, "total"),
         memory_used_bytes=_mebibytes(card, "used"),
         processes=_processes(card),
     )
 
 
-def _link(card: Shown, unit: str, xml: str, text: str) -> Known[int]:
-    return card.count(unit, f"pci/pci_gpu_link_info/{xml}", f"pci/gpu link info/{text}")
-
-
-def _default_clock(card: Shown, xml: str, text: str) -> Known[int]:
-    return card.count("MHz", f"default_applications_clocks/{xml}", f"default applications clocks/{text}")
-
-
-def _retired(card: Shown, xml: str, text: str) -> Known[int]:
-    return card.count("", f"retired_pages/{xml}", f"retired pages/{text}")
-
-
 def _power(card: Shown, *names: str) -> Known[float]:
-    """Since driver 535 the part is called gpu_power_readings; the names in the text are those of the XML."""
-    texts = {"instant_power_draw": "instantaneous power draw"}
-    xml = [f"{part}/{name}" for name in names for part in ("gpu_power_readings", "power_readings")]
-    words = [texts.get(name, name.replace("_", " ")) for name in names]
-    parts = ("gpu power readings", "gpu power readings/gpu ceiling power limit", "power readings")  # the second: 610
-    text = [f"{part}/{name}" for name in words for part in parts]
-    return card.amount("W", *xml, *text)
+    """Since driver 535 the part is called gpu_power_readings."""
+    return card.amount("W", *[f"{part}/{name}" for name in names for part in ("gpu_power_readings", "power_readings")])
 
 
 def _mebibytes(card: Shown, name: str) -> Known[int]:
-    return mapped(card.count("MiB", f"fb_memory_usage/{name}", f"fb memory usage/{name}"), lambda amount: amount << 20)
+    return mapped(card.count("MiB", f"fb_memory_usage/{name}"), lambda amount: amount << 20)
 
 
 def _events(card: Shown) -> Known[frozenset[str]]:
     """The active reasons; unknown if one of them could not be read, except those that this GPU does not have."""
     active = set()
-    for name, words in _EVENT_NAMES.items():
-        xml = _XML_EVENT.get(name, name)
-        reading = card.yes(
-            f"clocks_event_reasons/clocks_event_reason_{xml}",
-            f"clocks_throttle_reasons/clocks_throttle_reason_{xml}",
-            f"clocks event reasons/{words}",
-            f"clocks throttle reasons/{words}",
-        )
+    for name, xml in _EVENTS.items():
+        reading = card.yes(*[f"clocks_{word}_reasons/clocks_{word}_reason_{xml}" for word in ("event", "throttle")])
         if isinstance(reading, Unknown):
             if name == "gpu_idle" or reading.why is not Why.NOT_SUPPORTED:
                 return reading
@@ -187,7 +146,7 @@ def _ecc(card: Shown) -> EccCounters:
 
 def _all_errors(card: Shown, period: str, bits: str, kind: str) -> Known[int]:
     """The total of drivers that have one, else the sum of the memories."""
-    old = card.count("", f"ecc_errors/{period}/{bits}_bit/total", f"ecc errors/{period}/{bits} bit/total")
+    old = card.count("", f"ecc_errors/{period}/{bits}_bit/total")
     if not isinstance(old, Unknown):
         return old
     return _sum(_errors(card, period, f"sram_{kind}") + _errors(card, period, f"dram_{kind}"))
@@ -195,14 +154,10 @@ def _all_errors(card: Shown, period: str, bits: str, kind: str) -> Known[int]:
 
 def _errors(card: Shown, period: str, name: str) -> list[Known[int]]:
     """One counter, or its two halves since driver 550 (parity and SEC-DED)."""
-    text = name.replace("_", " ")
-    whole = card.count("", f"ecc_errors/{period}/{name}", f"ecc errors/{period}/{text}")
+    whole = card.count("", f"ecc_errors/{period}/{name}")
     if not isinstance(whole, Unknown) or name != "sram_uncorrectable":
         return [whole]
-    halves = [
-        card.count("", f"ecc_errors/{period}/{name}_{xml}", f"ecc errors/{period}/{text} {words}")
-        for xml, words in (("parity", "parity"), ("secded", "sec-ded"))
-    ]
+    halves = [card.count("", f"ecc_errors/{period}/{name}_{half}") for half in ("parity", "secded")]
     return [whole] if all(isinstance(half, Unknown) and half.why is Why.MISSING for half in halves) else halves
 
 
@@ -212,10 +167,10 @@ def _sum(counts: list[Known[int]]) -> Known[int]:
 
 
 def _remap(card: Shown) -> Known[RowRemap]:
-    corrected = card.count("", "remapped_rows/remapped_row_corr", "remapped rows/correctable error")
-    uncorrected = card.count("", "remapped_rows/remapped_row_unc", "remapped rows/uncorrectable error")
-    pending = card.yes("remapped_rows/remapped_row_pending", "remapped rows/pending")
-    failed = card.yes("remapped_rows/remapped_row_failure", "remapped rows/remapping failure occurred")
+    corrected = card.count("", "remapped_rows/remapped_row_corr")
+    uncorrected = card.count("", "remapped_rows/remapped_row_unc")
+    pending = card.yes("remapped_rows/remapped_row_pending")
+    failed = card.yes("remapped_rows/remapped_row_failure")
     if isinstance(corrected, Unknown):
         return corrected
     if isinstance(uncorrected, Unknown):
@@ -240,8 +195,8 @@ def _fabric(card: Shown) -> Known[GpuFabric]:
     return GpuFabric(
         state=state,
         status=mapped(status, lambda word: 0 if word == "Success" else _NVML_UNKNOWN_ERROR),
-        clique=card.count("", "fabric/cliqueId", "fabric/cliqueid"),
-        cluster_uuid=card.find("fabric/clusterUuid", "fabric/clusteruuid"),
+        clique=card.count("", "fabric/cliqueId"),
+        cluster_uuid=card.find("fabric/clusterUuid"),
         health_mask=_NOT_IN_SMI,
         health_summary=card.word(_HEALTH, "fabric/health/summary"),
     )
@@ -256,7 +211,7 @@ def _processes(card: Shown) -> Known[tuple[GpuProcess, ...]]:
     found: list[dict[str, str]] = []
     for path, value in card.in_order:
         key = path.rpartition("/")[2]
-        if path in ("processes/process_info/pid", "processes/process id"):
+        if path == "processes/process_info/pid":
             found.append({"pid": value})
         elif path.startswith("processes/") and found:
             found[-1].setdefault(key, value)
@@ -269,8 +224,8 @@ def _process(words: Mapping[str, str]) -> GpuProcess:
     return GpuProcess(
         pid=int(words["pid"]) if re.fullmatch(r"[0-9]{1,10}", words["pid"]) else 0,
         kind=kinds.get(words.get("type", ""), "unknown"),
-        name=shown(words.get("process_name", words.get("name", ""))),
-        memory_bytes=mapped(memory.count("MiB", "used_memory", "used gpu memory"), lambda amount: amount << 20),
+        name=shown(words.get("process_name", "")),
+        memory_bytes=mapped(memory.count("MiB", "used_memory"), lambda amount: amount << 20),
     )
 
 

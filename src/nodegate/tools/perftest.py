@@ -49,13 +49,11 @@ _COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """One row of ib_write_bw or ib_read_bw. `peak_gbps` is None if it was not measured (-D prints 0.00)."""
+    """One row of ib_write_bw or ib_read_bw."""
 
     size_bytes: int
     iterations: int
-    peak_gbps: float | None
     average_gbps: float
-    message_rate_mpps: float | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,6 @@ class Latency:
     max_us: float | None
     typical_us: float | None
     average_us: float | None
-    p99_us: float | None
 
 
 @dataclass(frozen=True)
@@ -260,16 +257,10 @@ def _unit(name: str) -> float:
 
 
 def _bandwidth(row: dict[str, float]) -> Bandwidth:
-    average = next(name for name in row if name.startswith("BW average["))
-    same = row.get(average.replace("average", "peak"), 0.0)
-    other = next((value * _unit(name) for name, value in row.items() if name.startswith("BW peak[")), 0.0)
-    peak = same * _believed(row, average) if same else other
     return Bandwidth(
         size_bytes=int(row["#bytes"]),
         iterations=int(row["#iterations"]),
-        peak_gbps=peak or None,
         average_gbps=_average(row) or 0.0,
-        message_rate_mpps=row.get(_RATE),
     )
 
 
@@ -283,7 +274,6 @@ def _latency(row: dict[str, float]) -> Latency:
         max_us=row.get("t_max[usec]"),
         typical_us=row.get("t_typical[usec]"),
         average_us=row.get("t_avg[usec]"),
-        p99_us=row.get("99% percentile[usec]"),
     )
 
 

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from paramiko.agent import AgentKey, AgentSSH
 from paramiko.pkey import PublicBlob, UnknownKeyType
 
+from nodegate.files.bounded import open_regular, read_whole
 from nodegate.transport.known_hosts import fingerprint
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_NAMES = frozenset(f"id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa"))
 CERTIFICATE = "-cert-v01@openssh.com"
 AGENT_TIMEOUT_S = 10.0
+MOST_KEY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,9 @@ def _from_files(
 def load_key(file: str, mtime_ns: int) -> paramiko.PKey | str:  # noqa: ARG001 - the cache's key
     """A private key without its certificate, or why it cannot be used. Read once, for all nodes."""
     try:
+        read_whole(file, MOST_KEY_BYTES)  # paramiko opens this by itself, and then a certificate
+        with contextlib.suppress(FileNotFoundError):
+            read_whole(f"{file}-cert.pub", MOST_KEY_BYTES)
         key = copy.copy(paramiko.PKey.from_path(file))
     except (paramiko.PasswordRequiredException, TypeError):
         return "has a passphrase and is not loaded in the agent (ssh-add)"
@@ -160,7 +165,7 @@ def _public_blobs(file: str) -> set[bytes]:
 
 def _first_line(file: str) -> bytes:
     try:
-        with Path(file).open("rb") as handle:
+        with open_regular(file) as handle:
             return handle.readline(1 << 16)
     except OSError:
         return b""

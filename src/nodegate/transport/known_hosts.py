@@ -14,9 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nodegate.files.bounded import read_whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+MOST_BYTES = 64 << 20  # a hundred thousand nodes have a third of it
 Kind = Literal["host", "cert-authority", "revoked"]
 MARKERS: dict[str, Kind] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
 
@@ -128,7 +131,8 @@ def _stamp(status: os.stat_result) -> tuple[int, int]:
 def _known(file: str, stamp: tuple[int, int]) -> KnownHosts:  # noqa: ARG001 - a changed file is read again
     """The content of a file. A file that cannot be read has no entries, as in ssh."""
     try:
-        return KnownHosts.of(parse(Path(file).read_text(encoding="utf-8", errors="replace"), file))
+        text = read_whole(file, MOST_BYTES).decode("utf-8", "replace")
+        return KnownHosts.of(parse(text, file))
     except OSError:
         return KnownHosts({}, [])
 

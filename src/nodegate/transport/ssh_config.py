@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import Unreachable
+from nodegate.files.bounded import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SSH_FLAGS = "1246AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"  # getopt string of ssh(1)
+MOST_CONFIG_BYTES = 16 << 20
 RESOLVE_S = 15.0  # `Match exec` may run programs
 SAFE_NAME = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")
 SAFE_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*\$?")
@@ -138,7 +140,8 @@ def _ask_paramiko(host: str, options: Sequence[tuple[str, str]]) -> dict[str, li
     file = Path(_last(options, "-F") or Path("~/.ssh/config").expanduser())
     if str(file) != "none" and file.exists():
         try:
-            found: Mapping[str, str | list[str]] = SSHConfig.from_path(str(file)).lookup(host)
+            text = read_whole(file, MOST_CONFIG_BYTES).decode()
+            found: Mapping[str, str | list[str]] = SSHConfig.from_text(text).lookup(host)
         except Exception as error:
             raise misconfigured(host, f"{file}: {error}", "correct it") from error
         for key, entry in found.items():

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.files.bounded import open_regular
 from nodegate.triage import place
 from nodegate.triage.clock import find_stamp
 
@@ -77,7 +77,7 @@ def windows_of_file(path: str) -> list[Sequence[bytes]]:
         OSError: it cannot be read.
     """
     windows: list[Sequence[bytes]] = []
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         size = stream.seek(0, os.SEEK_END)
         for number in range(_WINDOWS):
             stream.seek(number * size // _WINDOWS)

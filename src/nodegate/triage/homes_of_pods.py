@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from nodegate.errors import UsageError
+from nodegate.files.text_file import read_text
 from nodegate.triage import place
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ _POD_ON = re.compile(
 )
 _WORD = re.compile(r"[\w.-]{2,120}")
 _OBJECTS = re.compile(r"\A\s{0,20}\{|(?m:^(?:apiVersion|kind):)")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand pods are 10 MB of YAML
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MOST_BYTES = 256 << 20  # a thousand pods are 10 MB of YAML
 _TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
 
 
@@ -74,10 +76,7 @@ def read_map(path: Path) -> dict[str, str]:
     Raises:
         UsageError: it cannot be read, or names no pod with its node.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as broken:
-        raise UsageError(f"cannot be read: {broken}", file=str(path)) from None
+    text = read_text(path, max_bytes=_MOST_BYTES)
     found = dict(_objects(text, path) if _OBJECTS.search(text) else _rows(text.splitlines()))
     if not found:
         raise UsageError("names no pod and node", file=str(path), hint="write POD,NODE a line")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import open_regular
 from nodegate.triage import remarks
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def is_plain(path: str) -> bool:
     """
     if not Path(path).is_file():
         return False
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         return not stream.read(4).startswith(PACKED)
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.required import shortest
-from nodegate.knowledge.signatures import Side, literals
+from nodegate.knowledge.signatures import literals
+from nodegate.knowledge.words import Side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

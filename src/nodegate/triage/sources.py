@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import open_given, open_regular
 from nodegate.knowledge.words import Text
 from nodegate.triage import remarks
 from nodegate.triage.read import PACKED
@@ -39,7 +40,7 @@ class Source:
         Raises:
             OSError: it cannot be read.
         """
-        return sys.stdin.buffer if self.name == STDIN else Path(self.name).open("rb")
+        return sys.stdin.buffer if self.name == STDIN else open_given(self.name)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _no_log(path: str, name: str) -> Text | None:
         return remarks.NO_FILE
     if not state.st_size:
         return _EMPTY
-    with open(path, "rb") as stream:  # noqa: PTH123
+    with open_regular(path) as stream:
         head = stream.read(_SNIFFED_BYTES)
     if head.startswith(PACKED):
         return None

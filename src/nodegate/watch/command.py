@@ -173,7 +173,7 @@ def _of_earlier(asked: Asked, log: Path) -> Given:
     """The usual time of an earlier run's log."""
     earlier, splitter = Watcher(formats=_formats(asked)), LineSplitter()
     with source(log, once=True) as read:
-        while (data := read.read(0)) is not None:
+        while (data := read.read(POLL_S)) is not None:
             for line in splitter.feed(data):
                 earlier.line(line)
     for line in splitter.end():

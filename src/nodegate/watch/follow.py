@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,15 +20,32 @@ CHUNK_BYTES = 1 << 18
 
 
 class Stream:
-    """Bytes as they come: of a file that is read once, standard input or a named pipe."""
+    """Bytes as they come: of a file that is read once, standard input or a named pipe.
 
-    def __init__(self, file: int) -> None:
-        self.file = file
+    `name` is that of a pipe to which perhaps no program writes.
+    """
+
+    def __init__(self, file: int, name: str = "") -> None:
+        self.file, self._name = file, name
+        self._end = time.monotonic() + bounded.PIPE_LIMIT_S
 
     def read(self, wait_s: float) -> bytes | None:
-        """New bytes; empty if none came within `wait_s`; None at the end."""
+        """New bytes; empty if none came within `wait_s`; None at the end.
+
+        Raises:
+            UsageError: no program has opened the named pipe in time.
+        """
         ready, _, _ = select.select([self.file], [], [], wait_s)
-        return (os.read(self.file, CHUNK_BYTES) or None) if ready else b""
+        if not ready and (not self._name or time.monotonic() < self._end):
+            return b""
+        name, self._name = self._name, ""
+        try:
+            data = os.read(self.file, CHUNK_BYTES)
+        except BlockingIOError:  # a program that is silent
+            return b""
+        if not data and not ready:
+            raise UsageError("it is a pipe, and no program writes to it", file=name)
+        return data or None
 
     def idle_s(self) -> float:
         """How long nothing had been written to a named file when the watch began, in seconds."""
@@ -87,16 +105,16 @@ def source(path: Path, *, once: bool) -> Iterator[Stream]:
         raise _unreadable(path, said) from said
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
-    log = Growing(path) if stat.S_ISREG(mode) and not once else Stream(_opened(path))
+    log = Growing(path) if stat.S_ISREG(mode) and not once else Stream(_opened(path, pipes=True), str(path))
     try:
         yield log
     finally:
         os.close(log.file)
 
 
-def _opened(path: Path) -> int:
+def _opened(path: Path, *, pipes: bool = False) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return bounded.descriptor(path, pipes=pipes)
     except OSError as said:
         raise _unreadable(path, said) from said
 

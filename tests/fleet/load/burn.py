@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, near
+from fleet.load.plan import BEGIN_S, BURN_S, near, wire
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
 from nodegate.node_side.load.phases import Phase, chosen
@@ -18,6 +15,7 @@ from nodegate.records.program_run import Attempt, Plan, ProgramRun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fleet.load.boards import Figures
     from fleet.load.plan import Attempts
     from fleet.machine import Machine
 
@@ -29,44 +27,6 @@ _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window
 _FP8, _FP4 = 1.6, 2.9  # times the rate of bf16; fp8 without fast accumulation
 _REPORTS = 4  # of gpu_burn, each with 280 products more
-
-
-@dataclass(frozen=True)
-class Board:
-    """How a board does under full load: TFLOPS by type, MHz, W, °C, and the event reason bit of its clock."""
-
-    tflops: Mapping[str, float]
-    gpu_burn_tflops: Mapping[str, float]
-    multiprocessors: int
-    capability: str
-    clock_mhz: float
-    power_w: float
-    temperature_c: float
-    memory_temperature_c: float | None
-
-
-BOARDS = {
-    "NVIDIA H100 80GB HBM3": Board(
-        {"bf16": 742.0, "fp32": 51.4, "fp64": 60.8},
-        {"tensor cores": 404.0, "fp32": 51.2},
-        132,
-        "9.0",
-        1755.0,
-        697.0,
-        63.0,
-        74.0,
-    ),
-    "NVIDIA L40S": Board(
-        {"bf16": 229.0, "fp32": 58.5, "fp64": 1.4},
-        {"tensor cores": 118.0, "fp32": 57.9},
-        142,
-        "8.9",
-        2010.0,
-        346.0,
-        69.0,
-        None,
-    ),
-}
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
@@ -110,23 +70,23 @@ def never_started(document: Document, error: str) -> None:
 def _attempts(machine: Machine) -> Attempts:
     done = []
     for attempt in range(machine.load.attempts(NAME)):
-        document = _document(machine, attempt)
-        machine.load.apply(NAME, attempt, document)
+        found = document(machine, attempt)
+        machine.load.apply(NAME, attempt, found)
         seconds = BURN_S if attempt == 0 else 120.0
         own = ProgramRun(
             OWN,
             ("python3", "-I", "-S", "-"),
-            stdout=wire(document),
+            stdout=wire(WIRE, found),
             exit_code=0,
             started_epoch_s=machine.epoch_s + BEGIN_S,
             duration_s=seconds + 17.4,
         )
-        started = any(gpu["phases"] for gpu in document["gpus"])
-        done.append(Attempt((own, *(_others(machine, document) if attempt == 0 and started else ()))))
+        started = any(gpu["phases"] for gpu in found["gpus"])
+        done.append(Attempt((own, *(_others(machine, found) if attempt == 0 and started else ()))))
     return done
 
 
-def _document(machine: Machine, attempt: int) -> Document:
+def document(machine: Machine, attempt: int = 0) -> Document:
     """A healthy burn of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
     asked = [Phase(dtype, BURN_S * share, MATRIX) for dtype, share in PHASES]
@@ -144,39 +104,18 @@ def _document(machine: Machine, attempt: int) -> Document:
     }
 
 
-def _board(gpu: Mapping[str, Any]) -> Board:
-    """The board of a GPU; one whose name was changed is told by its NVLinks."""
-    if figures := boards.of([gpu]):
-        return _of_figures(figures)
-    other = "NVIDIA H100 80GB HBM3" if gpu["nvlinks"] else "NVIDIA L40S"
-    return BOARDS.get(str(gpu["name"]), BOARDS[other])
-
-
-def _of_figures(figures: boards.Figures) -> Board:
-    bf16, fp32, fp64 = figures.tflops
-    return Board(
-        {"bf16": bf16, "fp32": fp32, "fp64": fp64},
-        {"tensor cores": 0.54 * bf16, "fp32": fp32},
-        figures.multiprocessors,
-        figures.capability,
-        figures.clock_mhz,
-        figures.power_w,
-        figures.temperature_c,
-        figures.memory_temperature_c,
-    )
-
-
 def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
     """What NVML says, unless a demo took its answer away."""
     return gpu[key] if isinstance(gpu[key], int) else otherwise
 
 
 def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]) -> Document:
-    board, memory = _board(gpu), _told(gpu, "memory_total_bytes", 48 << 30)
-    chip, noise = (node, gpu["index"]), boards.noise([gpu]).burn
+    board, memory = boards.of([gpu]), _told(gpu, "memory_total_bytes", 48 << 30)
+    chip, noise = (node, gpu["index"]), board.noise.burn
     capability = tuple(int(each) for each in board.capability.split("."))
     phases, left_out = chosen(asked, capability, str(gpu["name"]), own_kernels=False)
-    rates = {**board.tflops, "fp8": _FP8 * board.tflops["bf16"], "fp4": _FP4 * board.tflops["bf16"]}
+    bf16, fp32, fp64 = board.tflops
+    rates = {"bf16": bf16, "fp32": fp32, "fp64": fp64, "fp8": _FP8 * bf16, "fp4": _FP4 * bf16}
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
     return {
         "index": gpu["index"],
@@ -227,7 +166,7 @@ def _phase(dtype: str, seconds: float, tflops: float, model: str) -> Document:
     }
 
 
-def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], number: int) -> Document:
+def _window(gpu: Mapping[str, Any], board: Figures, chip: tuple[object, ...], number: int) -> Document:
     """A part of the load; the first degrees and megahertz are those of a cold chip."""
     cold = max(0, 3 - number)
     clock = round(near(board.clock_mhz, 0.6, *chip)) + 15 * cold
@@ -250,7 +189,7 @@ def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], numb
     return found
 
 
-def _idle(gpu: Mapping[str, Any], board: Board) -> Document:
+def _idle(gpu: Mapping[str, Any], board: Figures) -> Document:
     """The last second before the load."""
     found = {
         "start_s": -1.0,
@@ -278,18 +217,12 @@ def _links_and_errors(gpu: Mapping[str, Any]) -> Document:
     }
 
 
-def wire(document: Mapping[str, Any]) -> str:
-    """As the program prints it."""
-    packed = base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":")).encode())).decode()
-    return f"\n{WIRE}{packed}\n"
-
-
 def _others(machine: Machine, document: Document) -> list[ProgramRun]:
     """gpu_burn in each of its modes, after our own burn."""
     seconds = other_seconds(BURN_S)
     done = []
     for number, (mode, options) in enumerate(MODES.items()):
-        rates = [_other_rate(machine.name, gpu, mode) for gpu in document["gpus"]]
+        rates = [_other_rate(machine, gpu, mode) for gpu in document["gpus"]]
         done.append(
             ProgramRun(
                 OTHER,
@@ -304,12 +237,14 @@ def _others(machine: Machine, document: Document) -> list[ProgramRun]:
     return done
 
 
-def _other_rate(node: str, gpu: Mapping[str, Any], mode: str) -> float:
+def _other_rate(machine: Machine, gpu: Mapping[str, Any], mode: str) -> float:
     """GFLOPS: as far below a good board's as in our own burn."""
-    figures, phase = boards.of([gpu]), gpu["phases"][0]
-    board = _of_figures(figures) if figures else BOARDS.get(str(gpu["name"]), BOARDS["NVIDIA L40S"])
-    share = phase["tflops"] / board.tflops[phase["dtype"]]
-    return near(board.gpu_burn_tflops[mode] * share, 0.3, node, gpu["index"], mode) * 1000
+    listed = machine.sections["nvml"]["gpus"]
+    board = boards.of([each for each in listed if each["index"] == gpu["index"]])
+    bf16, fp32, _ = board.tflops
+    tensor, plain = board.gpu_burn or (0.54 * bf16, fp32)
+    share = gpu["phases"][0]["tflops"] / bf16
+    return near((tensor if "tensor" in mode else plain) * share, 0.3, machine.name, gpu["index"], mode) * 1000
 
 
 def _printed(gpus: Sequence[Mapping[str, Any]], rates: Sequence[float], seconds: float, *, tensor: bool) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, near
+from fleet.load.plan import BEGIN_S, BURN_S, near, wire
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
@@ -21,6 +18,7 @@ from nodegate.records.program_run import Attempt, Plan, ProgramRun
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from fleet.load.boards import Figures
     from fleet.load.plan import Attempts, Change
     from fleet.machine import Machine
 
@@ -32,27 +30,6 @@ _LANES = 16
 _OVER_ENGINE = 1.2
 _KERNELS = {READ: 1.02, COPY: 1.0, TRIAD: 1.0}
 _NOT_READY = "CUDA_ERROR_SYSTEM_NOT_READY"
-
-
-@dataclass(frozen=True)
-class _Board:
-    """How a board copies, in GB/s: by way, alone; with the host when all do; to a GPU beside it, and to one far off.
-
-    `triad` is its memory by kernels. `cpus` and `far_from` say where its servers put it: the CPUs of each
-    socket, and from how many GPUs on a partner sits below another PCIe switch (0: NVSwitches join all).
-    """
-
-    rates: Mapping[str, float]
-    at_once: float
-    peer: float
-    far_peer: float
-    far_from: int
-    cpus: tuple[str, str]
-    triad: float
-
-
-_H100 = _Board({OUT: 55.1, IN: 55.4, INSIDE: 1246.0}, 27.4, 376.0, 376.0, 0, ("0-55,112-167", "56-111,168-223"), 2990.0)
-_L40S = _Board({OUT: 26.3, IN: 26.1, INSIDE: 371.0}, 24.9, 24.8, 21.3, 2, ("0-31,64-95", "32-63,96-127"), 720.0)
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
@@ -86,19 +63,6 @@ def words_lost(index: int, what: str, words: int) -> Change:
     return change
 
 
-def bit_stuck(index: int, bit: int, words: int) -> Change:
-    """A GPU in whose memory a bit of some words is always 1: every pattern that asks for 0 shows them."""
-
-    def change(document: Document) -> None:
-        mask = 1 << bit
-        places = [0x1F4C0D400 + 0x40000 * each for each in range(words)]
-        wrong = [["addresses", place, place & 0xFFFFFFFF & ~mask, place & 0xFFFFFFFF | mask] for place in places]
-        patterns = document["gpus"][index]["memory"]["passes"] // 2
-        document["gpus"][index]["memory"].update(wrong_words=words * patterns, bits=mask, wrong=wrong)
-
-    return change
-
-
 def never_started(document: Document) -> None:
     """CUDA did not start on any GPU."""
     for gpu in document["gpus"]:
@@ -106,18 +70,12 @@ def never_started(document: Document) -> None:
     document["peers"]["copies"] = []
 
 
-def wire(document: Mapping[str, Any]) -> str:
-    """As the program prints it."""
-    packed = base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":")).encode())).decode()
-    return f"\n{WIRE}{packed}\n"
-
-
 def _attempts(machine: Machine) -> Attempts:
     done = []
     for attempt in range(machine.load.attempts(NAME)):
-        document = _document(machine, attempt)
-        machine.load.apply(NAME, attempt, document)
-        done.append(Attempt((_ran(machine, document), _by_others(machine, document, attempt))))
+        found = document(machine, attempt)
+        machine.load.apply(NAME, attempt, found)
+        done.append(Attempt((_ran(machine, found), _by_others(machine, found, attempt))))
     return done
 
 
@@ -125,17 +83,17 @@ def _ran(machine: Machine, document: Document) -> ProgramRun:
     return ProgramRun(
         OWN,
         ("python3", "-I", "-S", "-"),
-        stdout=wire(document),
+        stdout=wire(WIRE, document),
         exit_code=0,
         started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 15,
         duration_s=document["seconds"] + 2.1,
     )
 
 
-def _document(machine: Machine, attempt: int) -> Document:
+def document(machine: Machine, attempt: int = 0) -> Document:
     """Healthy copies of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
-    board = _board(gpus)
+    board = boards.of(gpus)
     pairs = [(one["index"], other["index"]) for one in gpus for other in gpus if one is not other]
     return {
         "schema": SCHEMA,
@@ -147,40 +105,29 @@ def _document(machine: Machine, attempt: int) -> Document:
         "both_ways": _OPTIONS.both_ways,
         "refused": "",
         "gpus": [_gpu(machine, gpu, board, attempt) for gpu in gpus],
-        "peers": {
-            "pairs": _OPTIONS.peers,
-            "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs],
-        },
+        "peers": {"pairs": _OPTIONS.peers, "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs]},
         "seconds": 93.12,
     }
 
 
-def _board(gpus: Sequence[Mapping[str, Any]]) -> _Board:
-    known = _H100 if gpus[0]["nvlinks"] else _L40S
-    figures = boards.of(gpus)
-    if figures is None:
-        return known
-    out, into, inside, at_once, peer = figures.copies
-    triad = figures.triad or _OVER_ENGINE * inside
-    return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus, triad)
-
-
-def _gpu(machine: Machine, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+def _gpu(machine: Machine, gpu: Mapping[str, Any], board: Figures, attempt: int) -> Document:
     node, numa = machine.name, int(machine.pci(machine.gpu_address(gpu["index"]))["numa_node"])
-    width, gen, noise = gpu["link_width"], gpu["link_gen_max"], boards.noise([gpu]).copies
+    width, gen, noise = gpu["link_width"], gpu["link_gen_max"], board.noise.copies
+    out, into, inside, with_all, _ = board.copies
+    triad = board.triad or _OVER_ENGINE * inside
     copies = []
-    for what, rate in board.rates.items():
+    for what, rate in ((OUT, out), (IN, into), (INSIDE, inside / 2)):
         most = rate if what == INSIDE else rate * width / _LANES
         copies.append(_copy(what, ALONE, near(most, noise, node, gpu["index"], what, attempt)))
     copies += [
-        _copy(what, ALONE, near(share * board.triad, noise, node, gpu["index"], what, attempt))
+        _copy(what, ALONE, near(share * triad, noise, node, gpu["index"], what, attempt))
         | {"bytes": _OPTIONS.kernel_size}
         for what, share in _KERNELS.items()
     ]
     both = 0.85 * sum(each["gb_per_s"] for each in copies[:2])
     copies.append(_copy(BOTH, ALONE, near(both, noise, node, gpu["index"], BOTH, attempt)))
     for copy in copies[:2]:
-        at_once = near(board.at_once, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
+        at_once = near(with_all, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
         copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
     link = {"count": 118, "link_gen": [gen] * 3, "link_width": [width] * 3}
     return {
@@ -196,7 +143,7 @@ def _gpu(machine: Machine, gpu: Mapping[str, Any], board: _Board, attempt: int) 
             {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
             for what, when in ((IN, ALONE), (INSIDE, ALONE), *((each, ALONE) for each in _KERNELS), (IN, AT_ONCE))
         ],
-        "memory": _tested(gpu["memory_total_bytes"], board.triad),
+        "memory": _tested(gpu["memory_total_bytes"], triad),
         "link": {
             ALONE: link,
             AT_ONCE: dict(link),
@@ -242,9 +189,9 @@ def _alone(gpu: Mapping[str, Any], what: str) -> float:
     return rate
 
 
-def _pair(node: str, source: int, target: int, board: _Board, attempt: int) -> Document:
+def _pair(node: str, source: int, target: int, board: Figures, attempt: int) -> Document:
     near_by = board.far_from == 0 or source // board.far_from == target // board.far_from
-    rate = near(board.peer if near_by else board.far_peer, 0.2, node, source, target, attempt)
+    rate = near(board.copies[4] if near_by else board.far_peer, 0.2, node, source, target, attempt)
     return {
         "from": source,
         "to": target,

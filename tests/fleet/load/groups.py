@@ -42,9 +42,6 @@ NAME = "nccl_groups"
 AGAIN = 2  # a suspect is measured so often once more
 _FOLDER = "/opt/nccl-tests/build"
 _MPIRUN = "/usr/bin/mpirun"
-# Bus bandwidth in GB/s of two nodes, and of more: 8 rails of 400 Gb/s behind NVSwitches, 4 of 200 for 8 PCIe cards.
-_RAILS_400 = {"all_reduce": (383.0, 371.0), "alltoall": (88.4, 55.2), "sendrecv": (47.6, 47.1)}
-_RAILS_200 = {"all_reduce": (18.7, 18.2), "alltoall": (11.6, 9.3), "sendrecv": (13.9, 13.6)}
 _PID = 20412
 _LEFT_OUT = "..."  # of the command line: the lines of shell around each rank, and the mark of a run
 _SUSPECT_BELOW = 0.95  # of what good nodes reach
@@ -70,7 +67,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
         nodes = [Node(machine.name, expected={"rack": where[machine.name]}) for machine in taking_part]
         facts = [facts_of(machine) for machine in taking_part]
         targets = [
-            Target(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)
+            Target(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)  # type: ignore[arg-type]
             for node, each in zip(nodes, facts, strict=True)
         ]
         runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())
@@ -109,10 +106,8 @@ class _Made(NamedTuple):
 
 
 def _made(machine: Machine, attempt: int) -> _Made:
-    gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu)
-    good = _RAILS_400 if gpu["nvlinks"] else _RAILS_200
-    if figures := boards.of([gpu]):
-        good = dict(zip(_RAILS_400, figures.groups, strict=True))
+    figures = boards.of(machine.sections["nvml"]["gpus"])
+    good = dict(zip(("all_reduce", "alltoall", "sendrecv"), figures.groups, strict=True))
     shape = Shape(dict.fromkeys(good, 1.0))
     machine.load.apply(NAME, attempt, shape)
     return _Made(machine, shape, good, attempt)
@@ -251,7 +246,7 @@ def _printed(collective: str, nodes: Sequence[_Made], chosen: Sweep, *, ended: b
     if ended:
         names = (f"{made.machine.name} {made.attempt}" for made in nodes)
         good = nodes[0].good[collective][len(nodes) > 2]
-        noise = boards.noise([gpu for _, gpu in gpus]).groups
+        noise = boards.of([gpu for _, gpu in gpus]).noise.groups
         slowest = min(made.shape.shares[collective] for made in nodes)
         yield from nccl.table(collective, near(good * slowest, noise, collective, *names), chosen, len(gpus))
 

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 NAME = "nccl"
 LENGTH = OF_PROFILE[Profile.DELIVERY]
-# Bus bandwidth in GB/s at the largest size: 8 GPUs behind NVSwitches with NVLS, and 8 cards behind PCIe switches.
-WITH_NVLS = {ALL_REDUCE: 484.0, RING: 371.0, "all_gather": 366.0, "reduce_scatter": 368.0, "alltoall": 346.0}
-WITH_NVLS |= {"sendrecv": 356.0}
-PCIE = {ALL_REDUCE: 19.4, RING: 19.3, "all_gather": 19.1, "reduce_scatter": 19.2, "alltoall": 13.8, "sendrecv": 16.1}
+WHATS = (ALL_REDUCE, RING, "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 _START_US = 42.0  # of each operation; it counts less the larger the message is
 _PID = 104711
 
@@ -99,17 +96,14 @@ def lacking(collective: str) -> CannotMeasure:
 
 def _attempts(machine: Machine) -> Attempts:
     facts = facts_of(machine)
-    joined = links(facts) != "none"
-    chosen, gpus = sweep(LENGTH, nvlink=joined), gpu_count(facts)
-    figures = boards.of(machine.sections["nvml"]["gpus"])
-    good = WITH_NVLS if joined else PCIE
-    nvls, noise = good is WITH_NVLS, boards.noise(machine.sections["nvml"]["gpus"]).nccl
-    if figures:
-        good, nvls = dict(zip(WITH_NVLS, figures.nccl, strict=True)), figures.nvls
+    chosen, gpus = sweep(LENGTH, nvlink=links(facts) != "none"), gpu_count(facts)
+    board = boards.of(machine.sections["nvml"]["gpus"])
+    good = dict(zip(WHATS, board.nccl, strict=True))
     done = []
     for attempt in range(machine.load.attempts(NAME)):
         found = {
-            what: Launched(near(value, noise, machine.name, what, attempt), nvls=nvls) for what, value in good.items()
+            what: Launched(near(value, board.noise.nccl, machine.name, what, attempt), nvls=board.nvls)
+            for what, value in good.items()
         }
         machine.load.apply(NAME, attempt, found)
         runs = (_ran(machine, launch, found[launch.what], chosen, gpus) for launch in LAUNCHES)

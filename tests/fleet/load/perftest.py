@@ -88,7 +88,4 @@ def _latency(usec: float) -> list[str]:
     title = "#bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
     row = f"{LATENCY_BYTES:<7} {LATENCY_ROUNDS:<13} {usec - 0.06:.2f}           {usec + 3.4:.2f}         {usec:.2f}"
     averages = f"{usec + 0.01:.2f}        \t0.05   \t\t{usec + 0.14:.2f}    \t\t{usec + 1.5:.2f}"
-    return [
-        f" {title}   99% percentile[usec]   99.9% percentile[usec] ",
-        f" {row}     \t       {averages}   ",
-    ]
+    return [f" {title}   99% percentile[usec]   99.9% percentile[usec] ", f" {row}     \t       {averages}   "]

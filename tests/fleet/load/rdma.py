@@ -105,8 +105,7 @@ def _station(machine: Machine, attempt: int) -> _Station:
     machine.load.apply(NAME, attempt, nics)
     adapters = {rail.name: machine.sections["infiniband"][rail.device] for rail in rails}
     lids = {rail.name: _lid(adapters[rail.name], rail.port) for rail in rails}
-    figures = boards.of(machine.sections["nvml"]["gpus"])
-    cuda = figures.gpudirect if figures else all(rail.gid_index is None for rail in rails)
+    cuda = boards.of(machine.sections["nvml"]["gpus"]).gpudirect
     numa = {name: machine.pci(adapter["pci"])["numa_node"] for name, adapter in adapters.items()}
     return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, numa, cuda)
 

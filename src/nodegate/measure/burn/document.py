@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.document_head import checked_document
+from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
-from nodegate.records.part import Part, named
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
 
@@ -98,18 +97,14 @@ def median_of(windows: Sequence[Window], quantity: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class GpuLoad:
-    """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started.
+class GpuLoad(MeasuredGpu):
+    """One GPU in one burn. `started_s` is None if it never started.
 
     `left_out` are the types of numbers in which it was not burned because it has no units for them, and why.
     """
 
-    index: int
-    address: Known[str]
-    name: Known[str]
     multiprocessors: int
     path: str
-    error: str
     started_s: float | None
     phases: tuple[Phase, ...]
     windows: tuple[Window, ...]
@@ -117,16 +112,6 @@ class GpuLoad:
     sampling_error: str
     violations_s: Mapping[str, Known[float]]
     left_out: Mapping[str, str]
-
-    @property
-    def device(self) -> str:
-        """The part of the node: the same name on every node."""
-        return f"GPU {self.index}"
-
-    @property
-    def part(self) -> Part:
-        """The GPU as a part."""
-        return replace(named(self.device), pci=value_or(self.address, ""))
 
     @property
     def model(self) -> tuple[str, int]:
@@ -166,11 +151,6 @@ class GpuLoad:
         """The median of a quantity under settled load."""
         found = median_of(self.settled, quantity)
         return self._absent(quantity) if found is None else found
-
-    def lowest(self, quantity: str) -> Known[float]:
-        """The lowest sample of a quantity under settled load."""
-        found = [each.values[quantity][0] for each in self.settled if quantity in each.values]
-        return min(found) if found else self._absent(quantity)
 
     def highest(self, quantity: str) -> Known[float]:
         """The highest sample of a quantity under load."""
@@ -216,7 +196,6 @@ class BurnDocument:
     library: str
     library_version: Known[int]
     driver: Known[str]
-    cuda: Known[int]
     dtypes: tuple[str, ...]
     gpus: tuple[GpuLoad, ...]
     asked_s: Known[float]
@@ -238,7 +217,6 @@ def decode(written: str) -> BurnDocument:
         library=value_or(read.text(data, "library"), ""),
         library_version=read.integer(data, "library_version"),
         driver=read.text(data, "driver"),
-        cuda=read.integer(data, "cuda_driver_version"),
         dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
         asked_s=_sum([read.number(each, "seconds") for each in phases[:_MAX_PHASES]]),
@@ -252,7 +230,6 @@ def _sum(times: Sequence[Known[float]]) -> Known[float]:
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
-    index = read.integer(data, "index")
     samples = value_or(read.mapping(data, "samples"), {})
     windows = value_or(read.records(samples, "windows"), ())
     violations = value_or(read.mapping(samples, "violations_ns"), {})
@@ -261,12 +238,9 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
     phases = value_or(read.records(data, "phases"), ())
     started = read.number(data, "started_s")
     return GpuLoad(
-        index=position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
-        address=read.mapped(read.text(data, "pci"), read.address_in),
-        name=read.text(data, "name"),
+        *head_of_gpu(position, data),
         multiprocessors=value_or(read.integer(data, "multiprocessors"), 0),
         path=value_or(read.text(data, "path"), ""),
-        error=value_or(read.text(data, "error"), ""),
         started_s=None if isinstance(started, Unknown) else started,
         phases=tuple(_phase(each) for each in phases[:_MAX_PHASES]),
         windows=tuple(_window(each) for each in windows),

@@ -12,11 +12,9 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
-    from nodegate.measure.burn.run import Burn
-    from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.records.part import Part
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
     from nodegate.verdicts import Verdicts
@@ -113,18 +111,6 @@ def compared_with(document: BurnDocument, load: GpuLoad) -> int:
     )
 
 
-def facts_by_index(gpus: Gpus, burn: Burn) -> Mapping[int, Gpu]:
-    """What the probe saw of each GPU that was burnt, by address where both know it, else by NVML index."""
-    by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
-    by_index = {gpu.index: gpu for gpu in gpus.devices}
-    found = {}
-    for index, loads in burn.loads.items():
-        gpu = by_address.get(loads[0].address) if isinstance(loads[0].address, str) else by_index.get(index)
-        if gpu is not None:
-            found[index] = gpu
-    return found
-
-
 def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None:
     """Whether a GPU worked from start to end, in every type of numbers, and was watched meanwhile."""
     done = {phase.dtype: phase for phase in load.phases}
@@ -218,12 +204,7 @@ def wrong(load: GpuLoad, phase: Phase, found: tuple[str, str, int], verdicts: Ve
         verdicts.unknown(part=load.part, quantity=f"{phase.dtype} result comparison", reason=reason, action=AGAIN)
         return
     verdicts.found(
-        Verdict.FAIL,
-        part=load.part,
-        text=f"{message}: {_CORRUPT}",
-        action=WRONG,
-        quantity=quantity,
-        observed=count,
+        Verdict.FAIL, part=load.part, text=f"{message}: {_CORRUPT}", action=WRONG, quantity=quantity, observed=count
     )
 
 

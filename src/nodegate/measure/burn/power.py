@@ -1,27 +1,29 @@
-"""Whether a burn was one: the power that each GPU drew in the heaviest part of it, of the limit in force."""
+"""What a GPU drew in each type of numbers, and whether a burn was one: the power in its heaviest part, of the limit."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from nodegate.measure.burn.by_phase import by_phase, described
 from nodegate.measure.burn.document import median_of
-from nodegate.measure.burn.findings import AGAIN, facts_by_index, not_measured, stopped
+from nodegate.measure.burn.findings import AGAIN, not_measured, stopped
+from nodegate.measure.own_program import facts_by_index
 from nodegate.records.finding import Limit, LimitKind
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.burn.document import GpuLoad
+    from nodegate.measure.burn.document import GpuLoad, Window
     from nodegate.measure.burn.run import Burn
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
+_SHOWN = (("power_w", "W"), ("sm_clock_mhz", "MHz"), ("temperature_c", "°C"))
 _QUANTITY = "power under load"
 UNIT = "% of the limit"
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
@@ -32,6 +34,39 @@ _HEAT_IT = {
     "GPU",
     False: "find what limits it (burn.clock_reasons, burn.throughput), then burn again",
 }
+
+
+def by_phase(load: GpuLoad) -> Iterator[tuple[str, list[Window]]]:
+    """The settled windows that lie within each type of numbers."""
+    starts = [each.start_s for each in load.windows if each.start_s >= 0]
+    length_s = max((later - earlier for earlier, later in itertools.pairwise(starts)), default=0.0)
+    begin_s = 0.0
+    for phase in load.phases:
+        if isinstance(phase.seconds, Unknown):
+            return
+        end_s = begin_s + phase.seconds
+        yield phase.dtype, [each for each in load.settled if begin_s <= each.start_s <= end_s - length_s]
+        begin_s = end_s
+
+
+def in_first(load: GpuLoad, quantity: str) -> tuple[str, Known[float]]:
+    """The first type of numbers, which has most of the time, and the median of a quantity in it.
+
+    Where no sample lies within it the median is that of the whole burn, and the type is "".
+    """
+    dtype, windows = next(by_phase(load), ("", []))
+    found = median_of(windows, quantity)
+    return ("", load.middle(quantity)) if found is None else (dtype, found)
+
+
+def described(load: GpuLoad) -> str:
+    """Power, clock and heat in each: "bf16 698 W, 1755 MHz, 62 °C; fp32 ..."."""
+    found = []
+    for dtype, windows in by_phase(load):
+        medians = [(median_of(windows, quantity), unit) for quantity, unit in _SHOWN]
+        known = [f"{value:.0f} {unit}" for value, unit in medians if value is not None]
+        found += [f"{dtype} {', '.join(known)}"] if known else []
+    return "; ".join(found)
 
 
 class Drawn(NamedTuple):
@@ -56,7 +91,7 @@ def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline,
 
     Where no GPU of the node reports its power, nothing is wrong with one, and nothing is proven of it.
     """
-    part, gpu = loads[0].part, facts_by_index(gpus, burn).get(loads[0].index)
+    part, gpu = loads[0].part, facts_by_index(gpus, burn.loads).get(loads[0].index)
     found = [drawn(load) for load in loads]
     known = [each for each in found if not isinstance(each, Unknown)]
     allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else _limit_w(gpu)

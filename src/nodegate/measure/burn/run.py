@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
-from nodegate.measure.burn.by_phase import in_first
+from nodegate.measure.burn.power import in_first
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.program_run import check_end, kept, not_run, reason, run, unended
+from nodegate.measure.own_program import by_index, read_attempts, run_own
+from nodegate.measure.program_run import check_end, kept, not_run, reason, unended
 from nodegate.metric import Metric, joined
-from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 OWN = "burn"
 OTHER = "gpu_burn"  # the tool, once for each of its modes
 MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
-PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
-MAIN = "nodegate.node_side.load.burn"
 # Share of the time; tensor cores draw the most power. What a board has no units for goes to the first.
 PHASES = (("bf16", 0.4), ("fp8", 0.15), ("fp4", 0.1), ("fp32", 0.15), ("fp64", 0.2))
 
@@ -84,11 +82,7 @@ class Burn:
     @cached_property
     def loads(self) -> Mapping[int, tuple[GpuLoad, ...]]:
         """What each GPU did in each burn, by its NVML index."""
-        found: dict[int, tuple[GpuLoad, ...]] = {}
-        for each in self.runs:
-            for load in each.gpus:
-                found[load.index] = (*found.get(load.index, ()), load)
-        return dict(sorted(found.items()))
+        return by_index(load for each in self.runs for load in each.gpus)
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -117,35 +111,24 @@ def parse(attempts: Sequence[Attempt]) -> Burn:
     Raises:
         CannotMeasure: none of them has a document; the last reason.
     """
-    runs: list[BurnDocument] = []
-    failed: list[CannotMeasure] = []
-    others: list[OtherRun] = []
-    for attempt in attempts:
-        failed += [reason(attempt)] if attempt.cannot else []
-        for ran in attempt.runs:
-            if ran.what.startswith(OTHER):
-                seconds = ran.argv[-1] if ran.argv else ""
-                others.append(OtherRun(ran.plan.mode or ran.what, _other(ran), seconds))
-                continue
-            try:
-                runs.append(_document(ran))
-                failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
-            except CannotMeasure as why:
-                failed.append(why)
-    if not runs:
-        raise failed[-1] if failed else CannotMeasure("no burn was run", next_step="burn this node again")
-    return Burn(tuple(runs), tuple(failed), tuple(others))
+    nothing = CannotMeasure("no burn was run", next_step="burn this node again")
+    runs, failed, others = read_attempts(attempts, _document, beside=OTHER, nothing=nothing)
+    for ran in (ran for attempt in attempts for ran in attempt.runs if burn_document.WIRE in ran.stdout):
+        failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
+    beside = (OtherRun(ran.plan.mode or ran.what, _other(ran), ran.argv[-1] if ran.argv else "") for ran in others)
+    return Burn(tuple(runs), tuple(failed), tuple(beside))
 
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
     """Burn all GPUs of a node with nodegate's program, then with gpu_burn if it is installed and the burn is long."""
     seconds = target.durations.burn_s
-    own = run(
-        target.session,
+    options = {"seconds": seconds, "phases": [list(each) for each in PHASES]} | _cublas(target)
+    own = run_own(
+        target,
         OWN,
-        [target.node.connection.python, *PYTHON_OPTIONS, "-"],
+        options=options | {"start_limit_s": _START_LIMIT_S, "answer_limit_s": _ANSWER_LIMIT_S},
+        purpose=f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk.",
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
-        stdin=_program(seconds, **_cublas(target)),
     )
     if seconds < _OTHER_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
@@ -168,18 +151,6 @@ def _cublas(target: Target) -> dict[str, object]:
     if found.own_kernels:
         return {"path": "ptx"}
     return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
-
-
-def _program(seconds: float, **cublas: object) -> bytes:
-    options = {
-        **cublas,
-        "seconds": seconds,
-        "phases": [list(each) for each in PHASES],
-        "start_limit_s": _START_LIMIT_S,
-        "answer_limit_s": _ANSWER_LIMIT_S,
-    }
-    purpose = f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk."
-    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
 
 
 def _burn_by_others(target: Target) -> list[ProgramRun]:
@@ -275,7 +246,7 @@ def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
     for gpu in other.found.gpus:
         rate = gpu.rate_gflops
         if not isinstance(rate, Unknown):
-            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores is True else "burn.gpu_burn_fp32_tflops"
+            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores else "burn.gpu_burn_fp32_tflops"
             conditions = {"tool": OTHER, "gpu": str(gpu.name), "mode": other.mode}
             length = {"seconds": other.seconds}
             yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions, over_runs=length)

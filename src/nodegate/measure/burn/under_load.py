@@ -16,13 +16,14 @@ from nodegate.text import with_unit
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from nodegate.measure.burn.document import GpuLoad
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpu
+    from nodegate.records.finding import NumberLimit
     from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
@@ -56,6 +57,7 @@ WORDS = {**FAULTS, **HEAT, **BOARD, **NORMAL}
 COOLING = "check fans, air flow, heat sink and inlet temperature"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
+_AGREE = "the GPU is fine: raise the limit that holds it back, or agree on it (contract.event_reasons_allowed)"
 
 
 def shares(reasons: Mapping[str, float], names: Iterable[str]) -> str:
@@ -259,3 +261,25 @@ def slowed(  # noqa: PLR0917 - one caller
             limit=Limit(least.value, "s", least.source, AT_MOST, least.kind),
             code=name.replace("_", " "),
         )
+
+
+def limited(loads: Sequence[GpuLoad], allowed: Collection[str], most: NumberLimit, verdicts: Verdicts) -> None:
+    """The longest time that one reason without permission limited the clock of a GPU."""
+    reasons = {name: share for name, share in reasons_of(loads).items() if name not in allowed}
+    longest = max(reasons, key=lambda name: reasons[name], default="")
+    verdicts.at_most(
+        part=loads[0].part,
+        quantity="time with the clock limited",
+        observed=round(100 * reasons.get(longest, 0.0), 2),
+        limit=most,
+        action=COOLING if longest in HEAT else _AGREE if longest in NORMAL else POWER,
+        note=f"by {shares(reasons, reasons)}",
+        code=longest.replace("_", " "),
+    )
+
+
+def middle_of(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
+    """The median of a quantity under settled load, over the burns in which it is known."""
+    found = [load.middle(quantity) for load in loads]
+    known = [each for each in found if not isinstance(each, Unknown)]
+    return median(known) if known else found[0]

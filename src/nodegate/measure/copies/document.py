@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.copies.tested import Tested, tested
-from nodegate.measure.document_head import checked_document
+from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import virtualization_of
 from nodegate.probe.pci import speed_in, width_in
-from nodegate.records.part import Part, named
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
@@ -19,6 +17,8 @@ from nodegate.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_MOST_WORDS = 64
+_FIELDS = 4
 SCHEMA = "nodegate.copies/1"
 MAX_DOCUMENT_BYTES = 4 << 20
 OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
@@ -37,8 +37,72 @@ WIRE = _WIRE.mark
 
 
 @dataclass(frozen=True)
+class WrongWord:
+    """A word of four bytes that was not what had been written.
+
+    `address` is in bytes, from the start of what was tested; `when` is the pattern.
+    """
+
+    when: str
+    address: int
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        return f"byte {self.address:#x} held {self.found:#010x} for {self.expected:#010x}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The test of one GPU's memory: so many bytes of `total`, with so many patterns of those planned.
+
+    `bits` are all bits that were ever wrong in a word; `wrong` the first wrong words.
+    """
+
+    bytes: Known[int]
+    total: Known[int]
+    passes: Known[int]
+    planned: Known[int]
+    wrong_words: Known[int]
+    bits: Known[int]
+    wrong: tuple[WrongWord, ...]
+
+
+def tested(data: Mapping[str, object]) -> Tested | None:
+    """Of one GPU; None if its memory was not tested."""
+    found = value_or(read.mapping(data, "memory"), {})
+    if not found:
+        return None
+    return Tested(
+        bytes=_count(found, "bytes"),
+        total=_count(found, "total_bytes"),
+        passes=_count(found, "passes"),
+        planned=_count(found, "planned"),
+        wrong_words=_count(found, "wrong_words"),
+        bits=_count(found, "bits"),
+        wrong=tuple(_wrong(value_or(read.items(found, "wrong"), ()))),
+    )
+
+
+def _count(data: Mapping[str, object], key: str) -> Known[int]:
+    found = read.integer(data, key)
+    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
+
+
+def _wrong(listed: object) -> list[WrongWord]:
+    found: list[WrongWord] = []
+    for each in listed if isinstance(listed, (list, tuple)) else ():
+        if isinstance(each, (list, tuple)) and len(each) == _FIELDS and len(found) < _MOST_WORDS:
+            numbers = [read.whole(value) for value in each[1:]]
+            known = [value for value in numbers if not isinstance(value, Unknown) and value >= 0]
+            if len(known) == len(numbers):
+                found.append(WrongWord(value_or(read.label(each[0]), "?"), *known))
+    return found
+
+
+@dataclass(frozen=True)
 class Copy:
-    """One kind of copy on one GPU, in GB/s (1e9 bytes): the median after the warm-up, the lowest and the highest.
+    """One kind of copy on one GPU, in GB/s (1e9 bytes): the median after the warm-up.
 
     `what` is OUT, IN, BOTH (both at the same time, the bytes of both) or INSIDE (one way, bytes counted once), or a
     kernel of BY_KERNELS (all bytes counted that it reads and writes); `when` ALONE or AT_ONCE, together with all other
@@ -48,8 +112,6 @@ class Copy:
     what: str
     when: str
     gb_per_s: Known[float]
-    lowest: Known[float]
-    highest: Known[float]
     bytes: Known[int]
 
 
@@ -84,40 +146,23 @@ class LinkAbove:
 
 
 @dataclass(frozen=True)
-class GpuCopies:
-    """One GPU. `error` is what went wrong on it; what it copied before that stays.
+class GpuCopies(MeasuredGpu):
+    """One GPU.
 
-    `cpus` are those next to it, on which its process ran; `unbound` says why it did not run there. `replays` is the
-    growth of the counter of repeated PCIe packets during the copies. `memory` is the test of its whole memory, if it
-    had one. `above` are the bridges above it, nearest first. `confidential`: confidential computing is on;
-    `virtualization` is NVML's mode in words.
+    `cpus` are those next to it, on which its process ran; `unbound` says why it did not run there. `memory` is the test
+    of its whole memory, if it had one. `above` are the bridges above it, nearest first. `confidential`: confidential
+    computing is on; `virtualization` is NVML's mode in words.
     """
 
-    index: int
-    address: Known[str]
-    name: Known[str]
-    error: str
     cpus: str
     unbound: str
     copies: tuple[Copy, ...]
     data: tuple[Data, ...]
     links: Mapping[str, Link]
-    link_error: str
-    replays: Known[int]
     memory: Tested | None
     above: tuple[LinkAbove, ...]
     confidential: Known[bool]
     virtualization: Known[str]
-
-    @property
-    def device(self) -> str:
-        """The part of the node: the same name on every node."""
-        return f"GPU {self.index}"
-
-    @property
-    def part(self) -> Part:
-        """The GPU as a part."""
-        return replace(named(self.device), pci=value_or(self.address, ""))
 
     def copy(self, what: str, when: str = ALONE) -> Copy | None:
         """One of its copies; None if it did not get that far."""
@@ -155,7 +200,6 @@ class CopiesDocument:
     """
 
     driver: Known[str]
-    cuda: Known[int]
     bytes: Known[int]
     gpus: tuple[GpuCopies, ...]
     asked: str
@@ -180,7 +224,6 @@ def decode(written: str) -> CopiesDocument:
     pairs = value_or(read.records(peers, "copies"), ())
     return CopiesDocument(
         driver=read.text(data, "driver"),
-        cuda=read.integer(data, "cuda_driver_version"),
         bytes=size,
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus[:_MAX_GPUS])),
         asked=value_or(read.text(peers, "pairs"), ""),
@@ -192,21 +235,15 @@ def decode(written: str) -> CopiesDocument:
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
-    index = read.integer(data, "index")
     where = value_or(read.mapping(data, "place"), {})
     link = value_or(read.mapping(data, "link"), {})
     return GpuCopies(
-        index=position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
-        address=read.mapped(read.text(data, "pci"), read.address_in),
-        name=read.text(data, "name"),
-        error=value_or(read.text(data, "error"), ""),
+        *head_of_gpu(position, data),
         cpus=value_or(read.text(where, "cpus"), ""),
         unbound=value_or(read.text(where, "error"), ""),
         copies=tuple(_copy(each) for each in value_or(read.records(data, "copies"), ())[:_MAX_COPIES]),
         data=tuple(_data(each) for each in value_or(read.records(data, "data"), ())[:_MAX_COPIES]),
         links={when: _link(link, when) for when in (ALONE, AT_ONCE)},
-        link_error=value_or(read.text(link, "error"), ""),
-        replays=read.integer(link, "replays"),
         memory=tested(data),
         above=tuple(_above(value_or(read.items(where, "above"), ()))),
         confidential=read.flag(link, "confidential"),
@@ -226,15 +263,13 @@ def _copy(data: Mapping[str, object]) -> Copy:
     return Copy(
         what=value_or(read.text(data, "what"), "?"),
         when=value_or(read.text(data, "when"), "?"),
-        gb_per_s=_rate(data, "gb_per_s"),
-        lowest=_rate(data, "lowest"),
-        highest=_rate(data, "highest"),
+        gb_per_s=_rate(data),
         bytes=read.integer(data, "bytes"),
     )
 
 
-def _rate(data: Mapping[str, object], key: str) -> Known[float]:
-    found = read.number(data, key)
+def _rate(data: Mapping[str, object]) -> Known[float]:
+    found = read.number(data, "gb_per_s")
     good = isinstance(found, Unknown) or 0 < found < _FASTEST_GB_PER_S
     return found if good else read.wrong("a rate in GB/s", found)
 
@@ -244,14 +279,9 @@ def _data(data: Mapping[str, object]) -> Data:
         what=value_or(read.text(data, "what"), "?"),
         when=value_or(read.text(data, "when"), "?"),
         bytes=read.integer(data, "bytes"),
-        wrong_words=_count(data),
+        wrong_words=_count(data, "wrong_words"),
         first_word=_first(data),
     )
-
-
-def _count(data: Mapping[str, object]) -> Known[int]:
-    found = read.integer(data, "wrong_words")
-    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
 
 
 def _first(data: Mapping[str, object]) -> int | None:
@@ -283,8 +313,8 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
         error=value_or(read.text(data, "error"), ""),
         begun=value_or(read.flag(data, "begun"), False),
         direct=value_or(read.flag(data, "direct"), False),
-        gb_per_s=_rate(data, "gb_per_s"),
+        gb_per_s=_rate(data),
         bytes=size,
-        wrong_words=_count(data),
+        wrong_words=_count(data, "wrong_words"),
         first_word=_first(data),
     )

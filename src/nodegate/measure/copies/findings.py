@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
 from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
+from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
@@ -16,13 +17,14 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.copies.document import Data, GpuCopies, Pair
+    from nodegate.measure.copies.document import Data, GpuCopies, Pair, Tested
     from nodegate.measure.copies.result import Copies
     from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.gpu import Gpus
+    from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
 AGAIN = "measure this node again; see the evidence file for what the GPU reported"
@@ -36,20 +38,11 @@ _APART = 0.1  # from which part below the best pair on a GPU is blamed for a slo
 _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 _INSIDE = {INSIDE, *BY_KERNELS}
 _CORRUPT = "silent data corruption"
+_WORDS, _SHARE = "wrong words", "memory tested"
+_TOLD = 2  # wrong words in a line
+_FEW_BITS = 4
+_FREE = "free the GPU's memory, then measure this node again"
 COMPLETE = "copies.complete"
-
-
-def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
-    """The facts of each GPU that copied, by its number in the copies: by PCI address, else by number."""
-    by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
-    by_number = {gpu.index: gpu for gpu in gpus.devices}
-    found: dict[int, Gpu] = {}
-    for index, several in copies.gpus.items():
-        address = several[0].address
-        gpu = by_number.get(index) if isinstance(address, Unknown) else by_address.get(address)
-        if gpu is not None:
-            found[index] = gpu
-    return found
 
 
 def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
@@ -92,7 +85,7 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
 
 def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     """The link of each GPU during its host copies, ALONE or AT_ONCE, against the device's own word."""
-    known = by_index(gpus, copies)
+    known = facts_by_index(gpus, copies.gpus)
     suffix = "" if when == ALONE else " of all GPUs at once"
     for index, several in copies.gpus.items():
         gpu, facts = several[-1], known.get(index)
@@ -193,9 +186,7 @@ def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
         return
     message = _corrupt(f"copied {way}", data.wrong_words, data.first_word, value_or(data.bytes, 0))
     remedy = LOST_INSIDE if data.what in _INSIDE else LOST
-    verdicts.found(
-        Verdict.FAIL, part=whose, text=message, action=remedy, quantity="wrong words", observed=data.wrong_words
-    )
+    verdicts.found(Verdict.FAIL, part=whose, text=message, action=remedy, quantity=_WORDS, observed=data.wrong_words)
 
 
 def _between(pair: Pair, verdicts: Verdicts) -> None:
@@ -205,9 +196,7 @@ def _between(pair: Pair, verdicts: Verdicts) -> None:
     elif pair.wrong_words:
         message = _corrupt("copied", pair.wrong_words, pair.first_word, value_or(pair.bytes, 0))
         count = pair.wrong_words
-        verdicts.found(
-            Verdict.FAIL, part=whose, text=message, action=LOST_BETWEEN, quantity="wrong words", observed=count
-        )
+        verdicts.found(Verdict.FAIL, part=whose, text=message, action=LOST_BETWEEN, quantity=_WORDS, observed=count)
 
 
 def _way(what: str) -> str:
@@ -223,3 +212,59 @@ def _mib(sizes: Sequence[int]) -> str:
     if not sizes:
         return "unknown size"
     return f"{'up to ' if min(sizes) < max(sizes) else ''}{max(sizes) / 2**20:g} MiB"
+
+
+def judge_patterns(copies: Copies, least: NumberLimit, verdicts: Verdicts) -> None:
+    """Every attempt on every GPU: a wrong word in one of them is a fault, an unfinished test no proof."""
+    for several in copies.gpus.values():
+        found = [gpu.memory for gpu in several if gpu.memory is not None]
+        if not found:
+            not_measured(several, "test of its memory", verdicts, otherwise="its memory was not tested")
+        bad = [each for each in found if not isinstance(each.wrong_words, Unknown) and each.wrong_words]
+        for each in bad:
+            _wrong_in_memory(several[0].part, each, verdicts)
+        if found and not bad:
+            _right(several[0].part, found, least, verdicts)
+
+
+def _wrong_in_memory(whose: Part, tested: Tested, verdicts: Verdicts) -> None:
+    count = tested.wrong_words
+    first = "; ".join(str(each) for each in tested.wrong[:_TOLD])
+    message = f"{count} wrong word{'' if count == 1 else 's'} in its memory{_of_bits(tested)}: {first}: {_CORRUPT}"
+    verdicts.found(
+        Verdict.FAIL,
+        part=whose,
+        text=message,
+        action=LOST_INSIDE,
+        quantity=_WORDS,
+        observed=None if isinstance(count, Unknown) else count,
+    )
+
+
+def _of_bits(tested: Tested) -> str:
+    """Which bits were wrong, if they are few: one line of data, or one cell."""
+    if isinstance(tested.bits, Unknown):
+        return ""
+    places = [str(bit) for bit in range(32) if tested.bits >> bit & 1]
+    return f" (bit{'' if len(places) == 1 else 's'} {', '.join(places)})" if 0 < len(places) <= _FEW_BITS else ""
+
+
+def _right(whose: Part, found: list[Tested], least: NumberLimit, verdicts: Verdicts) -> None:
+    """No wrong word: then it has to be all of the memory, and all patterns."""
+    best = max(found, key=lambda each: each.passes if isinstance(each.passes, int) else -1)
+    read = (best.bytes, best.total, best.passes, best.planned, best.wrong_words)
+    unread = next((each for each in read if isinstance(each, Unknown)), None)
+    if unread is not None:
+        verdicts.unknown(part=whose, quantity=_WORDS, reason=unread, action=AGAIN)
+        return
+    size, total, passes, planned, _ = (each for each in read if not isinstance(each, Unknown))
+    share = round(100 * size / total, 1) if total else 0.0
+    if passes < planned or not planned:
+        reason = f"only {passes} of {planned} patterns were written and checked in time"
+        verdicts.unknown(part=whose, quantity=_WORDS, reason=reason, action=AGAIN)
+    elif share < least.value:
+        reason = f"{share:g} % of its memory could be tested, at least {least.value:g} % should ({least.source})"
+        verdicts.unknown(part=whose, quantity=_SHARE, reason=reason, action=_FREE)
+    else:
+        gib = f"{size / 2**30:.4g} GiB, {share:g} % of its memory"
+        verdicts.passed(part=whose, text=f"{passes} patterns written to {gib}, and read back correctly")

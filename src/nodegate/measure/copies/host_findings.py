@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.measure.copies.document import ALONE
-from nodegate.measure.copies.findings import RESEAT, by_index, missing
+from nodegate.measure.copies.findings import RESEAT, missing
+from nodegate.measure.own_program import facts_by_index
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import share_of
 from nodegate.numbers.metric_findings import add_proof, finding_of
@@ -60,16 +61,10 @@ def judge_host(
 
 
 def judge_rates(
-    metrics: Sequence[Metric],
-    copies: Copies,
-    gpus: Gpus,
-    *,
-    baseline: Baseline,
-    peers: NodePeers,
-    verdicts: Verdicts,
+    metrics: Sequence[Metric], copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
 ) -> None:
     """Rates of host copies, ours or nvbandwidth's."""
-    known = by_index(gpus, copies)
+    known = facts_by_index(gpus, copies.gpus)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers):
         index = int(metric.device.removeprefix("GPU "))
         several = copies.gpus.get(index)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
+from nodegate.measure.own_program import by_index, read_attempts
 from nodegate.measure.program_run import check_end, reason
 from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
@@ -62,11 +63,7 @@ class Copies:
     @cached_property
     def gpus(self) -> Mapping[int, tuple[GpuCopies, ...]]:
         """What each GPU did in each attempt, by its NVML index."""
-        found: dict[int, tuple[GpuCopies, ...]] = {}
-        for each in self.runs:
-            for gpu in each.gpus:
-                found[gpu.index] = (*found.get(gpu.index, ()), gpu)
-        return dict(sorted(found.items()))
+        return by_index(gpu for each in self.runs for gpu in each.gpus)
 
     @cached_property
     def pairs(self) -> Mapping[tuple[int, int], tuple[Pair, ...]]:
@@ -77,26 +74,6 @@ class Copies:
                 key = pair.source, pair.target
                 found[key] = (*found.get(key, ()), pair)
         return found
-
-    @property
-    def ran_kernels(self) -> bool:
-        """Whether any attempt is of a release that has kernels for the memory."""
-        return any(each.kernels for each in self.runs)
-
-    @property
-    def tested_memory(self) -> bool:
-        """Whether the test of the whole memory was a part of any attempt."""
-        return any(each.patterns for each in self.runs)
-
-    @property
-    def went_both_ways(self) -> bool:
-        """Whether copies in both directions at the same time were a part of any attempt."""
-        return any(each.both_ways for each in self.runs)
-
-    @property
-    def asked_for_pairs(self) -> bool:
-        """Whether copies between GPUs were a part of any attempt."""
-        return any(each.asked not in {"none", ""} for each in self.runs)
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
@@ -123,20 +100,9 @@ def parse(attempts: Sequence[Attempt]) -> Copies:
     Raises:
         CannotMeasure: none of them has a document; the last reason.
     """
-    runs: list[CopiesDocument] = []
-    failed = [reason(attempt) for attempt in attempts if attempt.cannot]
-    others: list[NvBandwidth | CannotMeasure] = []
-    for ran in (ran for attempt in attempts for ran in attempt.runs):
-        if ran.what == OTHER:
-            others.append(_other(ran))
-            continue
-        try:
-            runs.append(_document(ran))
-        except CannotMeasure as why:
-            failed.append(why)
-    if not runs:
-        raise failed[-1] if failed else CannotMeasure("copies not run", next_step="measure this node again")
-    return Copies(tuple(runs), tuple(failed), tuple(others))
+    nothing = CannotMeasure("copies not run", next_step="measure this node again")
+    runs, failed, others = read_attempts(attempts, _document, beside=OTHER, nothing=nothing)
+    return Copies(tuple(runs), tuple(failed), tuple(map(_other, others)))
 
 
 def _document(ran: ProgramRun) -> CopiesDocument:

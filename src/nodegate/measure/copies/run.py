@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.own_program import run_own
 from nodegate.measure.program_run import not_run, run
-from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.copies import (
     BOTH_SHARE,
     DEVICE_SHARE,
@@ -33,20 +33,12 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Target
     from nodegate.records.program_run import ProgramRun
 
-MAIN = "nodegate.node_side.load.copies"
-PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
-CASES = (
-    "host_to_device_memcpy_ce",
-    "device_to_host_memcpy_ce",
-    "device_to_device_memcpy_write_ce",
-)
+CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
 OTHER_LIMIT_S = 300.0
 
 _ALL_PAIRS_FROM_S = 20.0  # with this many seconds of copies for each GPU there is time for every pair of GPUs
 _PAIRS_FROM_S = 8.0  # below it there is no time for pairs
-_PATTERNS_WITHIN_S = (
-    60.0  # all memory, pattern after pattern: 5 to 10 s on good GPUs, whose speed grows with their size
-)
+_PATTERNS_WITHIN_S = 60.0  # all memory, by patterns: 5 to 10 s on good GPUs, whose speed grows with their size
 _PATTERNS_S = 10.0
 _USUAL_GPUS, _MOST_GPUS = 8, 16
 _START_S = 15.0
@@ -55,13 +47,13 @@ _END_S = 30.0
 
 def copies_of(target: Target) -> tuple[ProgramRun, ...]:
     """Copy on all GPUs of a node with nodegate's program, then with nvbandwidth if installed and the run is long."""
-    options = options_for(target.durations)._asdict()
-    own = run(
-        target.session,
+    options = options_for(target.durations)
+    own = run_own(
+        target,
         OWN,
-        [target.node.connection.python, *PYTHON_OPTIONS, "-"],
-        timeout_s=limit_s(options_for(target.durations), _gpus(target.facts)) + _END_S,
-        stdin=_program(options),
+        options=options._asdict(),
+        purpose="copies to, from and between the GPUs and compares what arrived; writes nothing to disk.",
+        timeout_s=limit_s(options, _gpus(target.facts)) + _END_S,
     )
     if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
@@ -90,11 +82,6 @@ def _gpus(facts: NodeFacts) -> int:
         return len(facts.gpus.devices) or _MOST_GPUS
     except CannotMeasure:
         return _MOST_GPUS
-
-
-def _program(options: dict[str, object]) -> bytes:
-    purpose = "copies to, from and between the GPUs and compares what arrived; writes nothing to disk."
-    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
 
 
 def _by_others(target: Target) -> Sequence[ProgramRun]:

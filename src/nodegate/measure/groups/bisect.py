@@ -75,12 +75,7 @@ def rounds_for(count: int) -> int:
 
 
 def bisect(
-    bad: Sequence[Nodes],
-    good: Sequence[str],
-    run: Run,
-    *,
-    may_go_on: Callable[[], bool],
-    ties: Ties = Ties(),
+    bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Callable[[], bool], ties: Ties = Ties()
 ) -> Found:
     """Halve the bad sets until each bad node is alone with a good one.
 

@@ -1,28 +1,39 @@
-"""How a launch over several nodes ended, by what it printed and when."""
+"""How a launch over several nodes ended, by what it printed and when; and why one never came to a GPU."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.refused import has_devices, limit_of, never_began, refusal, without_begun
+from nodegate.launchers import LAUNCHERS
+from nodegate.measure.nccl.launches import gaps, limit_of, timed_out
 from nodegate.records.program_run import LaunchPlan
+from nodegate.text import some
 from nodegate.tools import nccl_tests
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
+    from nodegate.measure.nccl.launches import Ending
     from nodegate.records.program_run import ProgramRun
-    from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
-
-# whole: a complete and consistent table; its data may still be wrong. hung: not finished within its time limit, nor
-# near it. slow: it progressed, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
-Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 
 _LEFT_OUT = " left out by nodegate"
 _AGAIN = "run the command in the evidence file by hand on its head node"
 _SEE = "read the output in the evidence file"
+# Whoever launches: the program is not there.
+_NO_PROGRAM = (
+    r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
+    "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
+)
+DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
+_BEGUN = re.compile(r"^.{0,60}nodegate: ranks begin on (\S{1,255})$", re.MULTILINE)
+_SHOWN = 8
+_OF_LAUNCHER = (
+    "start the command in the evidence file by hand on its head node; if MPI waits there, name the network between the "
+    "nodes in nodegate_launch_network"
+)
 
 
 def read_test(ran: ProgramRun) -> tuple[NcclTest | None, Ending, str, str]:
@@ -36,35 +47,25 @@ def read_test(ran: ProgramRun) -> tuple[NcclTest | None, Ending, str, str]:
     return test, *_ended(ran, test)
 
 
-def row_of(test: NcclTest, size_bytes: int) -> Row | None:
-    """The row of a size: collectives that distribute a message round it down to a multiple of the ranks."""
-    least = size_bytes - size_bytes // 100
-    return next((row for row in reversed(test.rows) if least <= row.size_bytes <= size_bytes), None)
-
-
 def _ended(ran: ProgramRun, test: NcclTest) -> tuple[Ending, str, str]:
     if ran.timed_out:
-        return _timed_out(ran, test)
+        return timed_out(ran, test, _SEE)
     if test.faults:
         fault = test.faults[0]
         text = f"{fault.host}: {fault.text}" if fault.host else fault.text
         if fault.is_out_of_memory:
             return "incomplete", text, "check which process uses GPU memory (idle.processes)"
         return "faulty", text, _SEE
-    no_row = f"no row of {ran.plan.size_bytes} bytes"
-    gaps = [gap for gap in test.gaps(ranks=ran.plan.gpus, size_bytes=ran.plan.size_bytes) if gap != no_row]
-    gaps += [*([] if row_of(test, ran.plan.size_bytes) else [no_row]), *test.inconsistent[:1]]
-    if test.collective != ran.what:
-        gaps.append(f"{test.collective} was run instead of {ran.what}")
-    if ran.exit_code and not (test.corrupt and not gaps):  # wrong data has an exit code, which mpirun passes on
-        gaps.append(f"exit code {ran.exit_code}")
-    return ("incomplete", "; ".join(gaps), _AGAIN) if gaps else ("whole", "", "")
+    found = gaps(ran, test, ran.what)
+    if ran.exit_code and not (test.corrupt and not found):  # wrong data has an exit code, which mpirun passes on
+        found.append(f"exit code {ran.exit_code}")
+    return ("incomplete", "; ".join(found), _AGAIN) if found else ("whole", "", "")
 
 
 def _without_table(ran: ProgramRun, unread: str) -> tuple[Ending, str, str]:
-    """A launch that printed no row and no fault: a GPU may hang only where one was listed."""
-    if ran.timed_out and has_devices(ran.stdout):
-        return _timed_out(ran, None)
+    """A launch that printed no row and no fault: a GPU may hang only where one was listed, for MPI joined all ranks."""
+    if ran.timed_out and DEVICE.search(ran.stdout):
+        return timed_out(ran, None, _SEE)
     refused = refusal(f"{ran.stdout}\n{ran.stderr}")
     if ran.timed_out:
         return "refused", *never_began(ran, (ran.plan.launch or LaunchPlan("")).count, refused)
@@ -75,24 +76,46 @@ def _without_table(ran: ProgramRun, unread: str) -> tuple[Ending, str, str]:
     return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
 
 
-def _timed_out(ran: ProgramRun, test: NcclTest | None) -> tuple[Ending, str, str]:
-    limit = f"did not end within {limit_of(ran)}"
-    if test and test.faults:
-        limit += f", after: {test.faults[0].text}"
-    if test is None or not test.rows:
-        return "hung", f"{limit}, and finished no size", _SEE
-    row = test.rows[-1]
-    speed = max(row.out_of_place.algbw_gb_per_s, 1e-6) * 1e9
-    turns = ran.plan.launch.turns if ran.plan.launch else 0
-    needed_s = 4.0 * (turns + 2) * ran.plan.size_bytes / speed
-    reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
-    if needed_s > (ran.plan.limit_s or 0.0):
-        return "slow", f"{reached}: it needs more time than the limit", "measure it with a longer profile"
-    return "hung", reached, _SEE
-
-
 def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
     """With the number of ranks if lines of ranks were left out of the evidence: the last one is there."""
     if _LEFT_OUT not in ran.stdout or not test.devices:
         return test
     return replace(test, ranks=max(device.rank for device in test.devices) + 1)
+
+
+def without_begun(stderr: str) -> str:
+    """Without the lines by which nodegate's shell around the ranks says where they begin."""
+    return _BEGUN.sub("", stderr)
+
+
+def refusal(text: str) -> tuple[str, str] | None:
+    """What a launcher says when it cannot start a rank, and what to do; None if it says nothing that is known."""
+    for pattern, step in (*(each for known in LAUNCHERS.values() for each in known.refusals), _NO_PROGRAM):
+        match = re.search(pattern, text)
+        if match:
+            return f"the launch failed: {printable(match[0].encode(), 200)}", step
+    return None
+
+
+def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) -> tuple[str, str]:
+    """Why a launch ended at its limit before a GPU was listed, and what to do: a matter of the launcher, not of a GPU.
+
+    Args:
+        ran: the launch.
+        count: how many nodes it has.
+        refused: what the launcher said of it.
+    """
+    hosts = sorted(set(_BEGUN.findall(ran.stderr)))
+    began = f"ranks began on {some(hosts, _SHOWN)}" if hosts else "no rank began"
+    where = f"{began} ({len(hosts)} of {count} nodes)"
+    limit = f"no GPU was listed within {limit_of(ran)}: {where}"
+    if refused:
+        return f"{limit}; {refused[0]}", refused[1]
+    first = [_first(ran.stdout), _first(without_begun(ran.stderr))]
+    said = "; ".join(f"it says: {line}" for line in first if line)
+    return f"{limit}{f'; {said}' if said else ', and nothing was printed'}", _OF_LAUNCHER
+
+
+def _first(text: str) -> str:
+    """The first line that says something."""
+    return next((printable(line.encode(), 160) for line in text[:65536].splitlines() if line.strip(" #-\t\r")), "")

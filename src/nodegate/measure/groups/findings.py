@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import APART_NAME, NAMES
-from nodegate.measure.groups.standing import lost, whose
+from nodegate.measure.groups.result import APART_NAME, NAMES, lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.derived import Physics, of_platform, share_of
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.groups.result import GroupRun, NcclGroups
-    from nodegate.measure.groups.standing import Whose
+    from nodegate.measure.groups.result import GroupRun, NcclGroups, Whose
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma, RdmaPort
@@ -51,7 +49,7 @@ def skip_alone(verdicts: Verdicts, groups: NcclGroups) -> None:
         verdicts.not_done(groups.alone)
     last = lost(groups)
     if last is not None:
-        verdicts.cannot(f"it was lost: {last.group}: {last.why}", next_step=last.next_step)
+        verdicts.cannot(f"it was lost: {last.plan.group}: {last.why}", next_step=last.next_step)
 
 
 def judge_endings(
@@ -63,13 +61,13 @@ def judge_endings(
 ) -> None:
     """A finding for each collective: what is bad, in any attempt, and whose fault it is; else that it was well."""
     for what in COLLECTIVES:
-        mine = [run for run in groups.runs if run.what == what and (run.kind != "part" or run.partners_well)]
-        bad = [run for run in mine if is_bad(run) and (run.kind != "part" or groups.is_blamed)]
+        mine = [run for run in groups.runs if run.what == what and (run.plan.kind != "part" or run.partners_well)]
+        bad = [run for run in mine if is_bad(run) and (run.plan.kind != "part" or groups.is_blamed)]
         whole = [run for run in mine if run.ending == "whole" and not is_bad(run)]
         if bad:
             _judge_bad(verdicts, groups, what, bad, say)
         elif whole:
-            shown = ", ".join(dict.fromkeys(run.group for run in whole))
+            shown = ", ".join(dict.fromkeys(run.plan.group for run in whole))
             verdicts.passed(part=part_of(what), text=f"{good}: {shown}", observed=0)
         else:
             not_measured(verdicts, groups, what, "result")
@@ -79,9 +77,9 @@ def _judge_bad(
     verdicts: Verdicts, groups: NcclGroups, what: str, bad: list[GroupRun], say: Callable[[GroupRun], str]
 ) -> None:
     order: tuple[Whose, ...] = ("here", "either", "path", "open", "other")
-    run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.kind == "part"))
-    fault, said = whose(groups, run), f"{run.group}: {say(run)}"
-    stuck = f"; it cannot be killed: {run.stuck[0]}" if run.stuck else ""
+    run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.plan.kind == "part"))
+    fault, said = whose(groups, run), f"{run.plan.group}: {say(run)}"
+    stuck = f"; it cannot be killed: {run.ran.stuck[0]}" if run.ran.stuck else ""
     if fault in ("here", "either"):
         here = "also with nodes that succeed without it: this node is at fault"
         either = "this node, the other one or the path between them is at fault: there was no third node to tell"
@@ -101,11 +99,12 @@ def _judge_bad(
         )
     elif fault == "path":
         verdicts.found(
-            Verdict.ERROR, part=part_of(what), text=f"{said}; {run.searched}{stuck}", action=_PATH, code="path"
+            Verdict.ERROR, part=part_of(what), text=f"{said}; {run.notes.searched}{stuck}", action=_PATH, code="path"
         )
     else:
-        found = f"; {run.searched}" if run.searched else ""
-        named = f"; {', '.join(run.blamed)} fails, and this node was not seen to work without" if run.blamed else ""
+        found = f"; {run.notes.searched}" if run.notes.searched else ""
+        others = ", ".join(run.notes.blamed)
+        named = f"; {others} fails, and this node was not seen to work without" if others else ""
         text = f"{said}{found}{named}{stuck}; not known which node is at fault"
         verdicts.found(Verdict.ERROR, part=part_of(what), text=text, action=_SEARCH)
 
@@ -127,7 +126,7 @@ def why_not(groups: NcclGroups, what: str) -> tuple[str, str]:
     """Why a collective gave nothing, and what to do."""
     for run in (*groups.of(what), *groups.runs):
         if run.why:
-            where = run.group if run.what == what else f"{run.group}, {run.what}"
+            where = run.plan.group if run.what == what else f"{run.plan.group}, {run.what}"
             return run.why if run.ending == "refused" else f"{where}: {run.why}", run.next_step
     if groups.failed:
         return groups.failed[-1].reason, groups.failed[-1].next_step
@@ -151,7 +150,7 @@ def judge_bandwidth(
         found = groups.named(NAMES[what])
         metrics = [each for each in found if each.conditions.get("group") in kinds and not groups.is_for_others(each)]
         chosen += metrics
-        excused = {run.group: groups.excuses(run) for run in groups.of(what) if run.kind in kinds}
+        excused = {run.plan.group: groups.excuses(run) for run in groups.of(what) if run.plan.kind in kinds}
         excused = {group: named for group, named in excused.items() if named}
         for group, named in excused.items():
             text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node succeeds without it"
@@ -168,11 +167,11 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
 ) -> bool:
     """Whether a launch over many nodes is slow without evidence that this node is the reason: then told."""
     least = physics(metric, baseline).least
-    runs = [run for run in groups.runs if run.group == metric.launch]
-    named = any(groups.node in run.blamed for run in runs)
+    runs = [run for run in groups.runs if run.plan.group == metric.launch]
+    named = any(groups.node in run.notes.blamed for run in runs)
     if least is None or not metric.launch or metric.best >= least.value or named:
         return False
-    path = next((run.searched for run in runs if run.concerned), "")
+    path = next((run.notes.searched for run in runs if run.notes.concerned), "")
     why, action = (path, _PATH) if path else _says_nothing(groups, metric, peers, least.value)
     if why:
         value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
@@ -207,15 +206,10 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
 
 def sole_partner(groups: NcclGroups) -> str:
     """The only other node of this one's pairs, if it is unknown whether that one is good; else empty."""
-    runs = [run for run in groups.of("all_reduce") if run.kind == "pair"]
-    partners = {name for run in runs for name in run.nodes if name != groups.node}
+    runs = [run for run in groups.of("all_reduce") if run.plan.kind == "pair"]
+    partners = {name for run in runs for name in run.plan.nodes if name != groups.node}
     known = any(run.partners_well for run in runs)
     return "" if known or len(partners) != 1 else partners.pop()
-
-
-def has_kind(groups: NcclGroups, *kinds: str) -> bool:
-    """Whether groups of these kinds were launched at all."""
-    return any(run.kind in kinds for run in groups.runs)
 
 
 def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
+from nodegate.measure.groups.ended import DEVICE
 from nodegate.measure.groups.network import networks
-from nodegate.measure.groups.refused import DEVICE
 from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run

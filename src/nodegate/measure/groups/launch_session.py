@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.groups.group_node import prepare
-from nodegate.measure.groups.launch import (
-    for_node,
-    head_of,
-    keep_argv,
-    keep_request,
-    plan_of,
-    run_group,
-    sweep_node,
-)
+from nodegate.measure.groups.launch import for_node, head_of, keep_argv, keep_request, plan_of, run_group, sweep_node
 from nodegate.measure.groups.plan import waves
 from nodegate.measure.groups.result import read
 from nodegate.measure.program_run import not_begun, not_run

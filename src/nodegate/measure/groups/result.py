@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.ended import read_test, row_of
-from nodegate.measure.groups.plan import whole_of
+from nodegate.measure.groups.ended import read_test
+from nodegate.measure.groups.plan import PAIR, PART, whole_of
+from nodegate.measure.nccl.launches import Launched
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric
 from nodegate.records.program_run import Attempt, LaunchPlan
 from nodegate.tools.nccl_log import read_log
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.groups.ended import Ending
-    from nodegate.records.program_run import ProgramRun
+    from nodegate.records.program_run import LaunchNotes, ProgramRun
     from nodegate.tools.nccl_log import NcclLog
     from nodegate.tools.nccl_tests import NcclTest
 
@@ -31,90 +30,51 @@ APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LONG = 200
-_NO_ATTEMPT = Attempt()
+_NO_ATTEMPT, _NO_LAUNCH = Attempt(), LaunchPlan("")
+Whose = Literal["here", "either", "other", "path", "open"]
 
 
 @dataclass(frozen=True)
-class GroupRun:
-    """One launch in which this node took part. `nodes` may be shortened if they are many; `count` is how many.
+class GroupRun(Launched):
+    """One launch in which this node took part, in one of its attempts (`attempt`).
 
     `partners_well` is set if all the other nodes are known to be good: then this node is at fault; `served` if this one
-    was the good partner, by which another one was judged. `blamed`
-    are the nodes that the search names for this launch, `paths` those on the sides of a bad path or behind bad uplinks,
-    which a node cannot help; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
-    nodes without which a rack or a fleet was launched again and was good. `settings` is what the inventory set for it.
+    was the good partner, by which another one was judged. `log` is None where NCCL was not asked what it uses,
+    `own_gb_per_s` the speed of this node in a launch in which each runs by itself.
     """
 
-    what: str
-    kind: str
-    group: str
-    head: str
-    nodes: tuple[str, ...]
-    count: int
-    gpus: int
-    size_bytes: int
-    attempt: int
-    ending: Ending
-    why: str = ""
-    next_step: str = ""
-    duration_s: float = 0.0
+    attempt: int = 0
     partners_well: bool = False
     served: bool = False
-    blamed: tuple[str, ...] = ()
-    searched: str = ""
-    paths: tuple[str, ...] = ()
-    concerned: bool = False
-    left_out: tuple[str, ...] = ()
-    builds: int = 1
-    racks: int = 0  # 0: not known
-    slower: str = ""  # the node of a pair that is slow with good ones too
-    settings: str = ""
-    log: NcclLog | None = None  # None: NCCL was not asked
-    one_domain: bool = False  # its nodes are in one NVLink domain
-    test: NcclTest | None = None
-    own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
-    stuck: tuple[str, ...] = ()
+    log: NcclLog | None = None
+    own_gb_per_s: float | None = None
 
     @property
-    def busbw_gb_per_s(self) -> float | None:
-        """The bus bandwidth of the judged size, out of place; None if the launch is not whole."""
-        row = row_of(self.test, self.size_bytes) if self.test and self.ending == "whole" else None
-        return row.out_of_place.busbw_gb_per_s if row else None
+    def plan(self) -> LaunchPlan:
+        """Which launch it was."""
+        return self.ran.plan.launch or _NO_LAUNCH
 
     @property
-    def is_well(self) -> bool:
-        """Whether it ended, with right data."""
-        return self.ending == "whole" and self.test is not None and not self.test.corrupt
+    def notes(self) -> LaunchNotes:
+        """What the search for the node at fault noted of it."""
+        return self.ran.launch
 
     @property
     def is_help(self) -> bool:
         """Whether this node was the good partner of one that was not known to be good."""
-        return self.kind == "pair" and self.served and not self.partners_well
+        return self.plan.kind == "pair" and self.served and not self.partners_well
 
     @property
     def is_far(self) -> bool:
         """Whether it is a pair of two racks, in a fabric that makes these slower than pairs of one rack."""
-        return self.kind == "pair" and self.racks > 1
+        return self.plan.kind == "pair" and self.notes.racks > 1
 
     @property
     def conditions(self) -> Mapping[str, str]:
         """What two values must share to be comparable."""
-        if self.test is None:
-            return {}
-        row = row_of(self.test, self.size_bytes)
-        far = {"racks": str(self.racks)} if self.is_far else {}
-        told = {"tool_version": self.test.version, "nccl": self.test.nccl, "cuda": self.test.cuda}
-        return {
-            "tool": "nccl-tests",
-            **{name: value for name, value in told.items() if not isinstance(value, Unknown)},
-            "group": self.kind,
-            "nodes": str(self.count),
-            "gpus": str(self.gpus),
-            "size_bytes": str(self.size_bytes),
-            "dtype": row.dtype if row else "",
-            **far,
-            **({"settings": _shortened(self.settings)} if self.settings else {}),
-        }
+        far = {"racks": str(self.notes.racks)} if self.is_far else {}
+        settings = {"settings": _shortened(self.plan.settings)} if self.plan.settings else {}
+        return self.conditions_with(group=self.plan.kind, nodes=str(self.plan.count), **far, **settings)
 
 
 @dataclass(frozen=True)
@@ -135,10 +95,12 @@ class NcclGroups:
         the good partner of another one.
         """
         found: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[GroupRun, float]]] = defaultdict(list)
-        explained = {(run.what, *sorted(run.nodes)) for run in self.runs if run.slower not in {"", self.node}}
+        explained = {
+            (run.what, *sorted(run.plan.nodes)) for run in self.runs if run.notes.slower not in ("", self.node)
+        }
         for run in self.runs:
             name, value = _quantity(run)
-            not_its_own = run.kind == "pair" and (run.what, *sorted(run.nodes)) in explained
+            not_its_own = run.plan.kind == "pair" and (run.what, *sorted(run.plan.nodes)) in explained
             if name and value and not (not_its_own or self._only_helped(run) or self.excuses(run)):
                 found[name, tuple(sorted(run.conditions.items()))].append((run, value))
         return tuple(
@@ -147,14 +109,14 @@ class NcclGroups:
                 _best_of_attempts(values),
                 "GB/s",
                 conditions=dict(conditions),
-                launch=values[-1][0].group if values[-1][0].kind in _TOGETHER else "",
+                launch=values[-1][0].plan.group if values[-1][0].plan.kind in _TOGETHER else "",
             )
             for (name, conditions), values in found.items()
         )
 
     def _only_helped(self, run: GroupRun) -> bool:
         """Whether this node was the good partner of another one, and has pairs of its own."""
-        alike = [each for each in self.runs if (each.kind, each.what) == (run.kind, run.what)]
+        alike = [each for each in self.runs if (each.plan.kind, each.what) == (run.plan.kind, run.what)]
         return run.is_help and not all(each.is_help for each in alike)
 
     def named(self, *names: str) -> tuple[Metric, ...]:
@@ -171,42 +133,39 @@ class NcclGroups:
 
     def of(self, *whats: str) -> tuple[GroupRun, ...]:
         """The runs of these collectives, parts of a bisection not among them."""
-        return tuple(run for run in self.runs if run.what in whats and run.kind != "part")
+        return tuple(run for run in self.runs if run.what in whats and run.plan.kind != "part")
 
     def excuses(self, run: GroupRun) -> tuple[str, ...]:
         """The other nodes for which a launch was bad, if this one is not among them and was good itself.
 
         The search names them; or this node was good in a rack or a fleet that was launched again without them.
         """
-        alike = [each for each in self.runs if each.what == run.what]
-        same = [each for each in alike if each.group == run.group]
-        named = {name for each in same for name in (*each.blamed, *each.paths)}
-        if run.kind in _TOGETHER:
-            named |= {
-                name
-                for each in alike
-                for name in each.left_out
-                if name in run.nodes or (whole_of(run.group) == whole_of(each.group) and run.count > each.count)
-            }
-        mine = self.node in named or any(each.concerned for each in same)
+        alike, plan = [each for each in self.runs if each.what == run.what], run.plan
+        same = [each for each in alike if each.plan.group == plan.group]
+        named = {name for each in same for name in (*each.notes.blamed, *each.notes.paths)}
+        if plan.kind in _TOGETHER:
+            for each in alike:
+                is_smaller = whole_of(plan.group) == whole_of(each.plan.group) and plan.count > each.plan.count
+                named.update(name for name in each.notes.left_out if name in plan.nodes or is_smaller)
+        mine = self.node in named or any(each.notes.concerned for each in same)
         return tuple(sorted(named)) if named and not mine and self.is_cleared else ()
 
     @property
     def is_blamed(self) -> bool:
         """Whether a search names the node."""
-        return any(self.node in run.blamed for run in self.runs)
+        return any(self.node in run.notes.blamed for run in self.runs)
 
     @property
     def is_cleared(self) -> bool:
         """Whether the node succeeded in a group or a part of one."""
-        return any(run.is_well for run in self.runs if run.kind != "apart")
+        return any(run.is_well for run in self.runs if run.plan.kind != "apart")
 
 
 def _quantity(run: GroupRun) -> tuple[str, float | None]:
     """The metric of a launch, and its value in GB/s."""
-    if run.kind == "apart":
+    if run.plan.kind == "apart":
         return APART_NAME, run.own_gb_per_s
-    return (NAMES.get(run.what, ""), run.busbw_gb_per_s) if run.kind in _JUDGED else ("", None)
+    return (NAMES.get(run.what, ""), run.busbw_gb_per_s) if run.plan.kind in _JUDGED else ("", None)
 
 
 def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
@@ -238,38 +197,16 @@ def parse(attempts: Sequence[Attempt]) -> NcclGroups:
 
 def read(ran: ProgramRun, attempt: Attempt = _NO_ATTEMPT, *, place: int = 0) -> GroupRun:
     """One launch of an attempt, the first or a later one, whatever its result."""
-    plan, launch, notes, node = ran.plan, ran.plan.launch or LaunchPlan(""), ran.launch, attempt.node
-    test, ending, why, step = read_test(ran)
+    launch, node = ran.plan.launch or _NO_LAUNCH, attempt.node
+    found = read_test(ran)
     return GroupRun(
-        what=ran.what,
-        kind=launch.kind,
-        group=launch.group,
-        head=launch.head,
-        nodes=launch.nodes,
-        count=launch.count,
-        gpus=plan.gpus,
-        size_bytes=plan.size_bytes,
+        replace(ran, stdout="", stderr=""),
+        *found,
         attempt=place,
-        ending=ending,
-        why=why,
-        next_step=step,
-        duration_s=ran.duration_s,
         partners_well=len(launch.nodes) > 1 and {*launch.good, node}.issuperset(launch.nodes),
         served=node in launch.good,
-        blamed=notes.blamed,
-        paths=notes.paths,
-        searched=notes.searched,
-        concerned=notes.concerned,
-        left_out=notes.left_out,
-        builds=launch.builds,
-        racks=notes.racks,
-        slower=notes.slower,
-        settings=launch.settings,
         log=read_log(ran.stdout, attempt.hostname or node) if launch.asks_transports else None,
-        one_domain=launch.one_domain,
-        test=test,
-        own_gb_per_s=_own(ran, test),
-        stuck=ran.stuck,
+        own_gb_per_s=_own(ran, found[0]),
     )
 
 
@@ -284,3 +221,42 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
     if test is None or time_us <= 0 or gpus < 2:
         return None
     return round(ran.plan.size_bytes / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
+
+
+def whose(groups: NcclGroups, run: GroupRun) -> Whose:
+    """Whose fault a bad launch is: this node's, one of two, another one's that is named, a path's, or not known."""
+    if groups.node in run.notes.blamed or (run.partners_well and (run.plan.kind != PART or groups.is_blamed)):
+        return "here"
+    if run.notes.concerned:
+        return "path"
+    if groups.excuses(run):
+        return "other"
+    return "either" if run.plan.count == 2 and not run.notes.searched and not run.notes.blamed else "open"
+
+
+def is_sick(run: GroupRun) -> bool:
+    """Whether a launch hung, failed or brought wrong data: what a machine does, not a launcher."""
+    return run.ending in {"hung", "faulty"} or (run.ending == "whole" and not run.is_well)
+
+
+def is_settled(attempts: Sequence[Attempt]) -> bool:
+    """Whether a node is at fault, or may be, in a collective that hangs or is wrong.
+
+    It is not launched again, which costs a time limit each time; and others are not judged by it.
+    """
+    try:
+        groups = parse(attempts)
+    except CannotMeasure:  # nothing was launched
+        return False
+    good_in = {run.what for run in groups.runs if run.is_well and run.plan.kind in {PAIR, PART}}
+    return any(
+        whose(groups, run) == "here" or (run.plan.kind == PAIR and run.what not in good_in)
+        for run in groups.runs
+        if is_sick(run)
+    )
+
+
+def lost(groups: NcclGroups) -> GroupRun | None:
+    """The last launch of a node that cannot be launched any more, also not with others that can; None if it can."""
+    last = groups.runs[-1] if groups.runs else None
+    return last if last and last.ending == "refused" and whose(groups, last) == "here" else None

@@ -15,10 +15,15 @@ from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.findings import bounds_of
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
-from nodegate.measure.groups.pairs_again import PairsAgain
-from nodegate.measure.groups.result import parse
-from nodegate.measure.groups.slow import SlowLaunches, enough_in_pairs, is_slow_together, slow_in_pairs, slow_launches
-from nodegate.measure.groups.standing import is_settled
+from nodegate.measure.groups.result import is_settled, parse
+from nodegate.measure.groups.second_looks import (
+    PairsAgain,
+    SlowLaunches,
+    enough_in_pairs,
+    is_slow_together,
+    slow_in_pairs,
+    slow_launches,
+)
 from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Inapplicable, Measurement, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.measure.groups.bisect import Found, bisect
-from nodegate.measure.groups.boundary import Boundaries, Boundary
+from nodegate.measure.groups.plan import part
 from nodegate.text import some
 
 if TYPE_CHECKING:
@@ -15,7 +15,148 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.bisect import Nodes, Run, Ties
     from nodegate.measure.groups.plan import Group
 
+# node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it needs so many
+# nodes to fail, whichever they are. once: it succeeded when launched again. open: no time was left.
+Kind = Literal["node", "uplinks", "path", "many", "once", "open"]
 _MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What makes a set fail: `one`, or the path between `one` and `other`. Both are empty where neither is known."""
+
+    kind: Kind
+    one: Nodes = ()
+    other: Nodes = ()
+
+    @property
+    def named(self) -> Nodes:
+        """All nodes that are concerned."""
+        return (*self.one, *self.other)
+
+
+class Boundaries:
+    """The search in a set that fails while both of its halves succeed: between which nodes, and who is to blame.
+
+    A part of the one half with a part of the other: four of them, two at the same time. The one that fails is parted
+    again, until two nodes, two racks or two parts of the fabric are left. Each of the two is then launched with others,
+    of other racks: who fails with them too is to blame, a single node or the uplinks of a rack; if neither does, it is
+    the path between them. Where all four succeed, it takes many nodes: nodes are taken out of the launch, until it
+    succeeds. `everybody` are all nodes of the launches, for the others of a rack.
+    """
+
+    def __init__(self, run: Run, ties: Ties, everybody: Sequence[str], may_go_on: Callable[[], bool]) -> None:
+        self._run, self._ties, self._everybody, self._may_go_on = run, ties, everybody, may_go_on
+
+    def of(self, whole: Nodes, good: Sequence[str]) -> list[Boundary]:
+        """Why it fails as a whole; two of them where both sides are to blame by themselves."""
+        one, other = self._ties.halves(whole)
+        while self._may_go_on():
+            bad, tried = self._mixed(one, other)
+            if not bad:
+                return [self._of_many((*one, *other))]
+            if tried == len(bad):
+                return self._confirmed(one, other, [name for name in good if name not in one + other])
+            one, other = bad[0]
+        return [Boundary("open")]
+
+    def _mixed(self, one: Nodes, other: Nodes) -> tuple[list[tuple[Nodes, Nodes]], int]:
+        """Which parts of the one fail with which of the other, and how many were tried.
+
+        Where one of two fails, the rest is not tried: what else is bad shows when they are launched without it.
+        """
+        ones, others = self._ties.halves(one), self._ties.halves(other)
+        if len(ones) == len(others) == 1:
+            return [(one, other)], 1
+        first = list(zip(ones, others, strict=False))
+        bad = self._failing(first)
+        if len(first) == 2 and len(bad) == 1:
+            return bad, 4
+        second = [(left, right) for left in ones for right in others if (left, right) not in first]
+        return bad + self._failing(second), len(first) + len(second)
+
+    def _failing(self, mixed: Sequence[tuple[Nodes, Nodes]]) -> list[tuple[Nodes, Nodes]]:
+        done = self._run([part((*one, *other)) for one, other in mixed])
+        return [each for each, well in zip(mixed, done, strict=True) if not well]
+
+    def _fails(self, nodes: Sequence[str]) -> bool:
+        return not self._run([part(tuple(nodes))])[0]
+
+    # Who of two sides is to blame
+
+    def _confirmed(self, one: Nodes, other: Nodes, good: Sequence[str]) -> list[Boundary]:
+        """Each side with others: of a third rack, else of its own, for the way to the other side is in doubt."""
+        avoided = {self._ties.rack(name) for name in (*one, *other)}
+        with_one = self._others(one, good, avoided, len(other))
+        with_other = self._others(other, [name for name in good if name not in with_one], avoided, len(one))
+        if not with_one or not with_other:
+            return [Boundary("path", one, other)]
+        tried = ((one, with_one), (other, with_other))
+        done = self._run([part((*side, *partners)) for side, partners in tried])
+        blamed = [self._alone_or_rack(*each, good) for each, well in zip(tried, done, strict=True) if not well]
+        return blamed or [self._path(one, other, good)]
+
+    def _others(self, side: Nodes, good: Sequence[str], avoided: set[str], count: int) -> Nodes:
+        """Representatives of other racks, one of each before a second one of any."""
+        far = [name for name in good if self._ties.rack(name) not in avoided]
+        near = [name for name in good if self._ties.rack(name) == self._ties.rack(side[0])]
+        turns: dict[str, int] = {}
+        ranked = []
+        for name in far:
+            turns[self._ties.rack(name)] = turns.get(self._ties.rack(name), 0) + 1
+            ranked.append((turns[self._ties.rack(name)], name))
+        chosen = [name for _, name in sorted(ranked, key=lambda each: each[0])] or near
+        return tuple(chosen[:count])
+
+    def _alone_or_rack(self, side: Nodes, partners: Nodes, good: Sequence[str]) -> Boundary:
+        """Whether another node of its rack fails with the same partners too: then it is what they share."""
+        rack = self._ties.rack(side[0])
+        if len(side) > 1:
+            return Boundary("uplinks", side)
+        mate = next((name for name in good if self._ties.rack(name) == rack and name not in partners), "")
+        away = all(self._ties.rack(name) != rack for name in partners)
+        if rack and mate and away and self._fails((mate, *partners)):
+            return Boundary("uplinks", self._rack(rack))
+        return Boundary("node", side)
+
+    def _path(self, one: Nodes, other: Nodes, good: Sequence[str]) -> Boundary:
+        """Whether two other nodes of the same racks fail together too: then it is the way between the racks."""
+        here, there = self._ties.rack(one[0]), self._ties.rack(other[0])
+        if len(one) == len(other) == 1 and here and there and here != there:
+            mates = [next((name for name in good if self._ties.rack(name) == rack), "") for rack in (here, there)]
+            if all(mates) and self._fails(mates):
+                return Boundary("path", self._rack(here), self._rack(there))
+        return Boundary("path", one, other)
+
+    def _rack(self, rack: str) -> Nodes:
+        return tuple(name for name in self._everybody if self._ties.rack(name) == rack)
+
+    # What takes many nodes
+
+    def _of_many(self, whole: Nodes) -> Boundary:
+        """Which nodes need only be taken out: one, or a rack, without which it succeeds, and others do not help."""
+        if not self._fails(whole):
+            return Boundary("once")
+        smallest = min((self._shrunk(whole, side) for side in self._ties.halves(whole)), key=len)
+        racks = {self._ties.rack(name) for name in smallest}
+        if len(smallest) > 1 and (len(racks) > 1 or len(smallest) * 2 >= len(whole)):
+            return Boundary("many", whole)
+        rest = [name for name in whole if name not in smallest]
+        instead = rest[: len(smallest)]
+        if not self._may_go_on() or not self._fails([name for name in whole if name not in instead]):
+            return Boundary("many", whole)
+        return Boundary("node" if len(smallest) == 1 else "uplinks", smallest)
+
+    def _shrunk(self, whole: Nodes, out: Nodes) -> Nodes:
+        """The smallest part of a half without which the rest still succeeds, as it does without all of the half."""
+        while len(out) > 1 and self._may_go_on():
+            smaller = next(
+                (half for half in self._ties.halves(out) if not self._fails([n for n in whole if n not in half])), None
+            )
+            if smaller is None:
+                break
+            out = smaller
+        return out
 
 
 @dataclass

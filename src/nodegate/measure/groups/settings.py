@@ -12,7 +12,7 @@ from nodegate.launchers import LAUNCHERS, name_of
 from nodegate.launchers.launcher import LaunchSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from nodegate.launchers.launcher import Launcher
     from nodegate.node import Node
@@ -98,7 +98,7 @@ def _words(node: Node, launcher: type[Launcher]) -> tuple[str, ...]:
     for word in words:
         if not word or not _VALUE.fullmatch(word):
             raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word per entry")
-        if word == "--" or _option(word, launcher.own_options):
+        if word == "--" or _is_own(word, launcher):
             raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
     if words and not words[0].startswith("-"):
         raise node.wrong(
@@ -107,10 +107,12 @@ def _words(node: Node, launcher: type[Launcher]) -> tuple[str, ...]:
     return words
 
 
-def _option(word: str, ours: Collection[str]) -> bool:
-    """Whether a word is one of these options, alone, with `=value`, or as `-n8`."""
+def _is_own(word: str, launcher: type[Launcher]) -> bool:
+    """Whether a word is an option that nodegate sets: alone, with its value, as `-n8`, or the beginning of its name."""
     name = word.partition("=")[0]
-    return name in ours or (re.fullmatch(r"-[A-Za-z]\d{1,9}", word) is not None and word[:2] in ours)
+    if name.startswith("--"):  # getopt completes it
+        return any(each.startswith(name) for each in launcher.own_options)
+    return name in launcher.own_options or bool(launcher.own_letters and re.match(launcher.own_letters, word))
 
 
 def _network(node: Node) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.groups.plan import Group
 from nodegate.tools import nccl_json
-from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,13 +60,8 @@ def _times(launch_session: LaunchSession, head: str, path: str, names: Sequence[
         return {}
     gpus = launch_session.members[head].gpus
     order = [head, *(name for name in names if name != head)]
-    row = next((row for row in reversed(report.rows) if row.process_times_us), None)
-    hosts = [device.host for device in report.devices]
+    hosts, medians = report.hosts, report.medians_us
     blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
-    fits = len(hosts) == gpus * len(order) and all(len(block) == 1 for block in blocks)
-    if row is None or not fits or isinstance(row.out_of_place, Unknown):
-        return {}
-    medians = row.process_medians_us
-    if len(medians) != len(hosts):
+    if len(hosts) != gpus * len(order) or any(len(block) != 1 for block in blocks) or len(medians) != len(hosts):
         return {}
     return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}

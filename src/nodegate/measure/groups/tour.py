@@ -10,11 +10,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.bisect import Ties
-from nodegate.measure.groups.boundary import Boundary
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs_by_rack, racks, whole_of, without
-from nodegate.measure.groups.search import Result, failed_with, search
+from nodegate.measure.groups.search import Boundary, Result, failed_with, search
 from nodegate.measure.groups.split_run import measure_split
 from nodegate.measure.rdma.pairing import with_good_ones
 
@@ -36,27 +35,17 @@ PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share
 
 
 class Tour:
-    """The launches over nodes that are alike."""
+    """The launches over nodes that are alike: `names` are all of them, rack by rack, `ties` their racks."""
 
     def __init__(self, launch_session: LaunchSession, ready: Sequence[GroupNode], pool: Pool) -> None:
         self._launch_session, self._pool = launch_session, pool
-        self._names = [member.name for member in sorted(ready, key=lambda each: each.target.node.rack)]
-        self._ties = Ties({member.name: member.target.node.rack for member in ready})
+        self.names = [member.name for member in sorted(ready, key=lambda each: each.target.node.rack)]
+        self.ties = Ties({member.name: member.target.node.rack for member in ready})
         self._durations = ready[0].target.durations
         self._rdma = any(device.address for device in ready[0].target.facts.rdma.devices)
         self._speeds: dict[tuple[Group, str], float] = {}  # GB/s of what was launched over a group
         self._variants: defaultdict[str, list[Group]] = defaultdict(list)  # a launch, and itself without some nodes
         self._behind_paths: set[str] = set()  # nodes that are bad with each other, and well with all others
-
-    @property
-    def names(self) -> Sequence[str]:
-        """All nodes, rack by rack."""
-        return self._names
-
-    @property
-    def rack_of(self) -> Mapping[str, str]:
-        """The rack of each node; empty where it is not known."""
-        return self._ties.rack_of
 
     def speed(self, group: Group, what: str) -> float:
         """The bus bandwidth of a collective that was launched over a group, in GB/s; 0 without one."""
@@ -69,7 +58,7 @@ class Tour:
 
     def is_far(self, group: Group) -> bool:
         """Whether the nodes of a group are in several racks."""
-        found = {self._ties.rack(name) for name in group.nodes}
+        found = {self.ties.rack(name) for name in group.nodes}
         return len(found) > 1 and all(found)
 
     def note_all(self, group: Group, noted: Callable[[LaunchNotes], LaunchNotes], *whats: str) -> None:
@@ -79,7 +68,7 @@ class Tour:
 
     def pairs(self) -> frozenset[str]:
         """Every pair with every collective; the nodes that are then known to be good."""
-        groups = pairs_by_rack(self._names, self._ties.rack_of)
+        groups = pairs_by_rack(self.names, self.ties.rack_of)
         runs = self.all(groups)
         well = {name for group, run in runs.items() if run.is_well for name in group.nodes}
         bad = {group: run for group, run in runs.items() if not run.is_well}
@@ -102,7 +91,7 @@ class Tour:
 
         Nodes that are bad in a pair stay out: one that hangs there hangs here too, and costs every node its time.
         """
-        names = [name for name in self._names if name in well]
+        names = [name for name in self.names if name in well]
         if fleet(names) and not self._pool.cancelled:
             chosen = sweep(self._durations, rdma=self._rdma, short=True)
             measure_split(
@@ -111,8 +100,8 @@ class Tour:
 
     def big(self, well: frozenset[str]) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would break it for all and stay out."""
-        names = [name for name in self._names if name in well and name not in self._behind_paths]
-        bad = self._together(racks(names, self._ties.rack_of), names)
+        names = [name for name in self.names if name in well and name not in self._behind_paths]
+        bad = self._together(racks(names, self.ties.rack_of), names)
         names = [name for name in names if name not in bad]
         self._together(fleet(names), names)
 
@@ -166,7 +155,7 @@ class Tour:
         for what in dict.fromkeys(run.what for run in bad.values()):
             groups = [group for group, run in bad.items() if run.what == what]
             sets = [tuple(name for name in group.nodes if name not in left_out) for group in groups]
-            ties = replace(self._ties, failed_with=failed_with(groups) if groups[0].kind == PAIR else {})
+            ties = replace(self.ties, failed_with=failed_with(groups) if groups[0].kind == PAIR else {})
             result.add(self._searched(disjoint(sets), good, what, lambda _group, run: run.is_well, ties))
         return result
 
@@ -178,7 +167,7 @@ class Tour:
         def is_fast(group: Group, run: GroupRun) -> bool:
             return run.is_well and (run.busbw_gb_per_s or 0.0) >= enough(group)
 
-        return self._searched(sets, good, what, is_fast, self._ties)
+        return self._searched(sets, good, what, is_fast, self.ties)
 
     def _searched(
         self,
@@ -199,7 +188,7 @@ class Tour:
         def may_go_on() -> bool:
             return time.monotonic() < end and not self._pool.cancelled
 
-        return search(sets, good, parts, ties=ties, everybody=self._names, may_go_on=may_go_on)
+        return search(sets, good, parts, ties=ties, everybody=self.names, may_go_on=may_go_on)
 
     def note(self, group: Group, found: Result, word: str = "fail") -> None:
         """Note the result of the search on each node of the group, for the launches without some nodes too."""
@@ -207,7 +196,7 @@ class Tour:
             blamed = [name for name in found.blamed if name in variant.nodes]
             concerned = found.concerned(variant).difference(blamed)
             paths = [name for name in variant.nodes if name in concerned]
-            said = found.said(variant, self._ties, word)
+            said = found.said(variant, self.ties, word)
             noted = partial(replace, blamed=_first(blamed), paths=_first(paths), searched=said)
             self.note_all(variant, noted)
             for collective in COLLECTIVES:
@@ -221,24 +210,21 @@ class Tour:
     def partners(self, suspects: Sequence[str], good: Sequence[str], count: int) -> list[Round]:
         """Rounds in which each suspect meets good ones, of its own rack if enough are: no others are as near."""
         found: list[Round] = []
-        for rack in dict.fromkeys(map(self._ties.rack, suspects)):
-            near = [name for name in good if self._ties.rack(name) == rack]
-            own = [name for name in suspects if self._ties.rack(name) == rack]
+        for rack in dict.fromkeys(map(self.ties.rack, suspects)):
+            near = [name for name in good if self.ties.rack(name) == rack]
+            own = [name for name in suspects if self.ties.rack(name) == rack]
             enough = near if 2 * len(near) >= len(own) else good
-            found = _side_by_side(found, with_good_ones(own, enough, count))
+            more = with_good_ones(own, enough, count)
+            found = [(*one, *other) for one, other in zip_longest(found, more, fillvalue=())]
         return found
 
     def _in_order(self, names: Collection[str]) -> list[str]:
-        return [name for name in self._names if name in names]
+        return [name for name in self.names if name in names]
 
 
 def _first(names: Sequence[str]) -> tuple[str, ...]:
     """Of many nodes the first ones: evidence has them on each node."""
     return tuple(names[:SHOWN_NODES])
-
-
-def _side_by_side(some: Sequence[Round], more: Sequence[Round]) -> list[Round]:
-    return [(*one, *other) for one, other in zip_longest(some, more, fillvalue=())]
 
 
 def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:

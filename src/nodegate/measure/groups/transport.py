@@ -8,6 +8,7 @@ from nodegate.measure.groups.plan import PAIR
 from nodegate.records import part
 from nodegate.records.finding import OWN_WORD
 from nodegate.records.verdict import Verdict
+from nodegate.subjects.rdma import is_active
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from nodegate.unknown import Known
     from nodegate.verdicts import Verdicts
 
-ACTIVE = "ACTIVE"
 NETWORK, NVLINK = part.collective("network of NCCL"), part.collective("NVLink between nodes")
 _SOCKETS_ASKED = ("NCCL_IB_DISABLE=1", "NCCL_NET=Socket")
 _MNNVL_ASKED_OFF = ("NCCL_MNNVL_ENABLE=0",)
@@ -36,7 +36,7 @@ _NO_MNNVL = (
 
 def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
     """NCCL sends over RDMA where the node has a port in service. Over sockets it is slow, and nothing says so."""
-    if not any(device.address and port.state == ACTIVE for device in rdma.devices for port in device.ports):
+    if not any(device.address and is_active(port) for device in rdma.devices for port in device.ports):
         if rdma.devices:
             verdicts.not_done("the node has no RDMA port in service: see rdma.port_state")
         verdicts.by_design("the node has no RDMA adapter", witness=OWN_WORD)
@@ -44,7 +44,7 @@ def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
     slow = [run for run in runs if run.log and run.log.over_sockets]
     log = _first_known(runs, lambda log: log.network)
     if slow:
-        text = f"{slow[0].group}: NCCL sends over TCP sockets, and the node has RDMA"
+        text = f"{slow[0].plan.group}: NCCL sends over TCP sockets, and the node has RDMA"
         verdicts.found(
             Verdict.FAIL,
             part=NETWORK,
@@ -64,12 +64,12 @@ def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
 
 def judge_nvlink_between(verdicts: Verdicts, groups: NcclGroups) -> None:
     """Between trays of one NVLink domain NCCL uses NVLink (MNNVL), which needs an IMEX domain of all trays."""
-    runs = [run for run in _asked(verdicts, groups, _MNNVL_ASKED_OFF) if run.one_domain]
+    runs = [run for run in _asked(verdicts, groups, _MNNVL_ASKED_OFF) if run.plan.one_domain]
     if not runs:
         verdicts.not_done("it was launched with no other node of its NVLink domain")
     without = [run for run in runs if run.log and run.log.mnnvl is False]
     if without:
-        text = f"{without[0].group}: one NVLink domain, and NCCL goes over the network (MNNVL 0)"
+        text = f"{without[0].plan.group}: one NVLink domain, and NCCL goes over the network (MNNVL 0)"
         verdicts.found(
             Verdict.FAIL, part=NVLINK, text=text, action=_NO_MNNVL, quantity="MNNVL", observed=False, code="mnnvl"
         )
@@ -77,7 +77,7 @@ def judge_nvlink_between(verdicts: Verdicts, groups: NcclGroups) -> None:
         reason = "NCCL did not say whether it uses it (before 2.21 it cannot)"
         verdicts.unknown(part=NVLINK, quantity="MNNVL", reason=reason, action=_BY_HAND)
     else:
-        verdicts.passed(part=NVLINK, text=f"in use (MNNVL 1): {runs[-1].group}", observed=True)
+        verdicts.passed(part=NVLINK, text=f"in use (MNNVL 1): {runs[-1].plan.group}", observed=True)
 
 
 def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> list[GroupRun]:
@@ -88,9 +88,9 @@ def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> 
         NotDone: no launch asked NCCL, or none started.
     """
     started = [
-        run for run in groups.runs if run.kind == PAIR and run.log and run.ending not in {"refused", "incomplete"}
+        run for run in groups.runs if run.plan.kind == PAIR and run.log and run.ending not in {"refused", "incomplete"}
     ]
-    off = [word for run in started for word in run.settings.split() if word in asked_off]
+    off = [word for run in started for word in run.plan.settings.split() if word in asked_off]
     if off:
         verdicts.by_design(f"the inventory sets {off[0]}", witness="the inventory: nodegate_nccl_env")
     if not started:

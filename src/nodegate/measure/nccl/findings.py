@@ -67,7 +67,7 @@ def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
         elif final.ending == "slow" or final.test is None:
             _not_measured(verdicts, nccl, what, "")
         else:
-            verdicts.passed(part=part.collective(what), text=f"ended after {final.duration_s:.0f} s")
+            verdicts.passed(part=part.collective(what), text=f"ended after {final.ran.duration_s:.0f} s")
 
 
 def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
@@ -81,13 +81,14 @@ def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> No
         elif final.ending != "whole":
             _not_measured(verdicts, nccl, what, "result")
         else:
-            verdicts.passed(part=part.collective(what), text=f"{final.gpus} GPUs, up to {final.size_bytes} bytes")
+            plan = final.ran.plan
+            verdicts.passed(part=part.collective(what), text=f"{plan.gpus} GPUs, up to {plan.size_bytes} bytes")
     whole = next((each for each in nccl.all if each.ending == "whole"), None)
     if whole and (limit := baseline.find_number("gpu.count")):
         verdicts.at_least(
             part=part.NODE,
             quantity="GPUs in the collectives",
-            observed=whole.gpus,
+            observed=whole.ran.plan.gpus,
             limit=limit,
             action="see the checks gpu.count and gpu.lost",
             code="gpus",
@@ -178,7 +179,7 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
             verdicts.unknown(part=part.collective("NVLS"), quantity=_GAIN, reason=gain)
         return
     if not has_nvls(nccl, baseline):
-        verdicts.by_design(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs", witness=limit.source)
+        verdicts.by_design(f"NVLS is not used with {nccl.final(ALL_REDUCE).ran.plan.gpus} GPUs", witness=limit.source)
     least: NumberLimit = Limit(1 + steady.value / 100, "times", limit.source, AT_LEAST, limit.kind)
     times = f"all_reduce is {gain:.2f} times as fast as with NCCL_ALGO=Ring"
     if gain > least.value:
@@ -222,7 +223,7 @@ def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str, *, w
         reason=final.why,
         action=final.next_step,
         blocked_by=_blocked_by(nccl, final),
-        lacks=final.lacks,
+        lacks=final.ran.lacks,
     )
 
 
@@ -238,13 +239,13 @@ def _nvls_alone_hangs(nccl: Nccl, hung: Outcome) -> bool:
 
 
 def _hang(nccl: Nccl, hung: Outcome) -> str:
-    stuck = f"; it cannot be killed: {hung.stuck[0]}" if hung.stuck else ""
+    stuck = f"; it cannot be killed: {hung.ran.stuck[0]}" if hung.ran.stuck else ""
     ring = "; it ends with NCCL_ALGO=Ring, so NVLS hangs" if _nvls_alone_hangs(nccl, hung) else ""
     return f"hung: {hung.why}{ring}{stuck}"
 
 
 def _after_hang(nccl: Nccl, hung: Outcome) -> str:
-    if hung.stuck:
+    if hung.ran.stuck:
         return "restart the node; see the kernel log for what the driver waits for"
     if _nvls_alone_hangs(nccl, hung):
         return "restart nvidia-fabricmanager with no job on the node; it must be of the driver's version"

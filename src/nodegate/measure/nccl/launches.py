@@ -1,14 +1,40 @@
-"""Which launches of nccl-tests are made inside a node, with which settings, and what a node must have for them."""
+"""Launches of nccl-tests: those that are made inside a node; and what any launch gave, and how it ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from nodegate.measure.program_run import count_asked
+from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.records.program_run import ProgramRun
+    from nodegate.tools.nccl_tests import NcclTest
+
 RING_SETTINGS: Mapping[str, str] = {"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "0"}
+ALL_REDUCE, RING = "all_reduce", "all_reduce ring"
+# A collective without one of these says nothing new about its node, may hang until its time limit, and breaks a
+# launch over several nodes for all of them.
+RESTS_ON = (
+    "gpu.on_bus",
+    "gpu.lost",
+    "gpu.bound",
+    "gpu.count",
+    "gpu.recovery_action",
+    "software.driver_loaded",
+    "software.driver_and_library",
+    "fabric.manager",
+    "fabric.state",
+    "host.blocked_processes",
+    "idle.processes",
+)
+# whole: a complete and consistent table; its data may still be wrong. faulty: CUDA or NCCL failed. hung: not finished
+# within its time limit, nor near it. slow: it progressed, and would not have ended in time. refused: over several nodes
+# it could not be launched. incomplete: the rest.
+Ending = Literal["whole", "faulty", "hung", "slow", "refused", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +64,6 @@ class Launch:
         return {"NCCL_DEBUG": "WARN"}
 
 
-ALL_REDUCE, RING = "all_reduce", "all_reduce ring"
 LAUNCHES = (
     Launch(ALL_REDUCE, "all_reduce"),
     Launch(RING, "all_reduce", ring=True),
@@ -48,18 +73,75 @@ LAUNCHES = (
     Launch("sendrecv", "sendrecv"),
 )
 BY_WHAT: Mapping[str, Launch] = {launch.what: launch for launch in LAUNCHES}
-# A collective without one of these says nothing new about its node, may hang until its time limit, and breaks a
-# launch over several nodes for all of them.
-RESTS_ON = (
-    "gpu.on_bus",
-    "gpu.lost",
-    "gpu.bound",
-    "gpu.count",
-    "gpu.recovery_action",
-    "software.driver_loaded",
-    "software.driver_and_library",
-    "fabric.manager",
-    "fabric.state",
-    "host.blocked_processes",
-    "idle.processes",
-)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch: `ran` without what it printed, `test` what that was, None if nothing could be read.
+
+    `why` and `next_step` say what is wrong with it, empty if it is whole.
+    """
+
+    ran: ProgramRun
+    test: NcclTest | None
+    ending: Ending
+    why: str = ""
+    next_step: str = ""
+
+    @property
+    def what(self) -> str:
+        """The collective."""
+        return self.ran.what
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it ended, with right data."""
+        return self.ending == "whole" and self.test is not None and not self.test.corrupt
+
+    @property
+    def busbw_gb_per_s(self) -> float | None:
+        """The bus bandwidth of the judged size, out of place; None if the launch is not whole."""
+        row = self.test.row(self.ran.plan.size_bytes) if self.test and self.ending == "whole" else None
+        return row.out_of_place.busbw_gb_per_s if row else None
+
+    def conditions_with(self, **more: str) -> dict[str, str]:
+        """What two values must share to be comparable. Values that the version does not print are left out."""
+        if self.test is None:
+            return {}
+        plan, row = self.ran.plan, self.test.row(self.ran.plan.size_bytes)
+        told = {"tool_version": self.test.version, "nccl": self.test.nccl, "cuda": self.test.cuda}
+        known = {name: value for name, value in told.items() if not isinstance(value, Unknown)}
+        sizes = {"size_bytes": str(plan.size_bytes), "gpus": str(plan.gpus), "dtype": row.dtype if row else ""}
+        return {"tool": "nccl-tests", **known, **sizes, **more}
+
+
+def limit_of(ran: ProgramRun) -> str:
+    """The time limit of a launch, in words."""
+    return "its time limit" if ran.plan.limit_s is None else f"{ran.plan.limit_s:g} s"
+
+
+def sweep_s(turns: int, size_bytes: int, gb_per_s: float) -> float:
+    """How long a sweep up to this size takes at this speed, each of its turns out of place and in place."""
+    return 4.0 * (turns + 2) * size_bytes / (max(gb_per_s, 1e-6) * 1e9)
+
+
+def timed_out(ran: ProgramRun, test: NcclTest | None, see: str) -> tuple[Ending, str, str]:
+    """What ended at its limit: a hang, unless its rows show that it progressed and needs more time; why, what to do."""
+    limit = f"did not end within {limit_of(ran)}"
+    if test and test.faults:
+        limit += f", after: {test.faults[0].text}"
+    if test is None or not test.rows:
+        return "hung", f"{limit}, and finished no size", see
+    row, plan = test.rows[-1], ran.plan
+    reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
+    turns = plan.launch.turns if plan.launch else count_asked(ran, "-n") + count_asked(ran, "-w")
+    if sweep_s(turns, plan.size_bytes, row.out_of_place.algbw_gb_per_s) <= (plan.limit_s or 0.0):
+        return "hung", reached, see
+    speed = "" if plan.launch else f"at {row.out_of_place.busbw_gb_per_s:g} GB/s "
+    return "slow", f"{reached}: {speed}it needs more time than the limit", "measure it with a longer profile"
+
+
+def gaps(ran: ProgramRun, test: NcclTest, collective: str) -> list[str]:
+    """What is missing in a table, or contradicts itself."""
+    other = [f"{test.collective} was run instead of {collective}"] if test.collective != collective else []
+    return [*other, *test.gaps(ranks=ran.plan.gpus, size_bytes=ran.plan.size_bytes), *test.inconsistent[:1]]

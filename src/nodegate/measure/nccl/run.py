@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
 from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node, split_by_mig, suspects_alone
-from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
+from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch, sweep_s
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
 from nodegate.records.finding import OWN_WORD
@@ -53,9 +53,9 @@ class Sweep:
         sizes = ("-b", str(self.first_bytes), "-e", str(self.judged_bytes), "-f", "2")
         return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), "-c", "1")
 
-    def needed_s(self, speed: float) -> float:
-        """How long it takes at this many bytes per second, each iteration out of place and in place."""
-        return 2.0 * (self.iterations + self.warmup + 2) * 2.0 * self.judged_bytes / speed
+    def needed_s(self, gb_per_s: float) -> float:
+        """How long it takes at this speed."""
+        return sweep_s(self.iterations + self.warmup, self.judged_bytes, gb_per_s)
 
 
 FIRST = Sweep(64 * MIB, 64 * MIB, iterations=10, warmup=2)  # by which the sizes of bridged cards are chosen
@@ -80,8 +80,8 @@ def bounded(durations: Durations, first: Row | None) -> Sweep:
     Bridges join pairs of cards: over all eight of them a collective goes by PCIe.
     """
     sweeps = (sweep(durations, nvlink=True), sweep(durations, nvlink=False), FIRST)
-    speed = max(first.out_of_place.algbw_gb_per_s, 1e-6) * 1e9 if first else 0.0
-    fits = (each for each in sweeps if speed and each.needed_s(speed) <= durations.collective_s / 3)
+    speed = first.out_of_place.algbw_gb_per_s if first else 0.0
+    fits = (each for each in sweeps if first and each.needed_s(speed) <= durations.collective_s / 3)
     return next(fits, sweeps[1] if first is None else FIRST)
 
 

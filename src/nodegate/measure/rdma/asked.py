@@ -1,54 +1,60 @@
-"""Whether what perftest printed is the result of what was asked: its end, its device, its size and its time."""
+"""Whether what perftest printed is the result of what was asked, and what the ports themselves counted."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from nodegate.measure.program_run import count_asked, option
+from nodegate.records.program_run import Path, Role
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nodegate.records.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
+SIZE, SECONDS = "-s", "-D"  # perftest's options for the bytes of a message, and for the time
 AT_ONCE = "-b"  # perftest's option for both directions at once: its rates are then those of both together
 _TIMED_FROM_S = 3  # a shorter run is mostly start and end
 _LEAST_OF_TIME = 0.5
 _SIGNALS_FROM = 128  # what a shell adds to the number of a signal
+_WORD_BYTES = 4  # port_xmit_data and port_rcv_data, in every driver that has them
+_FULL = 1 << 32  # drivers without the wide counters stop here, or begin again
+_LEAST_SHARE = 0.75  # headers come on top and perftest leaves out its begin and end: a good port counts more than 1
+_TIMED_SHARE = 0.5  # of the seconds that were asked for, perftest takes at least half as its own time
+
+
+def sends(role: Role, test: str) -> bool:
+    """Whether this end of a link sends the data: a client writes to its server, and reads from it."""
+    return (role is Role.CLIENT) != ("read" in test)
 
 
 def unlike_asked(ran: ProgramRun, report: Report) -> str:
     """How a result differs from what the command line asked for; empty where it does not."""
     if ran.exit_code and not ran.timed_out:
         return f"it printed a result and {_ended(ran.exit_code)}"
-    device, used = _option(ran, "-d"), report.settings.get("Device", "")
+    device, used = option(ran, "-d"), report.settings.get("Device", "")
     if device and used and used != device:
         return f"it used {used[:40]}, not the requested {device}"
-    size = _number(ran, "-s")
+    size = count_asked(ran, SIZE)
     sizes = {row.size_bytes for row in report.bandwidth} | {row.size_bytes for row in report.latency}
     if size and sizes and size not in sizes:
         return f"it transferred {', '.join(map(str, sorted(sizes)))} bytes at a time, not the requested {size}"
     if AT_ONCE in ran.argv and report.test and "Bidirectional" not in report.test:
         return "it transferred in one direction, not in both at once as requested"
-    seconds = _number(ran, "-D")
+    seconds = count_asked(ran, SECONDS)
     if seconds >= _TIMED_FROM_S and 0 < ran.duration_s < _LEAST_OF_TIME * seconds:
         return f"it ended after {ran.duration_s:.1f} s, not after the requested {seconds} s"
     return ""
 
 
-def size_asked(ran: ProgramRun) -> int:
-    """The size of a message that was asked for, in bytes; 0 where the command line names none."""
-    return _number(ran, "-s")
-
-
-def seconds_asked(ran: ProgramRun) -> int:
-    """The time that was asked for, in seconds; 0 where the command line names none."""
-    return _number(ran, "-D")
-
-
 def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     """The traffic class, the service level and the way to GPU memory that were asked for."""
     words = ran.argv
-    tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
     level = next((word for before, word in pairwise(words) if before == "-S" and word.isdigit()), "")
+    tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
     way = "dma-buf" if "--use_cuda_dmabuf" in words else "nvidia_peermem"
     way = "data direct" if "--use_data_direct" in words else way
     gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
@@ -62,11 +68,66 @@ def _ended(code: int) -> str:
     return f"exit code {code}"
 
 
-def _option(ran: ProgramRun, name: str) -> str:
-    words = ran.argv
-    return next((words[place + 1] for place, word in enumerate(words[:-1]) if word == name), "")
+@dataclass(frozen=True)
+class _Counter:
+    """One end's counter of what was claimed: before and after, in words of four bytes."""
+
+    whose: str
+    name: str
+    before: int
+    after: int
+    widest: int
+
+    def can_tell(self, claimed_bytes: float) -> bool:
+        """Whether it counts at all, went on, and has room for what was claimed. Two ports in a bond share the load."""
+        if self.after == 0 or self.after < self.before or "bond" in self.whose:
+            return False
+        return self.widest >= _FULL or self.before + claimed_bytes / _WORD_BYTES < _FULL
+
+    @property
+    def moved_bytes(self) -> int:
+        return (self.after - self.before) * _WORD_BYTES
 
 
-def _number(ran: ProgramRun, name: str) -> int:
-    text = _option(ran, name)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+def unlike_counted(ran: ProgramRun, report: Report) -> str:
+    """How much less a port moved than the result says; empty where it agrees, or cannot tell."""
+    claimed = _claimed_bytes(ran, report)
+    for counter in _counters(ran):
+        if counter.can_tell(claimed) and counter.moved_bytes < _LEAST_SHARE * claimed:
+            moved = f"{counter.name} of {counter.whose} counted {_gigabytes(counter.moved_bytes)}"
+            reported = f"perftest reports that it transferred {_gigabytes(claimed)}"
+            return f"{reported}, and {moved}: another port was used, or nothing was transferred"
+    return ""
+
+
+def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
+    """Whether counters were looked for, and none of them can tell whether the result is true."""
+    between = ran.plan.link is not None and ran.plan.link.path is Path.BETWEEN
+    asked = between and any(end.counted is not None for end in (ran.link.client, ran.link.server))
+    claimed = _claimed_bytes(ran, report)
+    return asked and claimed > 0 and not any(counter.can_tell(claimed) for counter in _counters(ran))
+
+
+def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
+    """What a bandwidth test says that it moved, by its iterations or by its rate and time; 0 for others."""
+    asked, ways = count_asked(ran, SIZE), 2 if AT_ONCE in ran.argv else 1  # the rows count what this end sends
+    rows = [row for row in report.bandwidth if asked in (0, row.size_bytes)]
+    by_time = count_asked(ran, SECONDS) * _TIMED_SHARE * 1e9 / 8
+    return max((max(row.iterations * row.size_bytes, row.average_gbps / ways * by_time) for row in rows), default=0.0)
+
+
+def _counters(ran: ProgramRun) -> Iterator[_Counter]:
+    """The counters of what was claimed, of both ends; inside a node data may not leave the adapter."""
+    link = ran.plan.link
+    if link is None or link.path is not Path.BETWEEN:
+        return
+    for role, end in ((Role.CLIENT, ran.link.client), (Role.SERVER, ran.link.server)):
+        if end.counted and len(end.counted) == 4 and min(end.counted) >= 0:
+            out = sends(role, ran.what)
+            before, after = end.counted[0::2] if out else end.counted[1::2]
+            whose = link.device if role is link.role else f"{link.peer} {link.peer_device}"
+            yield _Counter(whose, "port_xmit_data" if out else "port_rcv_data", before, after, max(end.counted))
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.3g} GB"

@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.measure.rdma.asked import AT_ONCE
-from nodegate.measure.rdma.result import EVEN, number, sends
+from nodegate.measure.rdma.asked import AT_ONCE, sends
+from nodegate.measure.rdma.result import EVEN, number
 from nodegate.records.program_run import LinkPlan, Path, Role
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Ends:
         self._passed = {link.peer for _, ran, link in _links(found) if ran.link.peer_passed}
         self._tries: defaultdict[_Key, list[tuple[str, float | None]]] = defaultdict(list)  # with each partner
         for name, ran, link in _links(found):
-            value, test, way = number(ran), _test(ran, link), _way(ran, link, out=sends(ran))
+            value, test, way = number(ran), _test(ran, link), _way(ran, link, out=sends(link.role, ran.what))
             other = link.peer_device if link.path is Path.INSIDE else link.peer
             for key in ((name, link.device, *test), (name, link.device, *way)):
                 self._tries[key].append((other, value))
@@ -55,7 +55,7 @@ class Ends:
             return ran
         me, end = link.device if link.path is Path.INSIDE else name, (link.peer, link.peer_device)
         of_test = self._others((*end, *_test(ran, link)), me)
-        of_way = self._others((*end, *_way(ran, link, out=not sends(ran))), me)
+        of_way = self._others((*end, *_way(ran, link, out=not sends(link.role, ran.what))), me)
         best, best_way = _best(ran, of_test), _best(ran, of_way)
         failed = bool(of_test) and best is None
         return replace(ran, link=replace(ran.link, peer_best=best, peer_best_way=best_way, peer_failed=failed))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
+from nodegate.measure.rdma.rails import is_bond
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, is_latency
-from nodegate.measure.rdma.traffic import is_bond
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
@@ -207,7 +207,7 @@ def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, ba
 
     Empty if one of them is good between nodes, if the device itself is not, or if that is unknown.
     """
-    partners = sorted({run.peer_device for run in measured.of(metric.name, metric.device)})
+    partners = sorted({run.link.peer_device for run in measured.of(metric.name, metric.device)})
     bad = [_does_well_between(measured, device, rdma, baseline) is False for device in partners]
     excused = partners and all(bad) and _does_well_between(measured, metric.device, rdma, baseline) is True
     return ", ".join(partners) if excused else ""
@@ -274,7 +274,8 @@ def _good(value: float | None, run: LinkRun, limit: NumberLimit | None) -> bool:
 
 def _partner_good(run: LinkRun, limit: NumberLimit | None, *, one_way: bool = False) -> bool | None:
     """Whether the other end is good with others, or good in the way of this transfer."""
-    if run.peer_passed or run.peer_failed:
-        return run.peer_passed
-    reached = run.peer_best_way if one_way and run.peer_best_way is not None else run.peer_best
+    notes = run.notes
+    if notes.peer_passed or notes.peer_failed:
+        return notes.peer_passed
+    reached = notes.peer_best_way if one_way and notes.peer_best_way is not None else notes.peer_best
     return None if reached is None else _good(reached, run, limit)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import MAX_KEPT, not_run
-from nodegate.measure.rdma.seats import seat_of
 from nodegate.node_program import node_source, node_source_with
-from nodegate.records.program_run import LinkNotes, ProgramRun, Role
+from nodegate.node_side.seats import cpus_in
+from nodegate.records.program_run import LinkEnd, LinkNotes, ProgramRun, Role
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LONGEST_S = 1e9  # more is not a valid duration
 LISTEN_S = 30.0  # a server listens after about a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
+_LONGEST = 200
 END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, and to report it
 
 
@@ -80,12 +81,7 @@ class Ended:
 
 
 def run_at_once(
-    target: Target,
-    what: str,
-    programs: Sequence[Program],
-    *,
-    timeout_s: float,
-    nics: Sequence[str] = (),
+    target: Target, what: str, programs: Sequence[Program], *, timeout_s: float, nics: Sequence[str] = ()
 ) -> tuple[ProgramRun, ...]:
     """Run programs on one node at the same time, each within `timeout_s`; `nics` are all that are measured there.
 
@@ -209,6 +205,18 @@ def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Out
         duration_s=round(_seconds(line.get("duration_s")), 3),
         link=LinkNotes(server=end) if role is Role.SERVER else LinkNotes(client=end),
     )
+
+
+def seat_of(said: object) -> LinkEnd:
+    """What is noted of a program by what run_many.py says of its seat; nothing where it asked for none."""
+    if not isinstance(said, dict):
+        return LinkEnd()
+    near, asked, found, why = (str(said.get(name) or "")[:_LONGEST] for name in ("near", "asked", "found", "why"))
+    if not why and found and not cpus_in(found) <= cpus_in(asked):
+        why = f"bound to CPU {asked}, but the kernel ran it on {found}"
+    if not why and not found:
+        why = "the CPUs that it ran on were not recorded"
+    return LinkEnd(cpus=found, near="" if why else near, unbound=why)
 
 
 def _counted(line: Mapping[str, object]) -> tuple[int, ...] | None:

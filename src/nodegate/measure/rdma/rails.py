@@ -1,7 +1,8 @@
-"""The RDMA ports of a node that are measured, and the GID by which each is reached: from the facts alone."""
+"""The RDMA ports of a node that are measured, their GIDs, and how a site's jobs use its fabric: by facts, inventory."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -26,11 +27,13 @@ READ_GIDS = "cd /sys/class/infiniband && grep -H '[1-9a-f]' */ports/*/gids/* */p
 _GID_LINE = re.compile(
     r"(?P<device>[\w.-]{1,60})/ports/(?P<port>[0-9]{1,3})/(?P<kind>gids|gid_attrs/types)/(?P<index>[0-9]{1,4}):(?P<text>.+)"
 )
-_IPV4_MAPPED = re.compile(r"(?:0{4}:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}")
 _STEP = "name the rails of this node in the inventory (nodegate_nics: a list) if it carries jobs"
 _SETUP = "see the findings of rdma.rails and rdma.port_state"
 
 Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
+AMAZON = 0x1D0F
+_CLASS_LINE = re.compile(r"(?P<device>[\w.-]{1,60})/tc/(?P<port>[0-9]{1,3})/traffic_class:(?P<text>.{1,80})")
+READ_CLASSES = "cd /sys/class/infiniband && grep -H . */tc/*/traffic_class 2>/dev/null"
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,16 @@ def fabric(found: Sequence[Rail]) -> str:
     return f"{rate:g} Gb/s {layer}" if rate else layer
 
 
-def gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
-    """The first GID that is RoCE v2 with an IPv4 address; perftest's default is 0, which is not one of these."""
-    fitting = (index for index in sorted(gids) if gids[index][1] == ROCE_V2 and _IPV4_MAPPED.fullmatch(gids[index][0]))
-    return next(fitting, None)
+def gid_index(gids: Mapping[int, tuple[str, str]], *, ipv6: bool = False) -> int | None:
+    """The first GID that is RoCE v2 with an IPv4 address; perftest's default is 0, which is not one of these.
+
+    With `ipv6`, where there is none, one with an IPv6 address by which other subnets can be reached: none of the link
+    alone.
+    """
+    v2 = {index: _address(gid) for index, (gid, kind) in sorted(gids.items()) if kind == ROCE_V2}
+    mapped = (index for index, address in v2.items() if address and address.ipv4_mapped)
+    others = (index for index, address in v2.items() if ipv6 and address and not address.is_link_local)
+    return next(mapped, next(others, None))
 
 
 def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
@@ -168,3 +177,70 @@ def _rail(port: RdmaPort, address: str) -> Rail:
         address=address,
         gid_index=gid_index(port.gids) if port.link_layer == ROCE else None,
     )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What perftest is given for the fabric; None: its own choice."""
+
+    tclass: int | None = None
+    sl: int | None = None
+    gid_index: int | None = None
+
+    def words(self, *, routed: bool) -> tuple[str, ...]:
+        """The options of perftest; a traffic class is part of the header that only routed packets have (RoCE)."""
+        tclass = (f"--tclass={self.tclass}",) if routed and self.tclass is not None else ()
+        return (*tclass, *(("-S", str(self.sl)) if self.sl is not None else ()))
+
+
+def traffic_of(node: Node) -> Traffic:
+    """What the inventory says: nodegate_rdma_tclass, _sl and _gid_index, else NCCL's own settings for its jobs.
+
+    Raises:
+        UsageError: a value is not a number, or too large.
+    """
+    own = node.settings
+    return Traffic(
+        own.rdma_tclass if own.rdma_tclass is not None else _of_nccl(node, "NCCL_IB_TC", 255),
+        own.rdma_sl if own.rdma_sl is not None else _of_nccl(node, "NCCL_IB_SL", 15),
+        own.rdma_gid_index if own.rdma_gid_index is not None else _of_nccl(node, "NCCL_IB_GID_INDEX", 1023),
+    )
+
+
+def _of_nccl(node: Node, name: str, most: int) -> int | None:
+    """NCCL's own setting for its jobs; it takes a negative one for its own choice."""
+    value = node.settings.nccl_env.get(name)
+    if value is None:
+        return None
+    text = str(value).strip()
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,6}", text, re.ASCII) or int(text) > most:
+        raise node.wrong(f"{name} must be a number from 0 to {most}, not {text[:40]!r}")
+    return int(text) if int(text) >= 0 else None
+
+
+def _address(gid: str) -> ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.IPv6Address(gid)
+    except ValueError:
+        return None
+
+
+def parse_classes(written: str) -> Mapping[tuple[str, int], str]:
+    """The output of `READ_CLASSES`: the class that the node itself forces on a port, as its driver writes it."""
+    found = (_CLASS_LINE.fullmatch(line.strip()) for line in written.splitlines())
+    return {(match["device"], int(match["port"])): match["text"].strip() for match in found if match}
+
+
+def is_efa(facts: NodeFacts, device: str, address: str) -> bool:
+    """Whether a device is Amazon's EFA, which has reliable datagrams of its own (SRD) and no RC."""
+    if device.startswith(("efa", "rdmap")):
+        return True
+    try:
+        return any(each.address == address and each.vendor == AMAZON for each in facts.pci.devices)
+    except CannotMeasure:
+        return False
+
+
+def is_bond(device: str, netdev: str = "") -> bool:
+    """Whether a device is two ports in one, each of which carries a part of the queue pairs."""
+    return "bond" in device or netdev.startswith("bond")

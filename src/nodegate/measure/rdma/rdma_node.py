@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
 from nodegate.measure.rdma.rails import (
+    READ_CLASSES,
     READ_GIDS,
     ROCE,
     Rail,
-    gid_index,
-    nearest_gpus,
-    parse_gids,
-    rails_in_service,
-    without_gpu,
-)
-from nodegate.measure.rdma.traffic import (
-    READ_CLASSES,
     Traffic,
-    ipv6_gid_index,
+    gid_index,
     is_bond,
     is_efa,
+    nearest_gpus,
     parse_classes,
+    parse_gids,
+    rails_in_service,
     traffic_of,
+    without_gpu,
 )
 from nodegate.tools import perftest
 
@@ -108,10 +105,10 @@ def prepare(target: Target) -> RdmaNode:
     asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", READ_CLASSES)]
     programs = [Program(argv) for argv in asked]
     version, help_text, peer_memory, direct, classes = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
-    options = perftest.options_in(help_text.stdout + help_text.stderr)
+    nearest, options = nearest_gpus(target.facts, rails), perftest.options_in(help_text.stdout + help_text.stderr)
     rdma_node = RdmaNode(
         target=target,
-        rails=_with_gpus(target, rails),
+        rails=tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails),
         missing={rail.name: _without_gid([rail]) for rail in found if rail not in rails},
         tools=tools,
         version=perftest.parse_version(version.stdout + version.stderr),
@@ -175,23 +172,11 @@ def _with_gids(target: Target, rails: Sequence[Rail], given: int | None) -> tupl
         return tuple(rails)
     (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", READ_GIDS))], timeout_s=ASK_S)
     tables = parse_gids(answer.stdout)
-    return tuple(
-        replace(rail, gid_index=_best_gid(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail
-        for rail in rails
-    )
-
-
-def _best_gid(table: Mapping[int, tuple[str, str]]) -> int | None:
-    index = gid_index(table)
-    return ipv6_gid_index(table) if index is None else index
+    best = {rail: gid_index(tables.get((rail.device, rail.port), {}), ipv6=True) for rail in lacking}
+    return tuple(replace(rail, gid_index=best.get(rail, rail.gid_index)) for rail in rails)
 
 
 def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
     reason = "no RoCE v2 GID with an IP address that others can reach"
     step = "give the port's network device an IPv4 or a global IPv6 address; check with show_gids"
     return CannotMeasure(reason, next_step=step, whose=", ".join(rail.name for rail in rails))
-
-
-def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
-    nearest = nearest_gpus(target.facts, rails)
-    return tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails)

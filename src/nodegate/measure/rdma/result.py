@@ -9,10 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.program_run import reason
-from nodegate.measure.rdma.asked import AT_ONCE, fabric_asked, size_asked, unlike_asked
-from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
-from nodegate.measure.rdma.seats import NEAR, are_near, unbound
+from nodegate.measure.program_run import count_asked, reason
+from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.metric import Metric
 from nodegate.records.program_run import Memory, Path, Role
 from nodegate.tools import perftest
@@ -21,7 +19,7 @@ from nodegate.tools.perftest import Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.records.program_run import Attempt, LinkPlan, ProgramRun
+    from nodegate.records.program_run import Attempt, LinkNotes, LinkPlan, ProgramRun
     from nodegate.tools.perftest import Report
 
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
@@ -42,6 +40,7 @@ _NAMES = {
     ("ib_write_bw", Memory.HOST, Path.INSIDE): INSIDE,
     (f"ib_write_bw {AT_ONCE}", Memory.HOST, Path.BETWEEN): BOTH_AT_ONCE,
 }
+NEAR = {"place": "near the NICs"}  # a condition of numbers from programs at both ends that were
 _BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
 
@@ -58,34 +57,43 @@ class LinkRun:
 
     name: str  # the metric: "rdma.write_gbps"
     attempt: int
-    round: str
-    device: str
-    role: Role
-    peer: str
-    peer_device: str
+    link: LinkPlan
+    notes: LinkNotes
     value: float | None
-    peer_best: float | None = None  # what the other end reached with others
-    peer_best_way: float | None = None  # the same, of all transfers that went the same way as this one
-    peer_failed: bool = False  # the other end was tried with others, without a number
-    peer_passed: bool = False  # the other end had passed before
+    trouble: Trouble | None = None
     lost: bool = False  # the connection to this node broke, not that to the other one
     server_died: bool = False  # the server ended by itself before it listened: a trouble of its node, not of the link
-    trouble: Trouble | None = None
     unconfirmed: bool = False  # the ports' own counters cannot tell whether it is true
-    near: bool = False  # both programs ran near their NICs
-    unbound: str = ""  # why one of them did not
     conditions: tuple[tuple[str, str], ...] = ()
     over_runs: tuple[tuple[str, str], ...] = ()
 
     @property
+    def device(self) -> str:
+        """The NIC of this node."""
+        return self.link.device
+
+    @property
     def partner(self) -> str:
         """The other end, for a message."""
-        return f"{self.peer} {self.peer_device}"
+        return f"{self.link.peer} {self.link.peer_device}"
+
+    @property
+    def near(self) -> bool:
+        """Whether both programs ran near their NICs: a number from the other socket says little."""
+        return _are_near(self.notes)
+
+    @property
+    def unbound(self) -> str:
+        """Why a program did not, this node's first; empty if both did, or none asked for it."""
+        ours, theirs = self.notes.client.unbound, self.notes.server.unbound
+        if self.link.role is Role.SERVER:
+            ours, theirs = theirs, ours
+        return ours or (f"on {self.link.peer}: {theirs}" if theirs else "")
 
     @property
     def sends(self) -> bool:
-        """Whether this device sent the data: a client writes to its server, and reads from it."""
-        return _sends(self.role, self.name)
+        """Whether this device sent the data."""
+        return sends(self.link.role, self.name)
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ class RdmaBandwidth:
             return ()
         others = (value for peer, value in self._by_way[run.device, run.sends] if peer != run.partner)
         well_with_others = max(others, default=0.0) * LIKE > run.value
-        is_partner = run.peer_best_way is not None and run.peer_best_way * LIKE <= run.value
+        is_partner = run.notes.peer_best_way is not None and run.notes.peer_best_way * LIKE <= run.value
         return () if is_partner and well_with_others else (WAYS[run.sends],)
 
     @cached_property
@@ -144,20 +152,15 @@ class RdmaBandwidth:
         return found
 
 
+def _are_near(notes: LinkNotes) -> bool:
+    return bool(notes.client.near and notes.server.near)
+
+
 def better(run: LinkRun, other: LinkRun) -> bool:
     """Whether a run's number is better than another's: more Gb/s, or less µs."""
     if run.value is None or other.value is None:
         return other.value is None and run.value is not None
     return run.value < other.value if is_latency(run.name) else run.value > other.value
-
-
-def sends(ran: ProgramRun) -> bool:
-    """Whether the end of a link that keeps this run sent the data."""
-    return ran.plan.link is not None and _sends(ran.plan.link.role, ran.what)
-
-
-def _sends(role: Role, test: str) -> bool:
-    return (role is Role.CLIENT) != ("read" in test)
 
 
 def is_latency(name: str) -> bool:
@@ -241,23 +244,14 @@ def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: Progr
     return LinkRun(
         name=name,
         attempt=attempt,
-        round=link.round,
-        device=link.device,
-        role=link.role,
-        peer=link.peer,
-        peer_device=link.peer_device,
+        link=link,
+        notes=notes,
         value=value,
-        peer_best=notes.peer_best,
-        peer_best_way=notes.peer_best_way,
-        peer_failed=notes.peer_failed,
-        peer_passed=notes.peer_passed,
+        trouble=trouble,
         lost=notes.lost not in {"", link.peer},
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
-        trouble=trouble,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
-        near=are_near(ran),
-        unbound=unbound(ran),
-        over_runs=tuple({**(NEAR if are_near(ran) else {}), **fabric_asked(ran)}.items()),
+        over_runs=tuple({**(NEAR if _are_near(notes) else {}), **fabric_asked(ran)}.items()),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, link, report),
     )
 
@@ -312,7 +306,7 @@ def _value(ran: ProgramRun, report: Report) -> float | None:
     if report.stalled:
         return None
     if report.bandwidth:
-        asked = size_asked(ran) or max(row.size_bytes for row in report.bandwidth)
+        asked = count_asked(ran, SIZE) or max(row.size_bytes for row in report.bandwidth)
         found = next((row.average_gbps for row in report.bandwidth if row.size_bytes == asked), 0.0)
     elif report.latency:
         row = report.latency[0]
@@ -327,7 +321,7 @@ def _conditions(ran: ProgramRun, link: LinkPlan, report: Report) -> tuple[tuple[
     found = {
         "tool": ran.what,
         "tool_version": ran.plan.version,
-        "size_bytes": str(size_asked(ran) or max(sizes)),
+        "size_bytes": str(count_asked(ran, SIZE) or max(sizes)),
         "qps": report.settings.get("Number of qps", ""),
         "memory": link.memory.value,
         "path": link.path.value,

@@ -11,6 +11,7 @@ from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import assessments
 from nodegate.records import part
+from nodegate.records.program_run import Role
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
 
@@ -65,7 +66,7 @@ ERRORS = "rdma_bandwidth.errors"
 
 def say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> None:
     """A rail may be well as a client, and its server may never start: too little memory to register, a taken port."""
-    dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
+    dead = [run for run in found.runs if run.device == device and run.link.role is Role.SERVER and run.server_died]
     if dead and dead[0].trouble is not None:
         verdicts.found(
             Verdict.WARN,

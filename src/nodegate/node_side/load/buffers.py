@@ -9,7 +9,7 @@ import ctypes
 import time
 from typing import Callable, Dict, List, Optional, Tuple
 
-from nodegate.node_side.load import cuda, operands, ptx
+from nodegate.node_side.load import cuda, operands, own
 from nodegate.node_side.load.place import answer_within
 
 CHUNK_S = 0.05  # of copies between two events
@@ -17,12 +17,12 @@ FEWEST_CHUNKS = 3
 WARM_UP = 0.1  # share of the time whose chunks are dropped, at least the first
 MOST_COPIES = 1000  # in a chunk
 _NONE = 0xFFFFFFFF
-_ALL_BITS = (_NONE, 0, _NONE, 0)
-_COMPARE_BLOCKS = 1024
+_ALL_BITS = operands.Masks(_NONE, 0, _NONE, 0)
 _SAMPLED = 256  # words that the host compares
 _OTHER = 0x5A5A5A5A  # what a buffer holds before something is copied to it
 
 Entry = Dict[str, object]
+Beside = Callable[[int], None]
 
 
 class Buffers:
@@ -34,8 +34,7 @@ class Buffers:
         self.context = api.context(self.device)
         self.stream = api.stream()
         self._events = api.event(), api.event()
-        module = api.module(ptx.common())
-        self._fill, self._compare = (api.kernel(module, name) for name in (ptx.FILL, ptx.COMPARE))
+        self._words = own.Words(api, self.stream)
         self.take()
         self._counts = api.allocate(8)
 
@@ -50,11 +49,7 @@ class Buffers:
 
     def fill(self, seed: int) -> None:
         """Write the pattern of this seed to the source."""
-        pairs = self.size // 8
-        words = [ctypes.c_uint32(each) for each in (pairs, seed, *_ALL_BITS)]
-        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
-        args = [ctypes.c_uint64(self.source), *words]
-        self.cuda.launch(self._fill, grid, ptx.THREADS, args, stream=self.stream, about=ptx.FILL)
+        self._words.fill(self.source, self.size, seed, _ALL_BITS)
         self.wait()
 
     def clear(self) -> None:
@@ -66,9 +61,7 @@ class Buffers:
         """(differing words of source and target, the first of them)."""
         self.cuda.set_words(self._counts, 0, 1, self.stream)
         self.cuda.set_words(self._counts + 4, _NONE, 1, self.stream)
-        args = [ctypes.c_uint64(self.source), ctypes.c_uint64(self.target), ctypes.c_uint32(self.size // 16)]
-        args += [ctypes.c_uint64(self._counts), ctypes.c_uint64(self._counts + 4)]
-        self.cuda.launch(self._compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self.stream, about=ptx.COMPARE)
+        self._words.compare(self.source, self.target, self.size, self._counts, self._counts + 4)
         self.wait()
         answer_within(self.answer_limit_s)
         count, first = array.array("I", self.cuda.read(self._counts, 8))
@@ -81,26 +74,20 @@ class Buffers:
         self.cuda.wait(self.stream)
         answer_within(0)
 
-    def beside(self, copy: "Callable[[int], None]") -> "Tuple[Callable[[int], None], int, int]":
-        """A copy for a stream of its own, which `timed` does at the same time as another."""
-        return copy, self.cuda.stream(), self.cuda.event()
-
     def timed(
-        self,
-        copy: "Callable[[], None]",
-        seconds: float,
-        moved: int = 0,
-        beside: "Optional[Tuple[Callable[[int], None], int, int]]" = None,
+        self, copy: "Callable[[], None]", seconds: float, moved: int = 0, beside: "Optional[Beside]" = None
     ) -> Entry:
         """Copy repeatedly for a time, and return how fast: GB/s by the GPU's own events, the warm-up left out.
 
-        `moved` are the bytes that one copy counts for, if not those of a buffer; `beside` is done at the same time.
+        `moved` are the bytes that one copy counts for, if not those of a buffer; `beside` is another copy, done at the
+        same time in the stream that it is given.
         """
         size = moved or self.size
+        other = beside and (beside, self.cuda.stream(), self.cuda.event())
         chunks: List[Tuple[float, float]] = []  # end in seconds, GB/s
         began, count, copies = time.monotonic(), 1, 0
         while len(chunks) < FEWEST_CHUNKS or chunks[-1][0] < seconds:
-            took = self._chunk(copy, count, beside)
+            took = self._chunk(copy, count, other)
             copies += count
             chunks.append((time.monotonic() - began, size * count / took / 1e9))
             count = max(1, min(int(CHUNK_S * count / took), MOST_COPIES))
@@ -115,12 +102,7 @@ class Buffers:
             "seconds": round(chunks[-1][0], 3),
         }
 
-    def _chunk(
-        self,
-        copy: "Callable[[], None]",
-        count: int,
-        beside: "Optional[Tuple[Callable[[int], None], int, int]]" = None,
-    ) -> float:
+    def _chunk(self, copy: "Callable[[], None]", count: int, beside: "Optional[Tuple[Beside, int, int]]") -> float:
         answer_within(self.answer_limit_s)  # queueing may hang too, if the queue is full
         self.cuda.record(self._events[0], self.stream)
         if beside:

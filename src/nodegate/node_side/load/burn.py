@@ -6,13 +6,12 @@ JSON in base64.
 
 import functools
 import importlib
-import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from nodegate.node_side.load import find_cublas, load, operands, products, residents, sampler, told
-from nodegate.node_side.load.board import Board
+from nodegate.node_side.load import find_cublas, load, products, residents, sampler, told
 from nodegate.node_side.load.phases import Phase
+from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, held_open, reading
 from nodegate.node_side.probe.nvml_calls import ask, reading_of
 from nodegate.node_side.probe.nvml_readings import READINGS
@@ -22,9 +21,7 @@ WIRE = b"nodegate.burn/1+zlib:"
 MOST_CHARACTERS = 90_000
 MOST_GPUS = 64
 SURVEY_LIMIT_S = 60.0
-IN_USE = (
-    0.1  # share of its memory from which a GPU counts as in use although no process is visible (containers hide them)
-)
+IN_USE = 0.1  # share of its memory from which a GPU counts as in use without a visible process: containers hide them
 _SEEN = ("uuid", "bus_id", "name", "memory_total_bytes", "memory_used_bytes", "mig_mode", "processes")
 _PART_BYTES = 4 << 20
 _AGAIN_S = 4.0
@@ -43,9 +40,6 @@ class Options(NamedTuple):
     library: str = ""
     places: Sequence[Tuple[str, str]] = ()
     not_brought: str = ""
-    gpus: Optional[Sequence[int]] = None
-    busy_ok: bool = False
-    memory: float = 0.9
     start_limit_s: float = 120.0
     answer_limit_s: float = 60.0
 
@@ -62,29 +56,21 @@ def main(**options: Any) -> None:
     importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()
-    sys.stdout.buffer.write(b"\n" + WIRE + told.fitted(document, MOST_CHARACTERS - len(WIRE)) + b"\n")
-    sys.stdout.buffer.flush()
+    told.send(WIRE, document, MOST_CHARACTERS)
 
 
 def burn(options: Options, began: float) -> Entry:
     """The document."""
-    seen = children.run({"": child.Task(survey, SURVEY_LIMIT_S)})[""]
-    node: Entry = seen.value if isinstance(seen.value, dict) else {}
-    entries = [each for each in node.get("gpus", []) if options.gpus is None or each["index"] in options.gpus]
+    head, entries = looked_at()
     document: Entry = {
+        **head,
         "schema": SCHEMA,
-        "driver": node.get("driver", seen.unknown),
-        "cuda_driver_version": node.get("cuda_driver_version", seen.unknown),
-        "path": "",
-        "library": "",
         "library_version": 0,
-        "library_refused": "",
-        "library_why": "",
         "libraries": [],
         "again": [],
-        "phases": [phase._asdict() for phase in options.plan()],
         "gpus": [],
-        "refused": str(seen.unknown["detail"]) if seen.unknown else refusal(options, entries),
+        **dict.fromkeys(("path", "library", "library_refused", "library_why"), ""),
+        "phases": [phase._asdict() for phase in options.plan()],
     }
     if document["refused"]:
         document["gpus"] = [identity(each) for each in entries]
@@ -150,6 +136,15 @@ def _again_with_own_kernels(document: Entry, options: Options, entries: "List[En
     document["again"] = [{name: each.get(name) for name in _OF_SECOND} for each in second["gpus"]]
 
 
+def looked_at() -> "Tuple[Entry, List[Entry]]":
+    """What a document says of the node, with why its GPUs must not be loaded ("" if they may); and these GPUs."""
+    seen = children.run({"": child.Task(survey, SURVEY_LIMIT_S)})[""]
+    node: Entry = seen.value if isinstance(seen.value, dict) else {}
+    entries = node.get("gpus", [])
+    head = {name: node.get(name, seen.unknown) for name in ("driver", "cuda_driver_version")}
+    return dict(head, refused=str(seen.unknown["detail"]) if seen.unknown else refusal(entries)), entries
+
+
 def survey() -> object:
     """The GPUs as NVML sees them, and the processes that use them."""
     child.note("NVML start")
@@ -173,25 +168,18 @@ def _seen(nvml: Any, index: int) -> Entry:
     return dict(found, index=index, error=lacking[0] if lacking else "")
 
 
-def refusal(options: Options, entries: "List[Entry]") -> str:
+def refusal(entries: "List[Entry]") -> str:
     """Why these GPUs must not be loaded; "" if they may."""
-    bad = [dtype for dtype, _ in options.phases if dtype not in operands.MASKS]
-    if bad or not options.phases:
-        return f"unknown dtype: {bad}"
-    there = {each["index"] for each in entries}
-    absent = [index for index in options.gpus or () if index not in there]
-    if absent or not entries:
-        return "NVML does not list GPU {}".format(", ".join(map(str, absent))) if absent else "NVML does not list GPU"
-    reasons = [reason for each in entries if not each["error"] for reason in [_in_use(each, options.busy_ok)] if reason]
-    return "; ".join(reasons[:4]) or _shared_by_mps()
+    if not entries:
+        return "NVML does not list GPU"
+    reasons = [_in_use(each) for each in entries if not each["error"]]
+    return "; ".join([reason for reason in reasons if reason][:4]) or _shared_by_mps()
 
 
-def _in_use(gpu: Entry, busy_ok: bool) -> str:
+def _in_use(gpu: Entry) -> str:
     name = "GPU {}".format(gpu["index"])
     if isinstance(gpu["mig_mode"], list) and gpu["mig_mode"][0]:
         return f"{name} is split by MIG"
-    if busy_ok:
-        return ""
     processes, used, total = gpu["processes"], gpu["memory_used_bytes"], gpu["memory_total_bytes"]
     if isinstance(processes, dict):
         return "{}: the processes that use it cannot be read ({})".format(name, processes["detail"])
@@ -216,54 +204,39 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
     """Load all GPUs that have a handle, with cuBLAS or nodegate's kernels; fills in the rest of the document."""
     document.update(path="cublas" if library else "ptx", library=library)
     good = [each for each in entries if not each["error"]]
-    board = Board(len(good))
+    turns = Turns(len(good), {})
     until = time.monotonic() + options.start_limit_s
     limit_s = options.start_limit_s + options.seconds + options.answer_limit_s
     length_s = sampler.window_s(options.seconds, len(good))
     tasks: Dict[str, child.Task] = {}
     for slot, each in enumerate(good):
         index = each["index"]
-        what = tuple(options.plan()), library, options.memory
-        limits = until, options.start_limit_s, options.answer_limit_s
-        job = load.Job(slot, each["uuid"], each["name"], each["bus_id"], *what, *limits)
-        tasks[f"load {index}"] = child.Task(functools.partial(load.run, job, board), limit_s, _PART_BYTES)
-        sample = functools.partial(sampler.run, index, slot, board, length_s)
+        what = tuple(options.plan()), library, until, options.start_limit_s, options.answer_limit_s
+        job = load.Job(slot, each["uuid"], each["name"], each["bus_id"], *what)
+        tasks[f"load {index}"] = child.Task(functools.partial(load.run, job, turns), limit_s, _PART_BYTES)
+        sample = functools.partial(sampler.run, index, slot, turns, length_s)
         tasks[f"samples {index}"] = child.Task(sample, limit_s, _PART_BYTES)
     outcomes = children.run(tasks)
-    document["gpus"] = [
-        dict(identity(each), of_library=False)
-        if each["error"]
-        else _gpu(
-            each,
-            outcomes["load {}".format(each["index"])],
-            outcomes["samples {}".format(each["index"])],
-            options,
-            began,
-        )
-        for each in entries
-    ]
-    for each in document["gpus"]:
-        each["path"] = document["path"]
+    document["gpus"] = []
+    for each in entries:
+        entry = dict(identity(each), of_library=False, path=document["path"])
+        if not each["error"]:
+            loaded, sampled = (outcomes["{} {}".format(what, each["index"])] for what in ("load", "samples"))
+            entry.update(_told(loaded, options, began), samples=told.samples(sampled))
+        document["gpus"].append(entry)
     document["library_version"] = max([each.pop("library_version", 0) for each in document["gpus"]])
 
 
 def identity(seen: Entry) -> Entry:
     """The head of a GPU's entry."""
-    if seen["error"]:
-        return {"index": seen["index"], "error": seen["error"]}
-    return {
-        "index": seen["index"],
-        "uuid": seen["uuid"],
-        "pci": seen["bus_id"],
-        "name": seen["name"],
-        "memory_total_bytes": seen["memory_total_bytes"],
-        "error": "",
-    }
+    known = () if seen["error"] else ("uuid", "name", "memory_total_bytes")
+    entry = {name: seen[name] for name in ("index", "error", *known)}
+    return dict(entry, pci=seen["bus_id"]) if known else entry
 
 
-def _gpu(seen: Entry, loaded: children.Outcome, sampled: children.Outcome, options: Options, began: float) -> Entry:
-    """A GPU's entry from what its two processes sent."""
-    entry = identity(seen)
+def _told(loaded: children.Outcome, options: Options, began: float) -> Entry:
+    """What the process of a GPU sent of its load."""
+    entry: Entry = {}
     for part in load.progress(loaded.parts, "gpu"):
         entry.update(part)  # type: ignore[call-overload]
     started = load.started(loaded.parts)
@@ -272,7 +245,6 @@ def _gpu(seen: Entry, loaded: children.Outcome, sampled: children.Outcome, optio
     entry["error"] = final.get("error", "") or _failure(loaded, started is not None, options)
     entry["of_library"] = started is None and (bool(final.get("of_library")) or _in_library(loaded))
     entry["phases"] = told.phases(loaded.parts)
-    entry["samples"] = told.samples(sampled)
     return entry
 
 

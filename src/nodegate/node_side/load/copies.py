@@ -4,15 +4,11 @@ The document is described in docs/reference/copies-document.md. It is sent as on
 compressed JSON in base64.
 """
 
-import base64
 import functools
-import json
-import sys
 import time
-import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple
 
-from nodegate.node_side.load import burn, copying, link_watch, peers
+from nodegate.node_side.load import burn, copying, link_watch, peers, told
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
 from nodegate.node_side.probe import child, children, held_open
@@ -37,8 +33,6 @@ class Options(NamedTuple):
     pattern_s: float = 0.0
     both_ways: bool = False
     peers: str = peers.ALL
-    gpus: Optional[Sequence[int]] = None
-    busy_ok: bool = False
     start_limit_s: float = 60.0
     answer_limit_s: float = 20.0
 
@@ -49,10 +43,7 @@ def main(**options: Any) -> None:
     held_open.hold_open()
     document = copies(Options(**options))
     children.end_all()
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    wire = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9))
-    sys.stdout.buffer.write(b"\n" + WIRE + wire + b"\n")
-    sys.stdout.buffer.flush()
+    told.send(WIRE, document)
 
 
 def limit_s(options: Options, gpus: int) -> float:
@@ -66,19 +57,14 @@ def copies(options: Options) -> Entry:
     """The document."""
     began = time.monotonic()
     options = options._replace(size=max(options.size // _ROUND, 1) * _ROUND)
-    seen = children.run({"": child.Task(burn.survey, burn.SURVEY_LIMIT_S)})[""]
-    node: Entry = seen.value if isinstance(seen.value, dict) else {}
-    entries = [each for each in node.get("gpus", []) if options.gpus is None or each["index"] in options.gpus]
-    same = burn.Options(options.seconds, gpus=options.gpus, busy_ok=options.busy_ok)
+    head, entries = burn.looked_at()
     document: Entry = {
+        **head,
         "schema": SCHEMA,
-        "driver": node.get("driver", seen.unknown),
-        "cuda_driver_version": node.get("cuda_driver_version", seen.unknown),
         "bytes": options.size,
         "kernel_bytes": options.kernel_size,
         "pattern_s": options.pattern_s,
         "both_ways": options.both_ways,
-        "refused": str(seen.unknown["detail"]) if seen.unknown else burn.refusal(same, entries),
         "gpus": [_identity(each) for each in entries],
         "peers": {"pairs": options.peers, "copies": []},
     }

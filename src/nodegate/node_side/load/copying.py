@@ -127,9 +127,13 @@ class _Gpu:
     def copy_both(self) -> None:
         """Half of the pattern to the host and the other half from there at the same time, each by its own stream."""
         of, half = self.buffers, self.job.size // 2
-        out = of.beside(lambda stream: self.cuda.copy_out(self.host, of.source, half, stream))
         here, there = of.target + half, self.host + half
-        found = of.timed(lambda: self.cuda.copy_in(here, there, half, of.stream), self.job.both_s, 2 * half, out)
+        found = of.timed(
+            lambda: self.cuda.copy_in(here, there, half, of.stream),
+            self.job.both_s,
+            2 * half,
+            lambda stream: self.cuda.copy_out(self.host, of.source, half, stream),
+        )
         child.emit({"copy": dict(found, what=BOTH, when=ALONE)})
 
     def compare_host(self, when: str) -> None:

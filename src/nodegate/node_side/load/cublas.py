@@ -36,8 +36,6 @@ class Type(NamedTuple):
 
 TYPES: Dict[str, Type] = {
     "bf16": Type(14, 68, ctypes.c_float),
-    "fp16": Type(2, 68, ctypes.c_float),
-    "tf32": Type(0, 77, ctypes.c_float),
     "fp32": Type(0, 68, ctypes.c_float),
     "fp64": Type(1, 70, ctypes.c_double),
 }
@@ -118,27 +116,9 @@ class Cublas:
         cuBLAS counts column by column: what it computes is the transpose, right-hand matrix first.
         """
         kind = TYPES[dtype]
-        one, zero = kind.scale(1), kind.scale(0)
+        one, zero = ctypes.byref(kind.scale(1)), ctypes.byref(kind.scale(0))
         size, data = _int(n), _int(kind.data)
-        self.call(
-            "cublasGemmEx",
-            self.handle,
-            _int(_TRANSPOSED),
-            _int(_AS_IT_IS),
-            size,
-            size,
-            size,
-            ctypes.byref(one),
-            _handle(right),
-            data,
-            size,
-            _handle(left),
-            data,
-            size,
-            ctypes.byref(zero),
-            _handle(result),
-            data,
-            size,
-            _int(kind.compute),
-            _int(_DEFAULT_ALGORITHM),
-        )
+        first, second, out = ((_handle(each), data, size) for each in (right, left, result))
+        form = _int(_TRANSPOSED), _int(_AS_IT_IS), size, size, size
+        how = _int(kind.compute), _int(_DEFAULT_ALGORITHM)
+        self.call("cublasGemmEx", self.handle, *form, one, *first, *second, zero, *out, *how)

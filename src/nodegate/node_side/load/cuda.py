@@ -2,12 +2,12 @@
 
 Every call notes its name first (node_side/probe/child.py), so that a hang can be named, and raises its error.
 Prototypes are those of cuda.h; names with `_v2` are what its macros expand to, and are exported by every driver since
-CUDA 4.0 (cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxSetFlags_v2: 11.0).
+CUDA 4.0 (cuDevicePrimaryCtxSetFlags_v2: 11.0).
 """
 
 import ctypes
 import ctypes.util
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from nodegate.node_side.probe import child
 
@@ -32,25 +32,18 @@ _out = ctypes.c_void_p  # by reference
 
 _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuInit": (_uint,),
-    "cuDriverGetVersion": (_out,),
     "cuGetErrorName": (_int, _out),
-    "cuGetErrorString": (_int, _out),
-    "cuDeviceGet": (_out, _int),
     "cuDeviceGetByPCIBusId": (_out, ctypes.c_char_p),
-    "cuDeviceGetPCIBusId": (ctypes.c_char_p, _int, _int),
     "cuDeviceGetAttribute": (_out, _int, _int),
     "cuDevicePrimaryCtxRetain": (_out, _int),
     "cuDevicePrimaryCtxSetFlags_v2": (_int, _uint),
-    "cuDevicePrimaryCtxRelease_v2": (_int,),
     "cuCtxSetCurrent": (_handle,),
-    "cuCtxSynchronize": (),
     "cuDeviceCanAccessPeer": (_out, _int, _int),
     "cuCtxEnablePeerAccess": (_handle, _uint),
     "cuMemGetInfo_v2": (_out, _out),
     "cuMemAlloc_v2": (_out, _size),
     "cuMemFree_v2": (_address,),
     "cuMemHostAlloc": (_out, _size, _uint),
-    "cuMemcpyHtoD_v2": (_address, _handle, _size),
     "cuMemcpyDtoH_v2": (_handle, _address, _size),
     "cuMemcpyHtoDAsync_v2": (_address, _handle, _size, _handle),
     "cuMemcpyDtoHAsync_v2": (_handle, _address, _size, _handle),
@@ -59,12 +52,9 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuMemsetD32Async": (_address, _uint, _size, _handle),
     "cuStreamCreate": (_out, _uint),
     "cuStreamSynchronize": (_handle,),
-    "cuStreamDestroy_v2": (_handle,),
     "cuEventCreate": (_out, _uint),
     "cuEventRecord": (_handle, _handle),
-    "cuEventSynchronize": (_handle,),
     "cuEventElapsedTime": (_out, _handle, _handle),
-    "cuEventDestroy_v2": (_handle,),
     "cuStreamWaitEvent": (_handle, _handle, _uint),
     "cuModuleLoadDataEx": (_out, ctypes.c_char_p, _uint, _out, _out),
     "cuModuleGetFunction": (_out, _handle, ctypes.c_char_p),
@@ -134,10 +124,6 @@ class Cuda:
         self.call(name, ctypes.byref(value), *args, about=about)
         return value.value
 
-    def driver_version(self) -> int:
-        """12040 is CUDA 12.4."""
-        return self._number("cuDriverGetVersion")
-
     def device(self, bus_id: str) -> int:
         """The device at a PCI address ("00000000:5D:00.0", as NVML writes it)."""
         return self._number("cuDeviceGetByPCIBusId", bus_id.encode("ascii"), about=bus_id)
@@ -156,10 +142,6 @@ class Cuda:
     def use(self, context: int) -> None:
         """Make a context current for this thread."""
         self.call("cuCtxSetCurrent", context)
-
-    def release(self, device: int) -> None:
-        """Release the primary context, with everything in it."""
-        self.call("cuDevicePrimaryCtxRelease_v2", device)
 
     def can_access(self, device: int, peer: int) -> bool:
         """Whether a device can read and write the memory of another."""
@@ -196,10 +178,6 @@ class Cuda:
         buffer = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", ctypes.addressof(buffer), address, size)
         return buffer.raw
-
-    def write(self, address: int, data: bytes) -> None:
-        """Bytes to device memory."""
-        self.call("cuMemcpyHtoD_v2", address, ctypes.cast(ctypes.c_char_p(data), _handle), len(data))
 
     def copy_in(self, to: int, host: int, size: int, stream: int) -> None:
         """Queue a copy from pinned host memory."""
@@ -272,7 +250,7 @@ class Cuda:
         threads: int,
         args: "List[Any]",
         *,
-        stream: Optional[int],
+        stream: int,
         shared: int = 0,
         about: str = "",
     ) -> None:

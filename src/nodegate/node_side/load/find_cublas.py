@@ -9,51 +9,32 @@ import functools
 import glob
 import os
 import re
-import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from nodegate.node_side.load import cublas
-from nodegate.node_side.probe import child, children
+from nodegate.node_side.probe import child, children, commands, reading
 
 NAME = re.compile(r"libcublas\.so\.(\d{1,3})(?:\.(\d{1,5})){0,4}$")
 HERE = "this node"
 _PACKAGE_NAMES = ("cublas", "cu13")  # nvidia-cublas-cu11, -cu12; nvidia-cublas of CUDA 13
 _PLACES = (
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/lib64",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/*/lib64",
-    "/opt/*conda*/lib",
-    "/opt/*conda*/envs/*/lib",
-    "/cm/shared/apps/cuda*/toolkit/*/lib64",
+    *("/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu"),
+    *("/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/lib64"),
+    *("/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/*/lib64", "/opt/*conda*/lib", "/opt/*conda*/envs/*/lib"),
+    *("/cm/shared/apps/cuda*/toolkit/*/lib64",),
 )
 _PACKAGES = (
-    "/usr/lib/python3*/*-packages/nvidia/{}/lib",
-    "/usr/local/lib/python3*/*-packages/nvidia/{}/lib",
-    "/opt/*/lib/python3*/site-packages/nvidia/{}/lib",
-    "/opt/*/*/lib/python3*/site-packages/nvidia/{}/lib",
-    "/opt/*/.venv/lib/python3*/site-packages/nvidia/{}/lib",
+    *("/usr/lib/python3*/*-packages/nvidia/{}/lib", "/usr/local/lib/python3*/*-packages/nvidia/{}/lib"),
+    *("/opt/*/lib/python3*/site-packages/nvidia/{}/lib", "/opt/*/*/lib/python3*/site-packages/nvidia/{}/lib"),
+    *("/opt/*/.venv/lib/python3*/site-packages/nvidia/{}/lib",),
 )
 # Below a folder that was named: itself, a toolkit, what pip puts there (--target, a virtual environment), the HPC SDK,
 # the root of an unpacked image.
 _BELOW = (
-    "",
-    "/lib",
-    "/lib64",
-    "/targets/*/lib",
-    "/math_libs/lib64",
-    "/math_libs/*/lib64",
-    "/nvidia/{}/lib",
-    "/lib/python3*/site-packages/nvidia/{}/lib",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/local/lib/python3*/*-packages/nvidia/{}/lib",
+    *("", "/lib", "/lib64", "/targets/*/lib", "/math_libs/lib64", "/math_libs/*/lib64", "/nvidia/{}/lib"),
+    *("/lib/python3*/site-packages/nvidia/{}/lib", "/usr/local/cuda*/lib64"),
+    *("/usr/local/cuda*/targets/*/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"),
+    *("/usr/lib64", "/usr/local/lib/python3*/*-packages/nvidia/{}/lib"),
 )
 _MOST = 24  # libraries that are asked
 _LOOK_S, _ASK_S = 20.0, 40.0
@@ -146,14 +127,11 @@ def _files(place: str) -> List[str]:
 
 def _from_cache() -> List[str]:
     """The libraries in the loader's cache for this machine's word size."""
-    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        try:
-            done = subprocess.run([program, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)  # noqa: PLW1510 - an exit code says nothing here
-        except (OSError, subprocess.SubprocessError):
-            continue
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        return [line.rpartition(" => ")[2].strip() for line in lines if "libcublas.so" in line and "64" in line]
-    return []
+    try:
+        lines = commands.run(["ldconfig", "-p"], limit_s=10.0, limit_bytes=4 << 20).stdout.splitlines()
+    except reading.CannotRead:
+        return []
+    return [line.rpartition(" => ")[2].strip() for line in lines if "libcublas.so" in line and "64" in line]
 
 
 def _major(path: str) -> int:

@@ -8,7 +8,8 @@ from typing import Dict, List
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.copying import ALONE, AT_ONCE
 from nodegate.node_side.load.place import answer_within
-from nodegate.node_side.probe import child, reading
+from nodegate.node_side.load.sampler import growth, spread
+from nodegate.node_side.probe import child
 from nodegate.node_side.probe.nvml_calls import Handle, ask
 from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS, confidential
 
@@ -44,7 +45,7 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
     after = READINGS["pcie_replays"](nvml, handle)
     answer_within(0)
     found: Dict[str, object] = {when: _spread(several) for when, several in samples.items()}
-    return dict(found, **state, unread=unread, replays=_growth(before, after))
+    return dict(found, **state, unread=unread, replays=growth(before, after))
 
 
 def _sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) -> Dict[str, int]:
@@ -61,16 +62,5 @@ def _sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) -> Dict
 
 def _spread(samples: "List[Dict[str, int]]") -> Dict[str, object]:
     """{quantity: [lowest, median, highest]} and the number of samples."""
-    spread: Dict[str, object] = {"count": len(samples)}
-    for name in QUANTITIES:
-        ordered = sorted(each[name] for each in samples if name in each)
-        if ordered:
-            spread[name] = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
-    return spread
-
-
-def _growth(before: object, after: object) -> object:
-    """By how much a counter grew, or why that is not known."""
-    if isinstance(before, int) and isinstance(after, int):
-        return after - before if after >= before else reading.unknown("failed", "the counter decreased")
-    return after if isinstance(after, dict) else before
+    values = {name: [each[name] for each in samples if name in each] for name in QUANTITIES}
+    return dict({name: spread(several) for name, several in values.items() if several}, count=len(samples))

@@ -9,8 +9,8 @@ import time
 import zlib
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from nodegate.node_side.load import board as boards
 from nodegate.node_side.load import cuda, narrow, operands, own, phases, place
+from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.cublas import Cublas, CublasError
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child
@@ -20,7 +20,8 @@ MOST_WINDOWS = 100
 _MOST_RESULTS = 4096
 _CHECKED = 32  # elements of the first result that the host computes too
 _PIECE = 16 << 20
-_LEFT = 0.9  # of the memory, for matrices beside what fp8 and fp4 need before them
+_FILLED = 0.9  # of the free memory
+_LEFT = 0.9  # of that, for matrices beside what fp8 and fp4 need before them
 _NONE = 0xFFFFFFFF
 
 
@@ -33,34 +34,33 @@ class Job(NamedTuple):
     pci: str
     phases: Tuple[Phase, ...]
     library: str
-    memory: float
     start_until: float
     start_limit_s: float
     answer_limit_s: float
 
 
-def run(job: Job, board: boards.Board) -> Dict[str, object]:
+def run(job: Job, turns: steps.Turns) -> Dict[str, object]:
     """The whole load. Returns {"error": text, "of_library": whether cuBLAS itself could not be used}."""
-    board.say(job.slot, boards.PREPARING)
+    turns.say(job.slot, steps.PREPARING)
     place.see_only([job.uuid])
     try:
         place.answer_within(job.start_limit_s)
         gpu = _Gpu(job)
         first = _Ring(gpu, 0)
         place.answer_within(0)
-        board.say(job.slot, boards.READY)
-        board.wait_for_all(job.start_until)
-        board.say(job.slot, boards.LOADING)
-        child.emit({"started": board.started})
-        first.load(board.started)
+        turns.say(job.slot, steps.READY)
+        turns.start_with_all(job.start_until)
+        turns.say(job.slot, steps.LOADING)
+        child.emit({"started": turns.started})
+        first.load(turns.started)
         for number in range(1, len(gpu.phases)):
             place.answer_within(job.answer_limit_s)
-            _Ring(gpu, number).load(board.started)
+            _Ring(gpu, number).load(turns.started)
         place.answer_within(0)
     except cuda.CudaError as error:
         return {"error": str(error), "of_library": isinstance(error, CublasError)}
     finally:
-        board.say(job.slot, boards.ENDED)
+        turns.say(job.slot, steps.ENDED)
     return {"error": "", "of_library": False}
 
 
@@ -79,21 +79,18 @@ class _Gpu:
         self.cublas = Cublas(job.library, self.stream) if job.library else None
         self.narrow: Dict[str, narrow.Narrow] = {}
         self.phases, left_out = self._phases()
-        self.size = int(self.cuda.memory()[0] * job.memory) & ~0xFF
+        self.size = int(self.cuda.memory()[0] * _FILLED) & ~0xFF
         self.memory = self.cuda.allocate(self.size)
         self.counts = self.cuda.allocate(8 * _MOST_RESULTS)  # differing words of each result, then the first of them
         self.events = self.cuda.event(), self.cuda.event()
-        child.emit(
-            {
-                "gpu": {
-                    "compute_capability": "{}.{}".format(*self.capability),
-                    "multiprocessors": processors,
-                    "memory_used_by_burn_bytes": self.size,
-                    "library_version": self.cublas.version if self.cublas else 0,
-                    "left_out": left_out,
-                }
-            }
-        )
+        about = {
+            "compute_capability": "{}.{}".format(*self.capability),
+            "multiprocessors": processors,
+            "memory_used_by_burn_bytes": self.size,
+            "library_version": self.cublas.version if self.cublas else 0,
+            "left_out": left_out,
+        }
+        child.emit({"gpu": about})
 
     def _phases(self) -> "Tuple[List[Phase], Dict[str, str]]":
         """What this GPU is burned in, and what is left out; chooses the algorithms of fp8 and fp4."""
@@ -102,7 +99,7 @@ class _Gpu:
         if not wanted or not self.cublas:
             return found, left_out
         free = self.cuda.memory()[0]
-        n = own.that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * self.job.memory))
+        n = own.that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * _FILLED))
         room = narrow.room(self.cuda, self.stream, n, free)
         refused = {phase.dtype: self._why_not(self.cublas, phase.dtype, room) for phase in wanted}
         refused = {dtype: why for dtype, why in refused.items() if why}
@@ -113,14 +110,8 @@ class _Gpu:
         try:
             self.narrow[dtype] = narrow.Narrow(cublas, self.stream, dtype, room)
         except CublasError as error:
-            if self.job.phases[0].dtype == dtype:
-                raise
             return str(error)
         return ""
-
-    def kernel(self, dtype: str) -> Optional[own.Product]:
-        """The kernel of our own for a dtype; None if cuBLAS is used."""
-        return None if self.cublas else own.Product(self.cuda, self.stream, dtype, self.capability)
 
 
 class _Ring:
@@ -130,7 +121,7 @@ class _Ring:
         """Fill the operands, compute the first result, check it on the host."""
         self.gpu, self.number, self.phase = gpu, number, gpu.phases[number]
         dtype = self.dtype = self.phase.dtype
-        self.kernel = gpu.kernel(dtype)
+        self.kernel = None if gpu.cublas else own.Product(gpu.cuda, gpu.stream, dtype, gpu.capability)
         self.result = operands.result_of(dtype)
         self.narrow = gpu.narrow.get(dtype)
         matrix = self.narrow.n if self.narrow else self.phase.matrix
@@ -144,18 +135,15 @@ class _Ring:
         gpu.cuda.wait(gpu.stream)
         self.product_s = self._timed(1)
         wrong, worst = self._check()
-        child.emit(
-            {
-                "phase": {
-                    "dtype": dtype,
-                    "matrix": self.n,
-                    "kernel": self.kernel.name if self.kernel else "",
-                    "checksum": self._checksum(),
-                    "reference_errors": wrong,
-                    "reference_worst": round(worst, 6),
-                }
-            }
-        )
+        about = {
+            "dtype": dtype,
+            "matrix": self.n,
+            "kernel": self.kernel.name if self.kernel else "",
+            "checksum": self._checksum(),
+            "reference_errors": wrong,
+            "reference_worst": round(worst, 6),
+        }
+        child.emit({"phase": about})
 
     def load(self, start: float) -> None:
         """Products, then comparisons, repeatedly until the time is over."""
@@ -223,18 +211,9 @@ class _Ring:
             slot = self._slot(wrong[0])
             first = array.array("I", self.gpu.cuda.read(self.gpu.counts + 4 * (_MOST_RESULTS + slot), 4))[0]
             row, column = divmod(first * 4 // operands.BYTES[self.result], self.n)
-            child.emit(
-                {
-                    "mismatch": {
-                        "phase": self.number,
-                        "iteration": self.done + wrong[0],
-                        "at_s": round(time.monotonic() - start, 3),
-                        "row": row,
-                        "column": column,
-                        "words": words[slot],
-                    }
-                }
-            )
+            place_of_it = {"row": row, "column": column, "words": words[slot]}
+            at_s, iteration = round(time.monotonic() - start, 3), self.done + wrong[0]
+            child.emit({"mismatch": dict(place_of_it, phase=self.number, iteration=iteration, at_s=at_s)})
         return sum(words[self._slot(product)] for product in wrong)
 
     def _checksum(self) -> str:

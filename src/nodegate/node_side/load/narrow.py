@@ -67,54 +67,30 @@ class Narrow:
         self._operation = self._made("cublasLtMatmulDescCreate", _int(_COMPUTE_FP32), _int(_FP32))
         self._describe(_TRANSPOSE_A, ctypes.c_int32(1))
         self._describe(_TRANSPOSE_B, ctypes.c_int32(0))
-        if dtype == "fp4":
-            self._describe(_SCALE_MODE_A, ctypes.c_int32(_A_SCALE_FOR_16))
-            self._describe(_SCALE_MODE_B, ctypes.c_int32(_A_SCALE_FOR_16))
-            self._describe(_SCALES_A, _handle(within.scales))
-            self._describe(_SCALES_B, _handle(within.scales))
+        for mode, scales in ((_SCALE_MODE_A, _SCALES_A), (_SCALE_MODE_B, _SCALES_B)) if dtype == "fp4" else ():
+            self._describe(mode, ctypes.c_int32(_A_SCALE_FOR_16))
+            self._describe(scales, _handle(within.scales))
         self._operand, self._result = self._layout(_KINDS[dtype]), self._layout(_BF16)
         self._algorithm = self._chosen(within.workspace_bytes)
 
     def product(self, left: int, right: int, result: int) -> None:
         """Queue result[i][j] = sum over k of left[i][k] * right[j][k], as `Cublas.product` does."""
-        one, zero = ctypes.c_float(1), ctypes.c_float(0)
-        self._cublas.call(
-            "cublasLtMatmul",
-            self._cublas.handle,
-            self._operation,
-            ctypes.byref(one),
-            _handle(right),
-            self._operand,
-            _handle(left),
-            self._operand,
-            ctypes.byref(zero),
-            _handle(result),
-            self._result,
-            _handle(result),
-            self._result,
-            ctypes.byref(self._algorithm),
-            self._workspace,
-            self._workspace_bytes,
-            self._stream,
-        )
+        one, zero = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0))
+        operands = _handle(right), self._operand, _handle(left), self._operand
+        results = (_handle(result), self._result) * 2  # what is added, times zero, and what comes out
+        how = ctypes.byref(self._algorithm), self._workspace, self._workspace_bytes, self._stream
+        matrices = one, *operands, zero, *results
+        self._cublas.call("cublasLtMatmul", self._cublas.handle, self._operation, *matrices, *how)
 
     def _chosen(self, workspace_bytes: int) -> Any:
         wish = self._made("cublasLtMatmulPreferenceCreate")
         self._set("cublasLtMatmulPreferenceSetAttribute", wish, _MAX_WORKSPACE, _size(workspace_bytes))
         found, count = _Heuristic(), _int()
-        layouts = (self._operand, self._operand, self._result, self._result)
-        self._cublas.call(
-            "cublasLtMatmulAlgoGetHeuristic",
-            self._cublas.handle,
-            self._operation,
-            *layouts,
-            wish,
-            _int(1),
-            ctypes.byref(found),
-            ctypes.byref(count),
-        )
+        name = "cublasLtMatmulAlgoGetHeuristic"
+        asked = self._operation, self._operand, self._operand, self._result, self._result, wish, _int(1)
+        self._cublas.call(name, self._cublas.handle, *asked, ctypes.byref(found), ctypes.byref(count))
         if count.value < 1 or found.state:
-            raise CublasError("cublasLtMatmulAlgoGetHeuristic", found.state, f"no algorithm for {self._dtype}")
+            raise CublasError(name, found.state, f"no algorithm for {self._dtype}")
         return found.algorithm
 
     def _describe(self, attribute: int, value: Any) -> None:

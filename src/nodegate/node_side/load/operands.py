@@ -1,8 +1,8 @@
 """The content of the matrices, and what elements of their product must be: by the same arithmetic as the fill kernel.
 
 A word is hash & and | or: the sign, the two lowest bits of the exponent and every bit of the fraction are random
-(magnitudes from 1/8 to 2, mean 0), so that as many bits as possible toggle, and nothing overflows. tf32 takes ten bits
-of the fraction and is given no more. In fp4 every bit is random.
+(magnitudes from 1/8 to 2, mean 0), so that as many bits as possible toggle, and nothing overflows. In fp4 every bit is
+random.
 """
 
 import math
@@ -14,7 +14,7 @@ SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
 
 
 # Bytes of an element; fp8 and fp4 have results of another type.
-BYTES = {"fp8": 1, "bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp64": 8}
+BYTES = {"fp8": 1, "bf16": 2, "fp32": 4, "fp64": 8}
 _RESULTS = {"fp8": "bf16", "fp4": "bf16"}
 
 
@@ -31,8 +31,6 @@ MASKS: Dict[str, Masks] = {
     "fp4": Masks(0xFFFFFFFF, 0x00000000, 0xFFFFFFFF, 0x00000000),
     "fp8": Masks(0x9F9F9F9F, 0x20202020, 0x9F9F9F9F, 0x20202020),
     "bf16": Masks(0x81FF81FF, 0x3E003E00, 0x81FF81FF, 0x3E003E00),
-    "fp16": Masks(0x8FFF8FFF, 0x30003000, 0x8FFF8FFF, 0x30003000),
-    "tf32": Masks(0x81FFE000, 0x3E000000, 0x81FFE000, 0x3E000000),
     "fp32": Masks(0x81FFFFFF, 0x3E000000, 0x81FFFFFF, 0x3E000000),
     "fp64": Masks(0xFFFFFFFF, 0x00000000, 0x803FFFFF, 0x3FC00000),
 }
@@ -44,8 +42,6 @@ _ROUNDING: Dict[str, Tuple[float, float]] = {
     "fp4": (2.0**-8, 2.0**-13),
     "fp8": (2.0**-8, 2.0**-13),
     "bf16": (2.0**-8, 2.0**-21),
-    "fp16": (2.0**-11, 2.0**-21),
-    "tf32": (2.0**-24, 2.0**-21),
     "fp32": (2.0**-24, 2.0**-23),
     "fp64": (2.0**-53, 2.0**-52),
 }
@@ -101,7 +97,7 @@ def values(dtype: str, data: bytes) -> "List[float]":
         return list(
             struct.unpack(f"<{len(halves)}f", struct.pack(f"<{len(halves)}I", *[half << 16 for half in halves]))
         )
-    size, code = {"fp16": (2, "e"), "fp64": (8, "d")}.get(dtype, (4, "f"))
+    size, code = (8, "d") if dtype == "fp64" else (4, "f")
     return list(struct.unpack(f"<{len(data) // size}{code}", data))
 
 

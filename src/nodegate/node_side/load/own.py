@@ -1,12 +1,11 @@
 """nodegate's own kernels on one GPU: compiled for it, and queued with the arguments that they take."""
 
 import ctypes
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from nodegate.node_side.load import cuda, operands, products, ptx
 
 _COMPARE_BLOCKS = 1024
-_NONE = 0xFFFFFFFF
 
 
 def that_fits(matrix: int, size: int, room: int) -> int:
@@ -44,9 +43,8 @@ class Words:
         """Queue a comparison, which adds to the word at `count` and lowers the one at `first`."""
         args = [ctypes.c_uint64(left), ctypes.c_uint64(right), ctypes.c_uint32(size // 16)]
         args += [ctypes.c_uint64(count), ctypes.c_uint64(first)]
-        self._cuda.launch(
-            self._compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self._stream, about=ptx.COMPARE
-        )
+        grid = _COMPARE_BLOCKS, 1
+        self._cuda.launch(self._compare, grid, ptx.THREADS, args, stream=self._stream, about=ptx.COMPARE)
 
 
 class Product:
@@ -56,11 +54,9 @@ class Product:
         """Compile it.
 
         Raises:
-            CudaError: nodegate has none for this type or this GPU.
+            CudaError: nodegate has none for this GPU.
         """
-        if dtype not in products.BYTES:
-            raise cuda.CudaError("no kernel", -1, f"nodegate has none of its own for {dtype}")
-        tensor = dtype in products.TENSOR
+        tensor = dtype == products.TENSOR
         if tensor and capable < (8, 0):
             found = "{}.{}".format(*capable)
             raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
@@ -74,13 +70,5 @@ class Product:
         rows, columns = products.tile(self._dtype)
         args: List[Any] = [ctypes.c_uint64(each) for each in (left, right, result)]
         args.append(ctypes.c_uint32(n))
-        grid = n // columns, n // rows
-        self._cuda.launch(
-            self._kernel,
-            grid,
-            ptx.THREADS,
-            args,
-            stream=self._stream,
-            shared=self._shared,
-            about=products.PRODUCT,
-        )
+        how: Dict[str, Any] = {"stream": self._stream, "shared": self._shared, "about": products.PRODUCT}
+        self._cuda.launch(self._kernel, (n // columns, n // rows), ptx.THREADS, args, **how)

@@ -4,10 +4,9 @@ A product is C[i][j] = sum over k of A[i][k] * B[j][k]: all row by row, n x n, n
 
 * `simt` (fp32, fp64; any GPU from sm_50): one block computes a tile of 64g x 64g, each of its 256 threads 4g x 4g of it
   (g = 2 for fp32, 1 for fp64), from two buffers in shared memory with 8 columns of A and of B, transposed.
-* `tensor` (bf16, fp16, tf32; from sm_80): one block computes 128 x 256, each of its 8 warps 64 x 64 by mma.sync, from a
-  ring of 4 stages in shared memory that cp.async fills 3 ahead. A stage holds 64 bytes of each row. All three types
-  share every address: 16 bytes are 8 elements of two bytes or 4 of four, and in both cases what ldmatrix hands to a
-  lane is what mma takes (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8").
+* `tensor` (bf16; from sm_80): one block computes 128 x 256, each of its 8 warps 64 x 64 by mma.sync, from a ring of 4
+  stages in shared memory that cp.async fills 3 ahead. A stage holds 64 bytes of each row, and what ldmatrix hands to a
+  lane is what mma takes (PTX ISA, "Matrix Fragments for mma.m16n8k16").
 
 Verified (tests/node_side/test_ptx.py): ptxas assembles each for sm_50 (tensor: sm_80) to sm_120 without spills. An
 interpreter, written from the PTX ISA, runs the same text against numpy, with cp.async arriving as late and as early as
@@ -18,7 +17,7 @@ burn computes elements of its first result on the host too (`reference_errors`),
 differently is found wrong and never passes. Their speed is not known either: a baseline applies only to its own `path`.
 """
 
-from typing import Dict, List, NamedTuple
+from typing import List
 
 from nodegate.node_side.load import ptx
 
@@ -29,8 +28,8 @@ TILE_ROWS, TILE_COLUMNS = 128, 256  # of `tensor`
 STAGE_BYTES = (TILE_ROWS + TILE_COLUMNS) * 64
 TENSOR_SHARED = STAGES * STAGE_BYTES  # 98304 bytes: what sm_86, sm_89 and sm_120 have is 101376
 
-BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp64": 8}
-TENSOR = ("bf16", "fp16", "tf32")
+BYTES = {"bf16": 2, "fp32": 4, "fp64": 8}
+TENSOR = "bf16"
 _GROUPS = {"fp32": 2, "fp64": 1}  # groups of four rows and columns that a thread has
 _ROW_PAD = 16  # bytes: keeps rows of the transposed tiles 16-byte aligned and the stores free of bank conflicts
 _DEPTH = 8  # columns of A and B at a time
@@ -38,12 +37,12 @@ _DEPTH = 8  # columns of A and B at a time
 
 def tile(dtype: str) -> "tuple[int, int]":
     """(rows, columns) of the result that one block computes."""
-    return (TILE_ROWS, TILE_COLUMNS) if dtype in TENSOR else (64 * _GROUPS[dtype], 64 * _GROUPS[dtype])
+    return (TILE_ROWS, TILE_COLUMNS) if dtype == TENSOR else (64 * _GROUPS[dtype], 64 * _GROUPS[dtype])
 
 
 def product(dtype: str) -> str:
     """The module with the matrix product of a dtype: nodegate_product(A, B, C, n)."""
-    return _tensor(dtype) if dtype in TENSOR else _simt(dtype)
+    return _tensor() if dtype == TENSOR else _simt(dtype)
 
 
 _PARAMS = ["u64 p_a", "u64 p_b", "u64 p_c", "u32 p_n"]
@@ -162,25 +161,14 @@ def _simt_write(f: str, size: int, groups: int) -> "list[str]":
 # ---- tensor ----
 
 
-class _Kind(NamedTuple):
-    """The instruction that multiplies 32 bytes of k, and how two sums become one word; "": they remain two."""
-
-    mma: str
-    pack: str
-
-
+_MULTIPLY = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"  # 32 bytes of k
 # In shared memory a row has 64 bytes; its chunk c is at c ^ (row / 2 % 4), so that 8 rows fill all 32 banks.
 _SWIZZLED = ("shr.u32 %swizzle, %row, 1;", "and.b32 %swizzle, %swizzle, 3;", "xor.b32 %chunk, %chunk, %swizzle;")
-_KINDS: Dict[str, _Kind] = {
-    "bf16": _Kind("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "cvt.rn.bf16x2.f32"),
-    "fp16": _Kind("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "cvt.rn.f16x2.f32"),
-    "tf32": _Kind("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ""),
-}
 
 
-def _tensor(dtype: str) -> str:
+def _tensor() -> str:
     """Wait for a stage, barrier, start the filling of the stage that was read last, multiply."""
-    size = BYTES[dtype]
+    size = BYTES[TENSOR]
     lines = [
         ".reg .pred %more, %wrap; .reg .b32 %t, %lane, %warp, %row, %chunk, %swizzle, %n, %k, %steps, %u, %v;",
         ".reg .b32 %fill, %fill_at, %read, %lane_a<2>, %lane_b<2>, %at_a, %at_b, %ahead;",
@@ -207,14 +195,14 @@ def _tensor(dtype: str) -> str:
         *_tensor_fill(),
         "FILLED:",
         "cp.async.commit_group;",
-        *_tensor_multiply(_KINDS[dtype]),
+        *_tensor_multiply(),
         f"add.u32 %read, %read, {STAGE_BYTES};",
         f"setp.eq.u32 %wrap, %read, {TENSOR_SHARED};",
         "@%wrap mov.u32 %read, 0;",
         "add.u32 %k, %k, 1;",
         "setp.lt.u32 %more, %k, %steps;",
         "@%more bra STEP;",
-        *_tensor_write(_KINDS[dtype]),
+        *_tensor_write(size),
     ]
     shared = ".extern .shared .align 1024 .b8 stages[];\n"
     return ptx.head("7.0", "sm_80") + shared + ptx.entry(PRODUCT, _PARAMS, lines)
@@ -287,7 +275,7 @@ def _tensor_lanes() -> "list[str]":
     ]
 
 
-def _tensor_multiply(kind: _Kind) -> "list[str]":
+def _tensor_multiply() -> "list[str]":
     """4 x 8 tiles of 16 x 8 for each 32 bytes of k."""
     lines: List[str] = []
     for half in (0, 1):
@@ -299,13 +287,12 @@ def _tensor_multiply(kind: _Kind) -> "list[str]":
         for i in range(4):
             for j in range(8):
                 sums = ptx.braced("c", 4, 4 * (8 * i + j))
-                lines.append(f"{kind.mma} {sums}, {ptx.braced('a', 4, 4 * i)}, {ptx.braced('b', 2, 2 * j)}, {sums};")
+                lines.append(f"{_MULTIPLY} {sums}, {ptx.braced('a', 4, 4 * i)}, {ptx.braced('b', 2, 2 * j)}, {sums};")
     return lines
 
 
-def _tensor_write(kind: _Kind) -> "list[str]":
+def _tensor_write(size: int) -> "list[str]":
     """A lane holds of each 16 x 8 tile: row lane / 4, columns 2 * (lane % 4) and the next; the same 8 rows below."""
-    size = 2 if kind.pack else 4
     lines = [
         "cp.async.wait_all;",
         "mov.u32 %u, %ctaid.y;",
@@ -332,9 +319,7 @@ def _tensor_write(kind: _Kind) -> "list[str]":
             for j in range(8):
                 low, high = (f"%c{4 * (8 * i + j) + below + each}" for each in (0, 1))
                 at = f"[%pc+{8 * j * size}]"
-                if kind.pack:  # the first operand becomes the upper half
-                    lines += [f"{kind.pack} %u, {high}, {low};", f"st.global.u32 {at}, %u;"]
-                else:
-                    lines.append(f"st.global.v2.f32 {at}, {{{low}, {high}}};")
+                # the first operand becomes the upper half
+                lines += [f"cvt.rn.bf16x2.f32 %u, {high}, {low};", f"st.global.u32 {at}, %u;"]
             lines.append("add.u64 %pc, %pc, %pitch;")
     return [*lines, "ret;"]

@@ -8,14 +8,7 @@ from typing import List
 
 _MOST = 15  # characters that the kernel keeps of a name
 _MPS = ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
-NAMES = (
-    "nvidia-persistenced",
-    "nv-hostengine",
-    "dcgm-exporter",
-    "nv-fabricmanager",
-    "nvidia-imex",
-    *_MPS,
-)
+NAMES = ("nvidia-persistenced", "nv-hostengine", "dcgm-exporter", "nv-fabricmanager", "nvidia-imex", *_MPS)
 STOP_MPS = "stop MPS (echo quit | nvidia-cuda-mps-control)"
 
 

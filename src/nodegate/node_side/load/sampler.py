@@ -3,26 +3,21 @@
 import importlib
 import time
 from types import ModuleType
-from typing import Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
-from nodegate.node_side.load import board as boards
+from nodegate.node_side.load import turns as steps
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_calls import Handle, ask, reading_of
-from nodegate.node_side.probe.nvml_readings import LINK_GEN, READINGS
+from nodegate.node_side.probe.nvml_calls import Handle, Reader, ask
+from nodegate.node_side.probe.nvml_readings import ECC_CORRECTED, ECC_UNCORRECTED, LINK_GEN, READINGS
 
 INTERVAL_S = 0.2
 MOST_WINDOWS, MOST_IN_ALL = 300, 960
-_CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 
-Window = Dict[str, object]
-
-
-def _ecc(kind: int) -> Callable[[ModuleType, Handle], object]:
-    return lambda nvml, handle: reading_of(nvml, "nvmlDeviceGetTotalEccErrors", handle, kind, _VOLATILE)
+Window = Dict[str, Any]
 
 
 # Name in the document -> how it is read, and what its number is divided by.
-QUANTITIES: Dict[str, Tuple[Callable[[ModuleType, Handle], object], float]] = {
+QUANTITIES: Dict[str, Tuple[Reader, float]] = {
     "sm_clock_mhz": (READINGS["sm_clock_mhz"], 1),
     "power_w": (READINGS["power_mw"], 1000),
     "temperature_c": (READINGS["temperature_c"], 1),
@@ -30,8 +25,8 @@ QUANTITIES: Dict[str, Tuple[Callable[[ModuleType, Handle], object], float]] = {
     "utilization_percent": (READINGS["utilization_percent"], 1),
     "link_gen": (LINK_GEN, 1),
     "link_width": (READINGS["link_width"], 1),
-    "ecc_corrected": (_ecc(_CORRECTED), 1),
-    "ecc_uncorrected": (_ecc(_UNCORRECTED), 1),
+    "ecc_corrected": (ECC_CORRECTED, 1),
+    "ecc_uncorrected": (ECC_UNCORRECTED, 1),
     "event_reasons": (READINGS["event_reasons"], 1),
 }
 _FOR_GOOD = ("not supported", "missing", "denied")  # not asked again
@@ -42,7 +37,7 @@ def window_s(seconds: float, gpus: int) -> float:
     return max(1.0, seconds / min(MOST_WINDOWS - 1, MOST_IN_ALL // max(gpus, 1) - 1))
 
 
-def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str, object]:
+def run(index: int, slot: int, turns: steps.Turns, length_s: float) -> Dict[str, object]:
     """Sample until the load of this GPU has ended. Windows go out as parts ({"window": ...}) when they are full.
 
     Raises:
@@ -55,10 +50,10 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
     before, first = _violations(nvml, handle), time.monotonic()
     window, opened = _Window(first), first
     due = first
-    while board.state(slot) != boards.ENDED and not sampler.lost:
+    while turns.step(slot) != steps.ENDED and not sampler.lost:
         now = time.monotonic()
-        loading = board.state(slot) == boards.LOADING
-        start = board.started
+        loading = turns.step(slot) == steps.LOADING
+        start = turns.started
         # One window holds all that is before the load; those under load have their length.
         if start and (opened < start or now - opened >= length_s):
             window.send(start)
@@ -66,12 +61,12 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
         window.add(sampler.sample(), loading=loading)
         due = max(due + INTERVAL_S, now)
         time.sleep(max(0.0, due - time.monotonic()))
-    window.send(board.started or first)
+    window.send(turns.started or first)
     return {
         "count": sampler.count,
         "unread": sampler.unread,
         "lost": sampler.lost,
-        "violations_ns": _growth(before, _violations(nvml, handle)),
+        "violations_ns": {name: growth(before[name], after) for name, after in _violations(nvml, handle).items()},
     }
 
 
@@ -134,11 +129,12 @@ class _Window:
         if not self._count:
             return
         head: Window = {"start_s": round(self._opened - start, 2), "count": self._count, "load": self._load}
-        head.update({name: _spread(values) for name, values in self._values.items()})
+        head.update({name: spread(values) for name, values in self._values.items()})
         child.emit({"window": dict(head, event_reasons=self._reasons, reason_samples=self._bits)})
 
 
-def _spread(values: "List[float]") -> "List[float]":
+def spread(values: "Sequence[float]") -> "List[float]":
+    """Minimum, median and maximum."""
     ordered = sorted(values)
     return [round(ordered[at], 1) for at in (0, len(ordered) // 2, -1)]
 
@@ -148,10 +144,7 @@ def merged(windows: "List[Window]") -> "List[Window]":
     result: List[Window] = []
     for window in windows:
         last = result[-1] if result else None
-        fits = (
-            last and "merged" not in last and (float(str(last["start_s"])) < 0) == (float(str(window["start_s"])) < 0)
-        )
-        if last and fits:
+        if last and "merged" not in last and (last["start_s"] < 0) == (window["start_s"] < 0):
             result[-1] = dict(_merge(last, window), merged=True)
         else:
             result.append(window)
@@ -159,41 +152,31 @@ def merged(windows: "List[Window]") -> "List[Window]":
 
 
 def _merge(one: Window, other: Window) -> Window:
-    weights = int(str(one["count"])), int(str(other["count"]))
+    weights = one["count"], other["count"]
     both: Window = dict(other, **one)
     for name in QUANTITIES:
         left, right = one.get(name), other.get(name)
-        if isinstance(left, list) and isinstance(right, list):
+        if left and right and name != "event_reasons":
             middle = (left[1] * weights[0] + right[1] * weights[1]) / sum(weights)
             both[name] = [min(left[0], right[0]), round(middle, 1), max(left[2], right[2])]
     for name in ("count", "load"):
-        both[name] = int(str(one[name])) + int(str(other[name]))
-    both["event_reasons"] = int(str(one["event_reasons"])) | int(str(other["event_reasons"]))
-    bits = dict(_counts(one))
-    for bit, count in _counts(other).items():
+        both[name] = one[name] + other[name]
+    both["event_reasons"] = one["event_reasons"] | other["event_reasons"]
+    bits = dict(one["reason_samples"])
+    for bit, count in other["reason_samples"].items():
         bits[bit] = bits.get(bit, 0) + count
     both["reason_samples"] = bits
     return both
 
 
-def _counts(window: Window) -> Dict[str, int]:
-    counts = window["reason_samples"]
-    return counts if isinstance(counts, dict) else {}
-
-
-def _violations(nvml: ModuleType, handle: Handle) -> object:
+def _violations(nvml: ModuleType, handle: Handle) -> Dict[str, Any]:
     child.note("NVML violation_ns")
-    return READINGS["violation_ns"](nvml, handle)
+    found: Any = READINGS["violation_ns"](nvml, handle)
+    return dict(found)
 
 
-def _growth(first: object, last: object) -> object:
-    if isinstance(first, dict) and isinstance(last, dict) and "why" not in last:
-        return {name: _less(first.get(name), last[name]) for name in last}
-    return last
-
-
-def _less(before: object, after: object) -> object:
-    """The growth of a counter, or why there is none."""
-    if isinstance(before, (int, float)) and isinstance(after, (int, float)):
-        return after - before
-    return after if isinstance(after, dict) else before if isinstance(before, dict) else reading.unknown("missing", "")
+def growth(before: object, after: object) -> object:
+    """By how much a counter grew, or why that is not known."""
+    if isinstance(before, int) and isinstance(after, int):
+        return after - before if after >= before else reading.unknown("failed", "the counter decreased")
+    return after if isinstance(after, dict) else before

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 import zlib
 from typing import Any, Dict, List, Set, Tuple
 
@@ -73,6 +74,12 @@ def samples(sampled: children.Outcome) -> Entry:
         "windows": windows,
         "violations_ns": final.get("violations_ns", none),
     }
+
+
+def send(mark: bytes, document: Entry, most: int = 1 << 30) -> None:
+    """Write the document as one line of at most so many characters."""
+    sys.stdout.buffer.write(b"\n" + mark + fitted(document, most - len(mark)) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def fitted(document: Entry, most: int) -> bytes:

@@ -12,26 +12,13 @@ from nodegate.node_side.probe import child, children, files, reading
 
 OUTPUT_LIMIT = 64 << 10
 TOOL_FOLDERS = (
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-    "/usr/local/cuda/bin",
-    "/opt/mellanox/bin",
-    "/opt/nccl-tests/build",
-    "/usr/local/nccl-tests/build",
-    "/opt/slurm/bin",
-    "/usr/local/slurm/bin",
-    "/opt/hpcx/ompi/bin",
-    "/usr/mpi/gcc/openmpi/bin",
-    "/opt/nvidia/imex/bin",
-    "/usr/local/nvidia/imex/bin",
+    *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
+    *("/usr/local/cuda/bin", "/opt/mellanox/bin", "/opt/nccl-tests/build", "/usr/local/nccl-tests/build"),
+    *("/opt/slurm/bin", "/usr/local/slurm/bin", "/opt/hpcx/ompi/bin", "/usr/mpi/gcc/openmpi/bin"),
+    *("/opt/nvidia/imex/bin", "/usr/local/nvidia/imex/bin"),
 )
 _DENIED = re.compile(
-    r"permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions",
-    re.IGNORECASE,
+    r"(?i)permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions"
 )
 
 
@@ -82,10 +69,10 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, un
         running.end()
 
 
-def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Union[str, reading.Reading]:
+def text(argv: Sequence[str], limit_s: float) -> Union[str, reading.Reading]:
     """What a program writes to stdout, as a reading: for a program that fails and writes nothing, its error message."""
     try:
-        output = run(argv, limit_s, limit_bytes)
+        output = run(argv, limit_s)
     except reading.CannotRead as error:
         return error.reading
     if output.exit_code == 0 or output.stdout.strip():

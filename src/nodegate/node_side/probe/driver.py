@@ -1,9 +1,10 @@
 """Section `driver`: the NVIDIA kernel driver's own files and device nodes. Needs neither NVML nor root."""
 
 import errno
+import functools
 import os
 import re
-from typing import Callable, Dict, List
+from typing import Dict, List
 
 from nodegate.node_side.probe import child, children, files
 
@@ -36,17 +37,14 @@ def _devices() -> Dict[str, object]:
     """The result of opening each device node: "ok" or an errno; EPERM means that this login's cgroup hides a GPU."""
     names = device_nodes()
     limit_s = min(OPEN_LIMIT_S, child.remaining_s())
-    opened = children.run({name: child.Task(_opener("/dev/" + name), limit_s) for name in names})
+    opened = children.run({name: child.Task(functools.partial(_opened, "/dev/" + name), limit_s) for name in names})
     return {name: "ETIMEDOUT" if outcome.unknown else outcome.value for name, outcome in opened.items()}
 
 
-def _opener(path: str) -> Callable[[], object]:
-    def opened() -> object:
-        child.note(path)
-        try:
-            os.close(os.open(files.rooted(path), os.O_RDONLY))
-        except OSError as error:
-            return errno.errorcode.get(error.errno or 0, f"errno {error.errno}")
-        return "ok"
-
-    return opened
+def _opened(path: str) -> str:
+    child.note(path)
+    try:
+        os.close(os.open(files.rooted(path), os.O_RDONLY))
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, f"errno {error.errno}")
+    return "ok"

@@ -6,16 +6,18 @@ machine's own /sys, /proc, /etc, /var and /dev, and programs are searched for in
 
 import errno
 import os
-from typing import Dict, List, Union
+from typing import Dict, Iterable, List, Union
 
 from nodegate.node_side.probe import child, reading
 
 ROOT = os.environ.get("NODEGATE_PROBE_ROOT", "")
 TEXT_LIMIT = 64 << 10
 
-_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV)
-_DENIED = (errno.EACCES, errno.EPERM)
-_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS)
+_WHY = {
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV), "missing"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "denied"),
+    **dict.fromkeys((errno.EOPNOTSUPP, errno.ENOSYS), "not supported"),
+}
 
 
 def rooted(path: str) -> str:
@@ -35,36 +37,34 @@ def without_newline(written: str) -> str:
 
 def os_failure(error: OSError, subject: str) -> reading.Reading:
     """The reading for an error of the operating system."""
-    why = "failed"
-    if error.errno in _MISSING:
-        why = "missing"
-    elif error.errno in _DENIED:
-        why = "denied"
-    elif error.errno in _NOT_SUPPORTED:
-        why = "not supported"
-    return reading.unknown(why, f"{subject}: {error.strerror or error}")
+    return reading.unknown(_WHY.get(error.errno or 0, "failed"), f"{subject}: {error.strerror or error}")
 
 
-def text(path: str, limit: int = TEXT_LIMIT, subject: str = "") -> Union[str, reading.Reading]:
-    """The first `limit` bytes of a file, without the last newline; an error names the path, or `subject` for it."""
+def text(
+    path: str, limit: int = TEXT_LIMIT, subject: str = "", *, from_end: bool = False
+) -> Union[str, reading.Reading]:
+    """The first `limit` bytes of a file, or the last, without the last newline.
+
+    An error names the path, or `subject` for it.
+    """
     child.note(path)
     try:
         with open(rooted(path), "rb") as file:
+            if from_end:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
             return without_newline(clean(file.read(limit)))
     except OSError as error:
         return os_failure(error, subject or path)
 
 
-def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
-    """The last `limit` bytes of a file, without the last newline."""
+def is_there(path: str) -> Union[bool, reading.Reading]:
+    """Whether there is such a file or folder."""
     child.note(path)
     try:
-        with open(rooted(path), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - limit))
-            return without_newline(clean(file.read(limit)))
+        os.stat(rooted(path))
     except OSError as error:
-        return os_failure(error, path)
+        return False if error.errno in (errno.ENOENT, errno.ENOTDIR) else os_failure(error, path)
+    return True
 
 
 def plain(path: str, default: str = "") -> str:
@@ -85,17 +85,16 @@ def required(path: str) -> str:
     raise reading.CannotRead(found)
 
 
-def texts(folder: str, names: List[str]) -> Dict[str, object]:
+def texts(folder: str, names: Iterable[str]) -> Dict[str, object]:
     """A reading of each named file of a folder."""
     return {name: text(f"{folder}/{name}", subject=name) for name in names}
 
 
 def entries(folder: str) -> List[str]:
     """The names in a folder, sorted; none if it cannot be read."""
-    child.note(folder)
     try:
-        return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
-    except OSError:
+        return required_entries(folder)
+    except reading.CannotRead:
         return []
 
 

@@ -6,20 +6,18 @@ they come up at the same time and stay up until `children.end_all`. One that han
 """
 
 import os
-import re
 import signal
 import time
 
-from nodegate.node_side.probe import child, files
+from nodegate.node_side.probe import child, driver, files
 
 MOST = 64
-_NODE = re.compile(r"nvidia[0-9]{1,3}\Z")
 
 
 def hold_open() -> None:
     """Start the processes; it waits for none of them."""
     parent = os.getpid()
-    for name in [name for name in files.entries("/dev") if _NODE.match(name)][:MOST]:
+    for name in driver.device_nodes()[:MOST]:
         try:
             pid = os.fork()
         except OSError:  # no more processes allowed

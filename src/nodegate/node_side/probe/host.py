@@ -9,21 +9,22 @@ from typing import Dict, List, Set
 from nodegate.node_side.probe import commands, driver, files, processes, reading
 
 _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
+# Settings of NCCL that name a file which must be there.
+_FILE = re.compile(r"^NCCL_(?:TOPO_FILE|GRAPH_FILE|CONF_FILE|TUNER_CONFIG_FILE|\w+_PLUGIN)=(/.{1,299})$", re.MULTILINE)
+MOST_NAMED_FILES = 32
 VALUE_LIMIT = 300
 MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
-_LIMITS = {
-    "nofile": resource.RLIMIT_NOFILE,
-    "nproc": resource.RLIMIT_NPROC,
-    "memlock": resource.RLIMIT_MEMLOCK,
-}
+_LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "memlock": resource.RLIMIT_MEMLOCK}
+DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
 
 
 def read_limits() -> object:
     """The data of section `limits`; jobs inherit slurmd's."""
-    own = {name: [_or_unlimited(value) for value in resource.getrlimit(kind)] for name, kind in _LIMITS.items()}
+    # getrlimit has -1 for no limit
+    own = {name: list(resource.getrlimit(kind)) for name, kind in _LIMITS.items()}
     daemon = [one for one in processes.listed() if one.comm == "slurmd"]
     slurmd: object = reading.unknown("missing", "no process slurmd")
     if daemon:
@@ -31,17 +32,19 @@ def read_limits() -> object:
     return {"self": own, "slurmd": slurmd}
 
 
-def _or_unlimited(value: int) -> int:
-    return -1 if value == resource.RLIM_INFINITY else value
-
-
 def read_environment() -> object:
     """The data of section `environment`."""
     home = os.environ.get("HOME", "/")
+    variables = _login_variables()
+    conf = [files.text("/etc/nccl.conf"), files.text(home.rstrip("/") + "/.nccl.conf")]
+    lines = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, dict) else []
+    named = {match.group(1) for text in [*conf, *lines] if isinstance(text, str) for match in _FILE.finditer(text)}
     return {
-        "variables": _login_variables(),
-        "nccl_conf": files.text("/etc/nccl.conf"),
-        "user_nccl_conf": files.text(home.rstrip("/") + "/.nccl.conf"),
+        "variables": variables,
+        "nccl_conf": conf[0],
+        "user_nccl_conf": conf[1],
+        "files": {path: files.is_there(path) for path in sorted(named)[:MOST_NAMED_FILES]},
+        "demands": files.text("/etc/nodegate/demands.yaml", DEMANDS_HEAD),
     }
 
 

@@ -28,23 +28,19 @@ def read_netdev() -> object:
 
 
 def _adapter(folder: str) -> Dict[str, object]:
-    adapter = files.texts(folder, list(_DEVICE))
-    adapter["pci"] = _pci_address(folder)
+    adapter = files.texts(folder, _DEVICE)
     ports = [port for port in files.entries(folder + "/ports") if port.isdigit()]
-    adapter["ports"] = {port: _port(folder, port) for port in ports}
-    return adapter
+    return dict(adapter, pci=_pci_address(folder), ports={port: _port(folder, port) for port in ports})
 
 
 def _port(adapter: str, number: str) -> Dict[str, object]:
     folder = f"{adapter}/ports/{number}"
-    port = files.texts(folder, list(_PORT))
+    port = files.texts(folder, _PORT)
     for kind in ("counters", "hw_counters"):
         port[kind] = files.texts(f"{folder}/{kind}", files.entries(f"{folder}/{kind}"))
     gids = _gids(folder + "/gids")
-    port["gids"] = gids
-    port["gid_types"] = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
-    port["netdev"] = _netdev_name(adapter, number, list(gids))
-    return port
+    types = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
+    return dict(port, gids=gids, gid_types=types, netdev=_netdev_name(adapter, number, list(gids)))
 
 
 def _gids(folder: str) -> Dict[str, object]:
@@ -74,9 +70,8 @@ def _is_physical(folder: str) -> bool:
 
 
 def _netdev(folder: str) -> Dict[str, object]:
-    device = files.texts(folder, list(_NETDEV))
-    device["pci"] = _pci_address(folder)
-    return device
+    device = files.texts(folder, _NETDEV)
+    return dict(device, pci=_pci_address(folder))
 
 
 def _pci_address(folder: str) -> str:

@@ -26,11 +26,11 @@ FIRMWARE, BY_ERR, BY_WARNING = LEVEL_KINDS = ("firmware", "err", "warning")  # k
 
 # Kind: words of which one is in the lower-case line (the quick look), and what the line then must match. A line is of
 # the first kind that it matches.
-KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
-    "xid": (("xid", "fallen off the bus"), r"\bs?xid\b|fallen off the bus"),
+KINDS: Dict[str, Tuple[str, str]] = {
+    "xid": ("xid|fallen off the bus", r"\bs?xid\b|fallen off the bus"),
     # PCI Express, its error reporting, and what translates its addresses
     "pcie": (
-        ("pcie", "aer", "bus error", "dpc:", "limited by", "iommu", "dmar", "io_page_fault", "power state"),
+        "pcie|aer|bus error|dpc:|limited by|iommu|dmar|io_page_fault|power state",
         (
             r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
             r"|io_page_fault|change power state"
@@ -39,17 +39,8 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     # memory controllers, heat, power
     "machine": (
         (
-            "mce",
-            "machine check",
-            "hardware error",
-            "edac",
-            "ghes",
-            "above threshold",
-            "thermal shutdown",
-            "throttl",
-            "power supply",
-            "memory failure: 0x",
-            "hardware memory",
+            "mce|machine check|hardware error|edac|ghes|above threshold|thermal shutdown|throttl|power supply|"
+            "memory failure: 0x|hardware memory"
         ),
         (
             r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
@@ -58,36 +49,21 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     ),
     # a kernel that is stuck or broken
     "stuck": (
-        (
-            *("hung task", "blocked for more", "lockup", "rcu", "kernel bug", "oops", "call trace", "kernel panic"),
-            *("general protection", "bug: "),
-        ),
+        "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: ",
         (
             r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace"
             r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
     "memory": (
-        ("out of memory", "oom", "killed process", "page allocation failure"),
+        "out of memory|oom|killed process|page allocation failure",
         r"out of memory|oom-kill|oom_reaper|killed process|page allocation failure",
     ),
-    "host": (("file-max limit", "unstable"), r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable"),
+    "host": ("file-max limit|unstable", r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable"),
     "storage": (
         (
-            "i/o error",
-            "i/o failure",
-            "nvme",
-            "md",
-            "remounting",
-            "medium error",
-            "-fs",
-            "xfs",
-            "btrfs",
-            *("journal", "jbd2", "nfs: server"),
-            "lustre",
-            "lnet",
-            "ceph",
-            *("megaraid", "mpt2sas", "mpt3sas", "smartpqi", "hpsa", "aacraid"),
+            "i/o error|i/o failure|nvme|md|remounting|medium error|-fs|xfs|btrfs|journal|jbd2|nfs: server"
+            "|lustre|lnet|ceph|megaraid|mpt2sas|mpt3sas|smartpqi|hpsa|aacraid"
         ),
         (
             r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
@@ -97,14 +73,14 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
     ),
     # programs of jobs that crashed
-    "program": (("segfault at",), r"segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)"),
+    "program": ("segfault at", r"segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)"),
     # the driver, NVSwitch and NVLink; GPUDirect
-    "nvidia": (("nvrm", "nvidia", "nvswitch", "nvlink", "gdrdrv"), r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
+    "nvidia": ("nvrm|nvidia|nvswitch|nvlink|gdrdrv", r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
     # RDMA adapters, links that come and go
     "network": (
         (
-            *("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
-            *("bnxt", "ice ", ": probe ", "i40e", "ixgbe", "ionic", "hfi1", "ena ", "gve ", "mana "),
+            "mlx|infiniband|rdma|efa|ib|netdev watchdog|port module event|link|bnxt|ice |: probe |i40e|ixgbe|ionic|"
+            "hfi1|ena |gve |mana "
         ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
@@ -116,9 +92,8 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     # whatever else sounds like an error: of any driver (judged by kernel_log/unknown_errors.py)
     "other": (
         (
-            *("error", "fail", "fault", "fatal", "time", "corrupt", "panic", "bug", "oops", "abort", "invalid"),
-            *("cannot", "can't", "unable", "respond", "critical", "alert", "lost", "uncorrect", "unexpected"),
-            *("broken", "dead", "degraded"),
+            "error|fail|fault|fatal|time|corrupt|panic|bug|oops|abort|invalid|cannot|can't|unable|respond|critical|"
+            "alert|lost|uncorrect|unexpected|broken|dead|degraded"
         ),
         (
             r"^(?!.*(?:command line:|\baudit[:( ]|\bacpi(?: bios)?(?: error| warning| exception)|\[firmware bug\]))"
@@ -128,7 +103,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
         ),
     ),
 }
-_PATTERNS = [(kind, words, re.compile(pattern)) for kind, (words, pattern) in KINDS.items()]
+_PATTERNS = [(kind, words.split("|"), re.compile(pattern)) for kind, (words, pattern) in KINDS.items()]
 # What kernels print in masses and work around: slips in the tables of the firmware, and programs that write to the log.
 _NOISE = re.compile(r"^(?:acpi\b|\[firmware (?:bug|warn|info)\]|audit[:( ]|systemd(?:[\[:-]|$))|\[firmware bug\]")
 _PREFIX = re.compile(  # time, host and "kernel:" of any source
@@ -180,8 +155,7 @@ class Kept:
         self.newest_first = newest_first
         self.levels = levels  # whether the source names the level of its lines
         self.seen = 0  # kernel lines of any kind
-        self.first: Optional[str] = None
-        self.last: Optional[str] = None
+        self.oldest = ""  # the oldest line that was seen, of interest or not
         self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
         self.missed = 0  # messages of this boot that were overwritten before they were read
         self._boot_ends = -1
@@ -191,9 +165,9 @@ class Kept:
     def offer(self, line: str, level: Optional[int] = None) -> None:
         """Count a kernel line, and keep it if it is of interest: with its level before it, if that is known and bad."""
         self.seen += 1
-        if not line.startswith(" "):  # journalctl prints the other lines of a message below it, without a time stamp
-            self.first = line if self.first is None else self.first
-            self.last = line
+        # journalctl prints the other lines of a message below it, without a time stamp
+        if not line.startswith(" ") and (self.newest_first or not self.oldest):
+            self.oldest = line
         kind = kind_of(line, level)
         told = f"<{level}>{line}" if level is not None and level <= WARNING else line
         if kind == "xid":
@@ -227,11 +201,6 @@ class Kept:
     def is_of_this_boot(self) -> bool:
         """Whether what is offered now can be of this boot."""
         return self._boot_ends < 0
-
-    @property
-    def oldest(self) -> str:
-        """The oldest line that was seen, of interest or not."""
-        return (self.last if self.newest_first else self.first) or ""
 
     def lines(self) -> List[str]:
         """Oldest first."""

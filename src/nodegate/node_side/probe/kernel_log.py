@@ -6,6 +6,7 @@ Sources in the order of their content: the journal (all boots it has), /dev/kmsg
 reaches), dmesg, log files. The first one with kernel messages is used; the results of the others are in `tried`.
 """
 
+import functools
 import os
 import re
 import time
@@ -31,8 +32,6 @@ _MISSED_ID = "MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
 _MISSED = re.compile(r" systemd-journald(?:\[\d+\])?: Missed (\d{1,9}) kernel messages")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
-Tried = List[Dict[str, object]]
-
 
 def read() -> object:
     """The data of the section.
@@ -40,8 +39,10 @@ def read() -> object:
     Raises:
         reading.CannotRead: no source had a kernel message: that is unknown, not clean.
     """
-    tried: Tried = []
-    for source, reader in _sources():
+    tried: List[Dict[str, object]] = []
+    sources: List[Tuple[str, Callable[[], Kept]]] = [("journal", _journal), ("kmsg", _kmsg), ("dmesg", _dmesg)]
+    sources += [("file:" + path, functools.partial(_file, path)) for path in LOG_FILES]
+    for source, reader in sources:
         try:
             kept = reader()
         except reading.CannotRead as error:
@@ -64,11 +65,6 @@ def read() -> object:
     why = "denied" if any(one["why"] == "denied" for one in tried) else "missing"
     detail = "; ".join(f"{one['source']}: {one['detail']}" for one in tried)
     raise reading.CannotRead(reading.unknown(why, detail, tried=tried))
-
-
-def _sources() -> List[Tuple[str, Callable[[], Kept]]]:
-    sources: List[Tuple[str, Callable[[], Kept]]] = [("journal", _journal), ("kmsg", _kmsg), ("dmesg", _dmesg)]
-    return sources + [("file:" + path, _file_reader(path)) for path in LOG_FILES]
 
 
 def _journal() -> Kept:
@@ -182,19 +178,16 @@ def _dmesg_lines(argv: List[str]) -> Kept:
     return _not_empty(kept, "dmesg")
 
 
-def _file_reader(path: str) -> Callable[[], Kept]:
-    def reader() -> Kept:
-        tail = files.tail(path, FILE_TAIL_BYTES)
-        if not isinstance(tail, str):
-            raise reading.CannotRead(tail)
-        kept = Kept(newest_first=False)
-        lines = tail.split("\n")
-        for line in lines[1:] if len(tail) >= FILE_TAIL_BYTES else lines:
-            if " kernel" in line and _OF_KERNEL.search(line):
-                kept.offer(line)
-        return _not_empty(kept, path)
-
-    return reader
+def _file(path: str) -> Kept:
+    tail = files.text(path, FILE_TAIL_BYTES, from_end=True)
+    if not isinstance(tail, str):
+        raise reading.CannotRead(tail)
+    kept = Kept(newest_first=False)
+    lines = tail.split("\n")
+    for line in lines[1:] if len(tail) >= FILE_TAIL_BYTES else lines:
+        if " kernel" in line and _OF_KERNEL.search(line):
+            kept.offer(line)
+    return _not_empty(kept, path)
 
 
 def _not_empty(kept: Kept, subject: str) -> Kept:

@@ -3,9 +3,10 @@
 Each is queried in its own child: a dead file server hangs the process that queries it.
 """
 
+import functools
 import os
 import re
-from typing import Callable, List, NamedTuple
+from typing import List, NamedTuple
 
 from nodegate.node_side.probe import child, children, files
 
@@ -31,7 +32,7 @@ def read() -> object:
     """The data of the section."""
     mounted = [mount for mount in _table(files.required("/proc/self/mounts")) if _matters(mount)]
     paths = list(dict.fromkeys(ALWAYS + tuple(mount.path for mount in mounted)))[:MOST_MOUNTS]
-    tasks = {path: child.Task(_usage_of(path), USAGE_LIMIT_S, patience_s=PATIENCE_S) for path in paths}
+    tasks = {path: child.Task(functools.partial(_usage, path), USAGE_LIMIT_S, patience_s=PATIENCE_S) for path in paths}
     asked = children.run(tasks, child.remaining_s())
     usage = {path: outcome.unknown or outcome.value for path, outcome in asked.items()}
     return {"table": "\n".join(mount.line for mount in mounted), "usage": usage}
@@ -55,17 +56,14 @@ def _matters(mount: _Mount) -> bool:
     return mount.kind in _DISK or _NETWORK.match(mount.kind) is not None
 
 
-def _usage_of(path: str) -> Callable[[], object]:
-    def usage() -> object:
-        child.note(f"statvfs {path}")
-        try:
-            found = os.statvfs(files.rooted(path))
-        except OSError as error:
-            return files.os_failure(error, path)
-        return {
-            "size_bytes": found.f_frsize * found.f_blocks,
-            "free_bytes": found.f_frsize * found.f_bavail,
-            "read_only": bool(found.f_flag & os.ST_RDONLY),
-        }
-
-    return usage
+def _usage(path: str) -> object:
+    child.note(f"statvfs {path}")
+    try:
+        found = os.statvfs(files.rooted(path))
+    except OSError as error:
+        return files.os_failure(error, path)
+    return {
+        "size_bytes": found.f_frsize * found.f_blocks,
+        "free_bytes": found.f_frsize * found.f_bavail,
+        "read_only": bool(found.f_flag & os.ST_RDONLY),
+    }

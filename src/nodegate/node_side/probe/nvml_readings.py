@@ -6,13 +6,13 @@ Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
 import ctypes
 import uuid
 from types import ModuleType
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from nodegate.node_side.probe import reading
 from nodegate.node_side.probe.nvml_calls import Handle, Reader, ask, fields, guarded, one_field, reading_of
 
 _INVALID_ARGUMENT, _NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _CORRUPTED_INFOROM, _VERSION_MISMATCH = 2, 3, 13, 14, 25
-_GRAPHICS, _SM, _MEMORY = 0, 1, 2  # nvmlClockType_t
+_OF_GRAPHICS, _OF_SM, _OF_MEMORY = 0, 1, 2  # nvmlClockType_t
 _CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
 _VOLATILE, _AGGREGATE = 0, 1  # nvmlEccCounterType_t
 _DRAM, _SRAM = 2, 7  # nvmlMemoryLocation_t
@@ -44,6 +44,11 @@ def _simple(name: str, *args: object) -> Reader:
     return lambda nvml, handle: reading_of(nvml, name, handle, *args)
 
 
+def _of(name: str, part: Callable[[Any], object], *args: object) -> Reader:
+    """A part of what a function answers."""
+    return guarded(lambda nvml, handle: part(ask(nvml, name, handle, *args)))
+
+
 def _group(**members: Reader) -> Reader:
     """Several readings under one key."""
     return lambda nvml, handle: {name: member(nvml, handle) for name, member in members.items()}
@@ -65,12 +70,8 @@ def _own_numbers(name: str, count: int) -> Reader:
     return lambda nvml, handle: reading_of(nvml, name, handle, *[ctypes.c_uint() for _ in range(count)])
 
 
-def _pci(field: str) -> Reader:
-    def read(nvml: ModuleType, handle: Handle) -> object:
-        value = getattr(ask(nvml, "nvmlDeviceGetPciInfo", handle), field)
-        return value.decode("ascii", "replace") if isinstance(value, bytes) else value
-
-    return guarded(read)
+def _bus_id(info: Any) -> object:
+    return info.busId.decode("ascii", "replace") if isinstance(info.busId, bytes) else info.busId
 
 
 def _violation(policy: int, field: int) -> Reader:
@@ -88,20 +89,6 @@ def _violation(policy: int, field: int) -> Reader:
     return read
 
 
-def _memory(field: str) -> Reader:
-    """Version 2 of the structure: version 1 counts what the driver reserves as used."""
-    version = 0x02000028
-    return guarded(lambda nvml, handle: getattr(ask(nvml, "nvmlDeviceGetMemoryInfo", handle, version), field))
-
-
-def _ecc_total(kind: int, counter: int) -> Reader:
-    return _simple("nvmlDeviceGetTotalEccErrors", kind, counter)
-
-
-def _ecc_at(location: int) -> Reader:
-    return _simple("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, location)
-
-
 @guarded
 def _sram_threshold(nvml: ModuleType, handle: Handle) -> object:
     status = ask(nvml, "c_nvmlEccSramErrorStatus_v1_t")
@@ -110,19 +97,8 @@ def _sram_threshold(nvml: ModuleType, handle: Handle) -> object:
 
 
 @guarded
-def _remap_histogram(nvml: ModuleType, handle: Handle) -> object:
-    banks = ask(nvml, "nvmlDeviceGetRowRemapperHistogram", handle)
-    return [banks.max, banks.high, banks.partial, banks.low, banks.none]
-
-
-@guarded
 def _retired_pages(nvml: ModuleType, handle: Handle) -> object:
     return [len(ask(nvml, "nvmlDeviceGetRetiredPages", handle, cause)) for cause in (0, 1)]
-
-
-@guarded
-def _retired_pending(nvml: ModuleType, handle: Handle) -> object:
-    return bool(ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle))
 
 
 def _inforom_valid(nvml: ModuleType, handle: Handle) -> object:
@@ -130,11 +106,6 @@ def _inforom_valid(nvml: ModuleType, handle: Handle) -> object:
     if isinstance(found, dict):
         return False if found.get("nvml") == _CORRUPTED_INFOROM else found
     return True
-
-
-@guarded
-def _utilization(nvml: ModuleType, handle: Handle) -> object:
-    return ask(nvml, "nvmlDeviceGetUtilizationRates", handle).gpu
 
 
 @guarded
@@ -245,12 +216,13 @@ def _process(nvml: ModuleType, kind: str, process: Any) -> Dict[str, object]:
 
 def confidential(nvml: ModuleType) -> object:
     """1 if confidential computing is on in this system: then copies with the host go through bounce buffers."""
-    try:
-        return ask(nvml, "nvmlSystemGetConfComputeState").ccFeature
-    except reading.CannotRead as error:
-        return error.reading
+    return guarded(lambda nvml, _: ask(nvml, "nvmlSystemGetConfComputeState").ccFeature)(nvml, None)
 
 
+ECC_CORRECTED = _simple("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE)
+ECC_UNCORRECTED = _simple("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _VOLATILE)
+_MEMORY = "nvmlDeviceGetMemoryInfo"
+_MEMORY_V2 = 0x02000028  # of the structure: version 1 counts what the driver reserves as used
 READINGS: Dict[str, Reader] = {
     "name": _simple("nvmlDeviceGetName"),
     "uuid": _simple("nvmlDeviceGetUUID"),
@@ -258,21 +230,21 @@ READINGS: Dict[str, Reader] = {
     "part_number": _simple("nvmlDeviceGetBoardPartNumber"),
     "vbios": _simple("nvmlDeviceGetVbiosVersion"),
     "inforom_image": _simple("nvmlDeviceGetInforomImageVersion"),
-    "bus_id": _pci("busId"),
-    "pci_device_id": _pci("pciDeviceId"),
+    "bus_id": _of("nvmlDeviceGetPciInfo", _bus_id),
+    "pci_device_id": _of("nvmlDeviceGetPciInfo", lambda info: info.pciDeviceId),
     "module_id": _own_numbers("nvmlDeviceGetModuleId", 1),
     "link_width": _simple("nvmlDeviceGetCurrPcieLinkWidth"),
     "link_width_max": _simple("nvmlDeviceGetMaxPcieLinkWidth"),
     "link_gen_max": _simple("nvmlDeviceGetMaxPcieLinkGeneration"),
     "pcie_replays": _simple("nvmlDeviceGetPcieReplayCounter"),
-    "sm_clock_mhz": _simple("nvmlDeviceGetClockInfo", _SM),
-    "sm_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _SM),
-    "memory_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _MEMORY),
+    "sm_clock_mhz": _simple("nvmlDeviceGetClockInfo", _OF_SM),
+    "sm_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _OF_SM),
+    "memory_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _OF_MEMORY),
     # Application clocks are those of the graphics domain, which SM follows.
-    "sm_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _GRAPHICS),
-    "memory_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _MEMORY),
-    "sm_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _GRAPHICS),
-    "memory_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _MEMORY),
+    "sm_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _OF_GRAPHICS),
+    "memory_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _OF_MEMORY),
+    "sm_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _OF_GRAPHICS),
+    "memory_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _OF_MEMORY),
     "event_reasons": _newer_or_older(
         "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
     ),
@@ -293,18 +265,21 @@ READINGS: Dict[str, Reader] = {
     "memory_temperature_limit_c": _simple("nvmlDeviceGetTemperatureThreshold", _MEMORY_MAX),
     "ecc_mode": _simple("nvmlDeviceGetEccMode"),
     "ecc": _group(
-        volatile_corrected=_ecc_total(_CORRECTED, _VOLATILE),
-        volatile_uncorrected=_ecc_total(_UNCORRECTED, _VOLATILE),
-        aggregate_corrected=_ecc_total(_CORRECTED, _AGGREGATE),
-        aggregate_uncorrected=_ecc_total(_UNCORRECTED, _AGGREGATE),
-        aggregate_sram_uncorrected=_ecc_at(_SRAM),
-        aggregate_dram_uncorrected=_ecc_at(_DRAM),
+        volatile_corrected=ECC_CORRECTED,
+        volatile_uncorrected=ECC_UNCORRECTED,
+        aggregate_corrected=_simple("nvmlDeviceGetTotalEccErrors", _CORRECTED, _AGGREGATE),
+        aggregate_uncorrected=_simple("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _AGGREGATE),
+        aggregate_sram_uncorrected=_simple("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, _SRAM),
+        aggregate_dram_uncorrected=_simple("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, _DRAM),
     ),
     "sram_threshold_exceeded": _sram_threshold,
     "remapped_rows": _simple("nvmlDeviceGetRemappedRows"),
-    "remap_histogram": _remap_histogram,
+    "remap_histogram": _of(
+        "nvmlDeviceGetRowRemapperHistogram",
+        lambda banks: [banks.max, banks.high, banks.partial, banks.low, banks.none],
+    ),
     "retired_pages": _retired_pages,
-    "retired_pending": _retired_pending,
+    "retired_pending": _of("nvmlDeviceGetRetiredPagesPendingStatus", bool),
     "gsp_firmware": _simple("nvmlDeviceGetGspFirmwareVersion"),
     "gsp_mode": _own_numbers("nvmlDeviceGetGspFirmwareMode", 2),
     "fabric": _fabric,
@@ -316,9 +291,9 @@ READINGS: Dict[str, Reader] = {
     "persistence_mode": _simple("nvmlDeviceGetPersistenceMode"),
     "compute_mode": _simple("nvmlDeviceGetComputeMode"),
     "mig_mode": _simple("nvmlDeviceGetMigMode"),
-    "utilization_percent": _utilization,
-    "memory_total_bytes": _memory("total"),
-    "memory_used_bytes": _memory("used"),
+    "utilization_percent": _of("nvmlDeviceGetUtilizationRates", lambda rates: rates.gpu),
+    "memory_total_bytes": _of(_MEMORY, lambda memory: memory.total, _MEMORY_V2),
+    "memory_used_bytes": _of(_MEMORY, lambda memory: memory.used, _MEMORY_V2),
     "processes": _processes,
 }
 LINK_GEN = _simple("nvmlDeviceGetCurrPcieLinkGeneration")  # says something under load alone: an idle GPU lowers it

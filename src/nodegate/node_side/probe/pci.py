@@ -14,18 +14,9 @@ NVIDIA = "0x10de"
 MOST_DEVICES = 512
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 _TEXTS = (
-    "class",
-    "vendor",
-    "device",
-    "revision",
-    "current_link_speed",
-    "current_link_width",
-    "max_link_speed",
-    "max_link_width",
-    "numa_node",
-    "aer_dev_correctable",
-    "aer_dev_nonfatal",
-    "aer_dev_fatal",
+    *("class", "vendor", "device", "revision", "numa_node"),
+    *("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"),
+    *("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"),
 )
 # PCI Express Base Specification, 7.7.8: extended capability 0x000d, its control word six bytes in.
 _ACS_CAPABILITY = 0x000D
@@ -35,11 +26,9 @@ _EXTENDED_START = 0x100
 
 def read() -> object:
     """The data of the section."""
-    addresses = [name for name in files.required_entries(FOLDER) if ADDRESS.match(name)]
-    chosen = [address for address in addresses if _matters(address)]
-    wanted = set(chosen)
-    for address in chosen:
-        wanted.update(above(address))
+    names = files.required_entries(FOLDER)
+    chosen = [address for address in names if ADDRESS.match(address) and _matters(address)]
+    wanted = {each for address in chosen for each in (address, *above(address))}
     return [_device(address) for address in sorted(wanted)[:MOST_DEVICES]]
 
 
@@ -60,13 +49,14 @@ def _matters(address: str) -> bool:
 def _device(address: str) -> Dict[str, object]:
     folder = f"{FOLDER}/{address}"
     bridges = above(address)
-    device: Dict[str, object] = {"address": address}
-    device.update(files.texts(folder, list(_TEXTS)))
-    device["driver"] = files.link_name(folder + "/driver")
-    device["parent"] = bridges[-1] if bridges else ""
-    device["config"] = _config(folder)
-    device["acs"] = _acs(folder)
-    return device
+    return {
+        "address": address,
+        **files.texts(folder, _TEXTS),
+        "driver": files.link_name(folder + "/driver"),
+        "parent": bridges[-1] if bridges else "",
+        "config": _config(folder),
+        "acs": _acs(folder),
+    }
 
 
 def _config(folder: str) -> object:
@@ -85,15 +75,10 @@ def _acs(folder: str) -> object:
     path = folder + "/config"
     child.note(path)
     try:
-        fd = os.open(files.rooted(path), os.O_RDONLY)
+        with open(files.rooted(path), "rb", buffering=0) as file:
+            return _acs_control(file.fileno())
     except OSError as error:
         return files.os_failure(error, path)
-    try:
-        return _acs_control(fd)
-    except OSError as error:
-        return files.os_failure(error, path)
-    finally:
-        os.close(fd)
 
 
 def _acs_control(fd: int) -> object:

@@ -25,7 +25,7 @@ class _Stat(NamedTuple):
 def listed() -> List[Process]:
     """All visible processes, in the order of their numbers."""
     stats = dict(_stats())
-    ours = _with_ancestors_in(stats, os.getppid()) if not files.ROOT else set()
+    ours = _below(stats, os.getppid()) if not files.ROOT else set()
     return [Process(pid, stat.comm, stat.state, _uid(pid), pid in ours) for pid, stat in sorted(stats.items())]
 
 
@@ -39,17 +39,13 @@ def _stats() -> Iterator[Tuple[int, _Stat]]:
             yield int(name), _Stat(before.partition("(")[2], fields[0], int(fields[1]))
 
 
-def _with_ancestors_in(stats: Dict[int, _Stat], top: int) -> Set[int]:
+def _below(stats: Dict[int, _Stat], top: int) -> Set[int]:
     """A process and all its descendants: the probe's first process is the parent of the child that runs this."""
-    found = {top}
-    for pid in stats:
-        chain: List[int] = []
-        above = pid
-        while above in stats and above not in found and above not in chain:
-            chain.append(above)
-            above = stats[above].parent
-        if above in found:
-            found.update(chain)
+    found: Set[int] = set()
+    new = {top}
+    while new:
+        found |= new
+        new = {pid for pid, stat in stats.items() if stat.parent in new} - found
     return found
 
 

@@ -3,16 +3,8 @@
 from nodegate.node_side.probe import commands, files
 
 UNITS = (
-    "nvidia-fabricmanager",
-    "nvidia-persistenced",
-    "nvidia-imex",
-    "chronyd",
-    "chrony",
-    "ntp",
-    "ntpd",
-    "ntpsec",
-    "systemd-timesyncd",
-    "slurmd",
+    *("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "slurmd"),
+    *("chronyd", "chrony", "ntp", "ntpd", "ntpsec", "systemd-timesyncd"),
 )
 PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts"
 
@@ -23,6 +15,6 @@ def read() -> object:
     return {
         "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=4.0),
         "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
-        "fabric_manager_log": files.tail("/var/log/fabricmanager.log"),
+        "fabric_manager_log": files.text("/var/log/fabricmanager.log", from_end=True),
         "imex": commands.text(["nvidia-imex-ctl", "-N", "-j"], limit_s=4.0),  # -n would never end
     }

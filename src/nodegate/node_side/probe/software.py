@@ -5,41 +5,19 @@ import os
 import re
 from typing import Dict, List
 
-from nodegate.node_side.probe import child, commands, files
+from nodegate.node_side.probe import child, commands, files, reading
 
 TOOLS = (
-    "nvidia-smi",
-    "ib_write_bw",
-    "all_reduce_perf",
-    "gpu_burn",
-    "dcgmi",
-    "nvbandwidth",
-    "numactl",
-    "mpirun",
-    "srun",
-    "docker",
-    "podman",
-    "enroot",
-    "apptainer",
+    *("nvidia-smi", "dcgmi", "ib_write_bw", "all_reduce_perf", "gpu_burn", "nvbandwidth", "numactl"),
+    *("mpirun", "srun", "docker", "podman", "enroot", "apptainer"),
 )
 PACKAGES = (
-    "nvidia-fabricmanager*",
-    "libnccl2",
-    "libnccl",
-    "datacenter-gpu-manager*",
-    "nvidia-driver*",
-    "cuda-drivers*",
+    *("nvidia-driver*", "cuda-drivers*", "nvidia-fabricmanager*", "datacenter-gpu-manager*"),
+    *("libnccl2", "libnccl"),
 )
 _LIBRARY_FOLDERS = (
-    "/usr/lib/*-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/lib64",
-    "/usr/local/lib",
-    "/usr/local/cuda*/lib64",
-    "/usr/local/nccl*/lib",
-    "/opt/nccl*/lib",
-    "/opt/nccl*/build/lib",
+    *("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/usr/local/lib"),
+    *("/usr/local/cuda*/lib64", "/usr/local/nccl*/lib", "/opt/nccl*/lib", "/opt/nccl*/build/lib"),
 )
 _DRIVER_FOLDERS = ("/usr/lib/*-linux-gnu/nvidia/current", "/usr/local/nvidia/lib64", "/usr/lib/nvidia*")
 DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
@@ -85,8 +63,11 @@ def _libraries(name: str) -> List[str]:
 
 def _asked_libraries() -> Dict[str, str]:
     """Where a library is that the inventory names: by the loader's cache, else in the usual folders; "" if nowhere."""
-    cached = commands.text(["ldconfig", "-p"], limit_s=2.0, limit_bytes=2 << 20)
-    rows = re.findall(r"(\S+) \(.*\) => (\S+)", cached) if isinstance(cached, str) else []
+    try:
+        cached = commands.run(["ldconfig", "-p"], 2.0, limit_bytes=2 << 20).stdout
+    except reading.CannotRead:
+        cached = ""
+    rows = re.findall(r"(\S+) \(.*\) => (\S+)", cached)
     found: Dict[str, str] = {}
     for name in asked_for:
         stem = re.sub(r"^lib|\.so.*$|[0-9.-]+$", "", name)

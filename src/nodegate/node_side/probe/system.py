@@ -8,13 +8,7 @@ from typing import Dict, List, Tuple
 from nodegate.node_side.probe import files, processes, reading
 
 _MODULES = re.compile(r"(nvidia.*|gdrdrv|ib_.*|mlx5_.*|rdma_.*|nv_peer_mem)\Z")
-_DMI = (
-    "sys_vendor",
-    "product_name",
-    "product_serial",
-    "bios_version",
-    "bios_date",
-)
+_DMI = ("sys_vendor", "product_name", "product_serial", "bios_version", "bios_date")
 MOST_BLOCKED = 50
 SECOND_LOOK_AFTER_S = 1.0
 
@@ -29,7 +23,7 @@ def read() -> object:
         "kernel_release": files.text("/proc/sys/kernel/osrelease"),
         "os_release": files.text("/etc/os-release"),
         "cmdline": files.text("/proc/cmdline"),
-        "dmi": files.texts("/sys/class/dmi/id", list(_DMI)),
+        "dmi": files.texts("/sys/class/dmi/id", _DMI),
         "cpu_model": _cpu_model(),
         "cpu_count": _cpu_count(),
         "cpu_sockets": _cpu_sockets(),
@@ -49,9 +43,7 @@ def _machine_id() -> object:
 def uptime_s() -> object:
     """Seconds since boot, as a reading."""
     found = files.text("/proc/uptime")
-    if not isinstance(found, str):
-        return found
-    return float(found.split()[0])
+    return float(found.split()[0]) if isinstance(found, str) else found
 
 
 def _cpu_model() -> object:

@@ -1,0 +1,80 @@
+"""`nodegate demands`: what the site asks of a node, as the file that its bootcheck and hooks read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.files.atomic import replacing
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from nodegate.demands.demands import Demands
+    from nodegate.node import Node
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    option = command.add_argument
+    option("nodes", metavar="NODE|all", help="a node, all, or a pattern as of --nodes")
+    option("--inventory", action="append", required=True, metavar="FILE|-", help="the nodes; repeatable")
+    option("--baseline", action="append", default=[], type=Path, metavar="FILE", help="the site's limits; repeatable")
+    option("--policy", default="", metavar="NAME|FILE", help="the policy, whose limits hold on the nodes too")
+    option("--to", type=Path, metavar="DIR", help="write DIR/NODE.yaml for each node; else stdout")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Write the demands of the nodes; returns 0.
+
+    Raises:
+        UsageError: inventory, baseline or policy that a run would refuse, or a folder that cannot be written.
+    """
+    from nodegate.baseline.baseline import Baselines  # noqa: PLC0415 - the list of commands needs none of it
+    from nodegate.demands.of_site import SiteDemands  # noqa: PLC0415
+    from nodegate.inventory import inventory  # noqa: PLC0415
+    from nodegate.policy import policy_file  # noqa: PLC0415
+    from nodegate.policy.policy import DEFAULT  # noqa: PLC0415
+
+    read = inventory.read(asked.inventory, stdin=sys.stdin)
+    nodes = read.select(asked.nodes)
+    Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
+    site = SiteDemands.read(asked.baseline, asked.policy)
+    made = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    demands = [site.of(node, made) for node in nodes]
+    _check(demands, nodes)
+    if asked.to is None:
+        if len(demands) > 1:
+            raise UsageError(f"{len(demands)} nodes, each with a file of its own", hint="add --to DIR")
+        sys.stdout.write(demands[0].text)
+        return 0
+    _write(demands, asked.to)
+    print(
+        f"{len(demands)} written into {asked.to}; each goes to /etc/nodegate/demands.yaml of its node, root's, mode 644"
+    )
+    return 0
+
+
+def _check(demands: Sequence[Demands], nodes: Sequence[Node]) -> None:
+    """Refuse what no node could use, as a run would before it starts. The embedded files are the same in all."""
+    from nodegate.demands.limits import baselines_of  # noqa: PLC0415
+    from nodegate.run.gaps import signed_gaps  # noqa: PLC0415
+    from nodegate.subjects.order import check_orders  # noqa: PLC0415
+
+    baselines_of(demands[0]).check_expected(nodes)
+    check_orders(nodes)
+    signed_gaps(nodes)
+
+
+def _write(demands: Sequence[Demands], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in demands:
+            with replacing(folder / f"{each.node}.yaml") as file:
+                file.write(each.text)
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from None

@@ -1,0 +1,43 @@
+"""The limits in a demands file: the site's baseline files and its policy, read as a run reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
+from nodegate.baseline.overlay import Overlay
+from nodegate.files.strict_yaml import Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nodegate.demands.demands import Demands, Embedded
+
+
+def baselines_of(demands: Demands, more: Sequence[Path] = ()) -> Baselines:
+    """The limits that hold on the node; those of `more` come after those of the demands, and so win.
+
+    Raises:
+        UsageError: a file is not as docs/guide/baselines.md or docs/guide/policies.md says.
+    """
+    embedded = [baseline_file.parse(_loaded(demands, each)) for each in demands.baselines]
+    return Baselines.read([*embedded, *more], policy=_policy_limits(demands))
+
+
+def _policy_limits(demands: Demands) -> Overlay | None:
+    if demands.policy is None:
+        return None
+    loaded = _loaded(demands, demands.policy)
+    limits = demands.policy.content.get("limits")
+    names = sorted(limits, key=lambda each: each != EVERYWHERE) if isinstance(limits, dict) else []
+    policy = str(demands.policy.content.get("policy"))
+    overlay = tuple((each, 1, limits_of_policy(loaded, each, policy)) for each in names)
+    return Overlay(loaded.name, loaded.sha256, overlay)
+
+
+def _loaded(demands: Demands, each: Embedded) -> Loaded:
+    """An embedded file by the name that messages have for it: as one in a folder of the demands file's name."""
+    return Loaded(each.content, f"{demands.place or 'demands.yaml'}/{each.file}", demands.sha256, {})

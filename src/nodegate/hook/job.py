@@ -1,0 +1,34 @@
+"""What a prolog knows from Slurm of the job that is about to start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ROOT = Path("/")
+
+
+def gets_every_gpu(environ: Mapping[str, str], root: Path = _ROOT) -> bool:
+    """Whether the job has all GPUs of the node to itself (SLURM_JOB_GPUS), so that no other job can be on one.
+
+    False where that is not certain: parts of GPUs (MIG) have numbers too, and shards and MPS share a GPU.
+    """
+    shared = any("SHARD" in name or "MPS" in name for name in environ)
+    if shared or any(root.glob("proc/driver/nvidia/capabilities/gpu*/mig/gi*")):
+        return False
+    every = {path.name.removeprefix("nvidia") for path in root.glob("dev/nvidia[0-9]*")}
+    return bool(every) and every == set(environ.get("SLURM_JOB_GPUS", "").split(","))
+
+
+def may_open_port(environ: Mapping[str, str], name: str) -> bool:
+    """Whether rank 0 of the job may be on this node: the first of its nodes (SLURM_JOB_NODELIST), or none is known."""
+    try:
+        return expand(environ.get("SLURM_JOB_NODELIST", ""))[:1] in ([], [name])
+    except UsageError:
+        return True

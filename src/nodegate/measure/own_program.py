@@ -1,0 +1,139 @@
+"""nodegate's own programs for load (node_side/load): how they are run, and what their documents have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.program_run import reason, run
+from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.probe import readings as read
+from nodegate.records.part import Part, named
+from nodegate.text import shown
+from nodegate.unknown import Known, Unknown, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from nodegate.measure.measurement import Target
+    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.records.program_run import Attempt, ProgramRun
+    from nodegate.wire import Wire
+
+PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
+
+
+@dataclass(frozen=True)
+class MeasuredGpu:
+    """A GPU in the document of such a program. `error` is what went wrong on it; what it did before that stays."""
+
+    index: int
+    address: Known[str]
+    name: Known[str]
+    error: str
+
+    @property
+    def device(self) -> str:
+        """The part of the node: the same name on every node."""
+        return f"GPU {self.index}"
+
+    @property
+    def part(self) -> Part:
+        """The GPU as a part."""
+        return replace(named(self.device), pci=value_or(self.address, ""))
+
+
+G = TypeVar("G", bound=MeasuredGpu)
+D = TypeVar("D")
+
+
+def program(name: str, *, options: Mapping[str, object], purpose: str) -> bytes:
+    """The program "burn" or "copies" as it goes to a node; its `purpose` is its first line there."""
+    return pack(main=f"{PACKAGES[0]}.{name}", packages=PACKAGES, options=options, purpose=purpose)
+
+
+def run_own(target: Target, name: str, *, options: Mapping[str, object], purpose: str, timeout_s: float) -> ProgramRun:
+    """Run one of them.
+
+    Raises:
+        Unreachable: the connection broke.
+    """
+    argv = [target.node.connection.python, *PYTHON_OPTIONS, "-"]
+    return run(target.session, name, argv, timeout_s=timeout_s, stdin=program(name, options=options, purpose=purpose))
+
+
+def read_attempts(
+    attempts: Sequence[Attempt], read_own: Callable[[ProgramRun], D], *, beside: str, nothing: CannotMeasure
+) -> tuple[list[D], list[CannotMeasure], list[ProgramRun]]:
+    """The documents in the attempts on one node, why others have none, and the runs of the program beside ours.
+
+    Raises:
+        CannotMeasure: there is no document; the last reason, `nothing` if there was no attempt.
+    """
+    found: list[D] = []
+    failed: list[CannotMeasure] = []
+    others: list[ProgramRun] = []
+    for attempt in attempts:
+        failed += [reason(attempt)] if attempt.cannot else []
+        for ran in attempt.runs:
+            if ran.what.startswith(beside):
+                others.append(ran)
+                continue
+            try:
+                found.append(read_own(ran))
+            except CannotMeasure as why:
+                failed.append(why)
+    if not found:
+        raise failed[-1] if failed else nothing
+    return found, failed, others
+
+
+def checked_document(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:
+    """The document in what a program printed, or in plain JSON.
+
+    `named` is the document's name in a message, `undone` what was not done if the program refused to start, with the
+    next step.
+
+    Raises:
+        CannotMeasure: it is damaged, too large, of another format, or says why nothing was started.
+    """
+    data = read.record(wire.json(written))
+    if isinstance(data, Unknown) or data.get("schema") != wire.schema:
+        seen = data if isinstance(data, Unknown) else shown(data.get("schema"))
+        raise CannotMeasure(f"{named} is {seen}, expected {wire.schema}", next_step=wire.next_step)
+    refused = value_or(read.text(data, "refused"), "")
+    if refused:
+        raise CannotMeasure(f"{undone}: {refused}", next_step=refused_step)
+    return data
+
+
+def head_of_gpu(position: int, data: Mapping[str, object]) -> tuple[int, Known[str], Known[str], str]:
+    """What a `MeasuredGpu` is made of."""
+    index = read.integer(data, "index")
+    return (
+        position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
+        read.mapped(read.text(data, "pci"), read.address_in),
+        read.text(data, "name"),
+        value_or(read.text(data, "error"), ""),
+    )
+
+
+def by_index(gpus: Iterable[G]) -> Mapping[int, tuple[G, ...]]:
+    """What each GPU did in each attempt, by its NVML index."""
+    found: dict[int, tuple[G, ...]] = {}
+    for gpu in gpus:
+        found[gpu.index] = (*found.get(gpu.index, ()), gpu)
+    return dict(sorted(found.items()))
+
+
+def facts_by_index(gpus: Gpus, measured: Mapping[int, Sequence[MeasuredGpu]]) -> Mapping[int, Gpu]:
+    """What the probe saw of each GPU, by the index under which it was measured: by address, else by that index."""
+    by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
+    by_number = {gpu.index: gpu for gpu in gpus.devices}
+    found: dict[int, Gpu] = {}
+    for index, (first, *_) in measured.items():
+        gpu = by_number.get(index) if isinstance(first.address, Unknown) else by_address.get(first.address)
+        if gpu is not None:
+            found[index] = gpu
+    return found

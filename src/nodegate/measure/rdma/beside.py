@@ -1,0 +1,124 @@
+"""A rail beside those of others: slow on many nodes, and only that one; or late because its node is further away."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.metric import Statistic
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.pool import PeerGroup
+from nodegate.numbers.spread import reach
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind
+from nodegate.records.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.measure.rdma.result import RdmaBandwidth
+    from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.peers import NodePeers
+    from nodegate.records.finding import NumberLimit
+
+_RAILS = 4  # of three and fewer it cannot be said which is the odd one
+_NODES = 4  # so many slow NICs of one rail are beyond chance, where the other rails have a quarter of them at most
+_OF_OTHERS = 4
+_WHOLE = 0.75  # of the nodes: then it is the whole rail, and no leaf of several
+_MEDIAN = math.sqrt(math.pi / 2)  # the spread of a median of n normal values, in their spread / sqrt(n)
+_KINDS = 20  # of numbers that a run judges: by how many the chance of a false alarm is divided
+TIER = "rdma.latency_tier_percent"
+_SIBLINGS = 3  # other rails of a node that met the same partner, from which on they say how far it is
+_FARTHER = "as far as one more tier of switches, on all rails of this node alike"
+
+
+@dataclass(frozen=True)
+class SharedRail:
+    """Whether a node's number is low because its rail is: on how many of the nodes, and what the other rails reach.
+
+    `reference` is the median of the other rails, `bound` what this one would have to reach. `slow` are the nodes on
+    which it does not; all of them, where the rail as a whole is behind: then `whole` is set.
+    """
+
+    reference: float
+    bound: float
+    slow: int
+    nodes: int
+    whole: bool
+
+    @property
+    def limit(self) -> NumberLimit:
+        """What the rail would have to reach, by the others."""
+        return Limit(round(self.bound, 3), "Gb/s", "the other rails", AT_LEAST, LimitKind.FLEET)
+
+    @property
+    def note(self) -> str:
+        """On how many nodes it does not, and what the others reach."""
+        which = "the whole rail, " if self.whole else "so "
+        return f"{which}on {self.slow} of {self.nodes} nodes; the other rails reach {self.reference:.4g} Gb/s"
+
+
+def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedRail | None:
+    """What many nodes share on the rail of a number; None where it is a good one, a single one, or too few tell."""
+    margins = Margins.of(baseline)
+    group, medians = peers.group(metric, margins), peers.medians_of_devices(metric)
+    others = [value for device, value in medians.items() if device != metric.device]
+    if not isinstance(group, PeerGroup) or not group.device or len(others) + 1 < _RAILS:
+        return None
+    reference = median(others)
+    chance = reach(margins.wronged / (_KINDS * len(medians)), group.freedom)
+    rail_floor = max(margins.fleet_floor, chance * group.spread * _MEDIAN / math.sqrt(group.count + 1))
+    own_floor = max(margins.fleet_floor, reach(margins.doubted) * group.spread)
+    bounds = [reference * (1 - floor) for floor in (rail_floor, own_floor)]
+    nodes = group.nodes + 1
+    if medians[metric.device] < bounds[0] and metric.best < bounds[0]:
+        slow = sum(value < bounds[0] for value in peers.of_device(metric).values())
+        if slow >= _WHOLE * nodes:
+            return SharedRail(reference, bounds[0], slow, nodes, whole=True)
+    if metric.best >= bounds[1]:
+        return None
+    counts = peers.count_below(metric, bounds[1])
+    mine = counts.pop(metric.device, 0)
+    if mine < _NODES or max(counts.values(), default=0) * _OF_OTHERS > mine:
+        return None
+    return SharedRail(reference, bounds[1], mine, nodes, whole=False)
+
+
+def nearest(metric: Metric, baseline: Baseline) -> Metric:
+    """The number of a device without those of partners that are further away: they make no NIC unsteady."""
+    return replace(metric, values=(metric.best,)) if baseline.statistic is Statistic.BEST else metric
+
+
+def excused(
+    measured: RdmaBandwidth, metric: Metric, found: Assessment, baseline: Baseline, peers: NodePeers
+) -> Assessment:
+    """A rail later than those of other nodes, if its node is only further away from all of them: a warning.
+
+    A whole node may hang on a leaf of its own. Then all its rails are late alike with each partner, and no more than by
+    one tier of switches. A rail that is later than its neighbours on the way to the same nodes has that of its own.
+    """
+    tier = baseline.find_number(TIER)
+    group = peers.group(metric, Margins.of(baseline))
+    if found.verdict is not Verdict.FAIL or found.comparison != "fleet" or tier is None:
+        return found
+    if (
+        not isinstance(group, PeerGroup)
+        or metric.best > group.median * (1 + tier.value / 100)
+        or not _is_alike(measured, metric, baseline)
+    ):
+        return found
+    return replace(found, verdict=Verdict.WARN, note=f"{found.note}; {_FARTHER}" if found.note else _FARTHER)
+
+
+def _is_alike(measured: RdmaBandwidth, metric: Metric, baseline: Baseline) -> bool:
+    """Whether the other rails of the node are as late with the partners with which this one is best."""
+    by_partner: defaultdict[str, list[float]] = defaultdict(list)
+    for run in measured.of(metric.name):
+        if run.value is not None and run.device != metric.device:
+            by_partner[run.link.peer].append(run.value)
+    own = [run for run in measured.of(metric.name, metric.device) if run.value == metric.best]
+    floor = 1 + Margins.of(baseline).latency_floor
+    with_others = [by_partner[run.link.peer] for run in own]
+    return any(len(each) >= _SIBLINGS and metric.best <= floor * median(each) for each in with_others)

@@ -1,0 +1,179 @@
+"""What sites have and hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, hosts that are no nodes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodegate.errors import UsageError
+from nodegate.inventory import inventory
+from nodegate.inventory.inventory import Inventory
+from nodegate.run.prepare import prepare
+from nodegate.run.settings import Settings
+
+Read = Callable[..., Inventory]
+
+NO_LISTS = {
+    "h200-a07 1 batch idle": "'h200-a07 1 batch idle': 1 is a number, not a node",
+    "gpu01 up": "'up' is the state of a node",
+    "gpu01 idle*": "'idle*' is the state of a node",
+    "gpu01 mixed+drain": "'mixed+drain' is the state of a node",
+    "gpu01 drained$": "'drained$' is the state of a node",
+    "gpu01 batch 0.01": "0.01 is a number, not a node",
+    "gpu01\tdown": "'down' is the state of a node",
+    "gpu01 Ready <none> 3d v1.30": "'Ready' is the state of a node",
+    "gpu01 Ready,SchedulingDisabled": "'Ready' is the state of a node",
+    "batch* up infinite 3 idle gpu[01-03]": "3 is a number, not a node",
+    "1": "1 is a number, not a node",
+    "10.1": "10.1 is a number, not a node",
+    "NODELIST": "this is a heading",
+    "NODELIST NODES PARTITION STATE": "this is a heading",
+    "127.0.0.1 localhost": "an address and names of one node",
+    "10.0.0.1 gpu01 gpu01.cluster": "an address and names of one node",
+    "gpu01 10.0.0.1": "an address and names of one node",
+    "::1 localhost ip6-localhost": "an address and names of one node",
+}
+SLURM = [
+    "NodeName=gpu001",
+    "NodeName=gpu[001-004] Gres=gpu:h100:8",
+    "nodename=gpu001 Arch=x86_64 CoresPerSocket=52",
+    "ClusterName=site\nNodeName=gpu001",
+    "PartitionName=batch Nodes=gpu[001-004] Default=YES",
+    "SlurmctldHost=head",
+]
+LISTS = {
+    "h1 h2 h3": ["h1", "h2", "h3"],
+    "h1, h2,h3": ["h1", "h2", "h3"],
+    "10.0.0.1 10.0.0.2": ["10.0.0.1", "10.0.0.2"],
+    "batch gpu": ["batch", "gpu"],
+    "idle": ["idle"],
+    "ops@gpu01 gpu02:2222": ["gpu01", "gpu02"],
+    "gpu[001-003]": ["gpu001", "gpu002", "gpu003"],
+    "gpu01 # 8 up idle": ["gpu01"],
+    "gpu1\n\n# 10.0.0.1 gpu9\ngpu2": ["gpu1", "gpu2"],
+}
+
+
+@pytest.mark.parametrize("row", NO_LISTS)
+def test_a_row_of_a_table_is_refused_with_what_to_type(row: str, read: Read) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(f"good1\n{row}\n")
+    said = str(refused.value)
+    assert said.startswith("hosts:2: ")
+    assert NO_LISTS[row] in said
+    assert said.endswith("as `sinfo -h -N -o %N | sort -u` prints them")
+
+
+def test_on_standard_input_and_in_one_argument_too() -> None:
+    with pytest.raises(UsageError, match=r"^<stdin>:1: .*1 is a number"):
+        inventory.read(["-"], stdin=io.StringIO("gpu01 1 batch idle\n"), environ={})
+    with pytest.raises(UsageError, match=r"^gpu01,2: .*2 is a number"):
+        inventory.read(["gpu01,2"], environ={})
+
+
+@pytest.mark.parametrize("text", SLURM)
+def test_lines_of_slurm_are_recognised(text: str, read: Read) -> None:
+    with pytest.raises(UsageError, match=r"^hosts:1: '.*' is a line of Slurm - .*sinfo -h -N -o %N"):
+        read(text)
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_lists_stay_readable(text: str, read: Read) -> None:
+    assert list(read(text).names) == LISTS[text]
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "127.0.1.1", "localhost.localdomain", "ip6-localhost"])
+@pytest.mark.parametrize("text", ["gpu1\n{}", "[gpu]\ngpu1\n[site]\n{}", "gpu: {{hosts: {{gpu1: , {}: }}}}"])
+def test_this_machine_among_others_is_judged_only_if_that_is_said(text: str, name: str, read: Read) -> None:
+    found = read(text.format(name))
+    assert [node.name for node in found.select("gpu1")] == ["gpu1"]
+    with pytest.raises(UsageError, match=f"^hosts:[0-9]: {name} among other nodes is this machine"):
+        _ = found.nodes
+
+
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        ("localhost", "local"),
+        ("localhost,gpu1", "local"),
+        ("127.0.0.1,", "local"),
+        ("127.0.1.1,", "ssh"),
+    ],
+)
+def test_what_is_typed_is_meant(source: str, how: str) -> None:
+    assert inventory.read([source], environ={}).nodes[0].connection.transport == how
+
+
+@pytest.mark.parametrize("text", ["localhost", "[all]\nlocalhost", "localhost ansible_connection=local\ngpu1"])
+def test_a_file_may_say_it_too(text: str, read: Read) -> None:
+    assert read(text).nodes[0].connection.transport == "local"
+
+
+def test_a_number_is_no_name_in_an_ansible_inventory_either(read: Read) -> None:
+    with pytest.raises(UsageError, match=r"^hosts:2: 17 is a number, not a name or address - write its ansible_host"):
+        _ = read("[gpu]\n17\n").nodes
+    assert read("[gpu]\n17 ansible_host=10.0.0.17\n").nodes[0].address == "10.0.0.17"
+
+
+OTHERS = """
+all:
+  vars: {ansible_user: admin}
+  children:
+    compute:
+      hosts:
+        tray-[01:04]:
+    others:
+      hosts:
+        leaf: {ansible_connection: ansible.netcommon.network_cli}
+        win: {ansible_connection: winrm}
+        bmc: {ansible_host: 10.77.0.1, ansible_password: changeme}
+        slip: {ansible_hots: 10.0.0.1}
+        odd: {ansible_host: a b}
+        port: {ansible_port: 70000}
+        jinja: {ansible_host: "{{ lookup('env', 'X') }}"}
+        loop: {ansible_host: "{{ a }}", a: "{{ a }}"}
+        gpus: {nodegate_ports: 99999}
+        order: {nodegate_expect: {kernel: []}}
+        su: {ansible_become: true, ansible_become_method: su}
+        key: {ansible_ssh_private_key: text}
+        replay: {ansible_connection: replay}
+        twin1: {ansible_host: 10.9.9.9}
+        twin2: {ansible_host: 10.9.9.9}
+        LEAF:
+        localhost:
+        "17":
+"""
+
+
+@pytest.mark.parametrize("pattern", ["compute", "tray-*", "tray-[01-04]", "all:!others"])
+def test_a_host_that_is_not_selected_stops_nothing(
+    pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yml").write_text(OTHERS, encoding="utf-8")
+    Path("host_vars").mkdir()
+    Path("host_vars/leaf.yml").write_text("{", encoding="utf-8")
+    ready = prepare(Settings(inventory=("hosts.yml",), nodes=pattern))
+    assert list(ready.judging.nodes) == ["tray-01", "tray-02", "tray-03", "tray-04"]
+    assert {"win", "bmc", "localhost"} <= set(ready.judging.others)
+
+
+OTHER_NAMES = [
+    *("leaf", "win", "bmc", "slip", "odd", "port", "jinja", "loop", "gpus", "order", "su", "replay", "localhost", "17"),
+    *("twin*", "leaf,LEAF"),
+]
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_each_of_them_is_refused_where_it_is_selected(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yml").write_text(OTHERS, encoding="utf-8")
+    with pytest.raises(UsageError) as refused:
+        prepare(Settings(inventory=("hosts.yml",), nodes=name))
+    assert str(refused.value).startswith("hosts.yml:")
+    assert name.split(",", maxsplit=1)[0].rstrip("*") in str(refused.value)

@@ -1,0 +1,105 @@
+"""No file is opened for reading but by `files`: anything else could wait for a pipe, or never end."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "nodegate"
+ELSEWHERE = (  # on the node there is nothing of the project but the standard library
+    "node_side/",
+    "files/bounded.py",
+    "files/trusted.py",  # as strict, and follows no link: only root may have written it
+)
+OPENS = frozenset(
+    ("open", "fdopen", "open_code", "read_text", "read_bytes", "from_path", "from_file", "loadtxt", "read_csv")
+)
+DATABASE = "sqlite3.connect"
+OWN = "a file of the installation"
+EXCEPTIONS = {
+    ("knowledge/tables.py", "resources.files(__package__).joinpath(name).read_text"): OWN,
+    ("node_program.py", "file.read_text"): OWN,
+    ("node_program.py", "resources.files('nodegate.node_side').joinpath(path).read_text"): OWN,
+    ("report/html.py", "(folder / name).read_text"): OWN,
+    ("site/make.py", "files('nodegate.site').joinpath(name).read_text"): OWN,
+    ("triage/page.py", "(folder / 'report.css').read_text"): OWN,
+    ("watch/html.py", "(_HERE / 'page.css').read_text"): OWN,
+    ("hook/verdict_cache.py", "_BOOT.read_text"): "a file of /proc",
+    ("hook/current_verdict.py", "os.open"): "a lock",
+    ("records/manifest.py", "os.open"): "appends",
+    ("records/run_folder.py", "os.open"): "a folder, held by a lock",
+    ("transport/known_hosts.py", "os.open"): "appends",
+    ("transport/known_hosts.py", "os.fdopen"): "appends",
+    ("transport/identities.py", "paramiko.PKey.from_path"): "both files that it opens were read before",
+    ("plugin/interrupt.py", "os.open"): "/dev/null",
+    ("commands/output.py", "os.open"): "/dev/null",
+    ("toolbox/carried.py", "tarfile.open"): "an archive that is made",
+    ("transport/openssh.py", "_Master.open"): "a connection",
+    ("history.py", DATABASE): "SQLite opens it; a pipe or a device is refused before",
+    ("triage/reading.py", "source.open"): "by the one opener",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = file.relative_to(SOURCE).as_posix()
+        if not name.startswith(ELSEWHERE):
+            yield name, ast.parse(file.read_text("utf-8"))
+
+
+def openings(tree: ast.Module) -> list[str]:
+    """The calls that open a file which they do not write anew."""
+    calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
+    return [ast.unparse(call.func) for call in calls if _named(call.func) in OPENS and not _writes(call)]
+
+
+def _named(called: ast.expr) -> str:
+    """The last name of what is called; of functions only `open`: another is imported from where it is defined."""
+    if ast.unparse(called) == DATABASE:
+        return "open"
+    if isinstance(called, ast.Name):
+        return called.id if called.id == "open" else ""
+    return called.attr if isinstance(called, ast.Attribute) else ""
+
+
+def _writes(call: ast.Call) -> bool:
+    given = (*call.args, *(one.value for one in call.keywords))
+    modes = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return any(len(mode) < 4 and mode[:1] in tuple("wxa") for mode in modes)
+
+
+def test_every_file_is_opened_in_one_place() -> None:
+    found = {(name, each) for name, tree in modules() for each in openings(tree)}
+    assert found - EXCEPTIONS.keys() == set()
+
+
+def test_each_exception_is_needed() -> None:
+    found = {(name, each) for name, tree in modules() for each in openings(tree)}
+    assert EXCEPTIONS.keys() - found == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(path)",
+        "open(path, 'rb')",
+        "io.open(path)",
+        "path.open()",
+        "path.open('r+b')",
+        "path.read_text('utf-8')",
+        "Path(name).read_bytes()",
+        "os.open(path, os.O_RDONLY)",
+        "SSHConfig.from_path(path)",
+        "pandas.read_csv(path)",
+    ],
+)
+def test_another_opening_is_found(code: str) -> None:
+    assert openings(ast.parse(code))
+
+
+@pytest.mark.parametrize("code", ["path.open('x', encoding='utf-8')", "open(path, 'wb')", "path.open(mode='ab')"])
+def test_a_file_that_is_written_is_none(code: str) -> None:
+    assert not openings(ast.parse(code))

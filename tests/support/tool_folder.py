@@ -1,0 +1,34 @@
+"""A toolbox of one folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.toolbox.tool_list import CublasPlaces
+from nodegate.toolbox.toolbox import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+
+class ToolFolder:
+    """The tools of a folder, none if there is no folder; `without` are not found, and `start` starts the others."""
+
+    def __init__(self, folder: Path | None, without: Collection[str] = (), start: tuple[str, ...] = ()) -> None:
+        self.folder, self.without, self.start = folder, without, start
+
+    def has(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(
+            name for name in names if self.folder and name not in self.without and (self.folder / name).exists()
+        )
+
+    def find(self, *names: str) -> Tool:
+        for name in names:
+            if self.folder and self.has([name]):
+                return Tool(name, (*self.start, str(self.folder / name)), "a folder of the test")
+        raise CannotMeasure(f"no {names[0]} on the node", next_step="install it")
+
+    def cublas(self) -> CublasPlaces:
+        return CublasPlaces()
