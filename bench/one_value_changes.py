@@ -71,7 +71,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (
         (
             r"nvml\.library|software\.(nvcc|packages\..*)"
-            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_c"
+            r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_limit_c"
             r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.remote_type)"
             r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),
@@ -91,7 +91,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"nvml\.gpus\.link_(width|gen)_max", "the kernel's own files of the link are judged"),
     (
-        r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.nvlinks\.crc",
+        (
+            r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.nvlinks\.crc"
+            r"|nvml\.gpus\.nvlink5\.(malformed_packets|buffer_overruns|receive_errors|link_integrity|discards)"
+        ),
         "a total since boot proves nothing: its growth under load is judged, and an error if it cannot be read then",
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
 from nodegate.subjects.counters import allowed, none_allowed, whole
+from nodegate.subjects.gpu import memory_limit_c
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Burn, Gpus, NodePeers, Verdicts
@@ -174,6 +176,32 @@ def test_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profil
         else:
             otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
             under_load.heat(loads[0], hottest, threshold, margin=limit, otherwise=otherwise, verdicts=verdicts)
+
+
+def test_memory_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """Under load the memory of every GPU stays below what its board allows, with a margin. (F08)
+
+    HBM has a limit of its own; a bad mount or paste shows here first. Above it a GPU is rejected at delivery; later,
+    and with little left, it warns. Boards without HBM report none. Source: burn.memory_temperature_margin_c.
+    """
+    margin, usual = baseline.number("burn.memory_temperature_margin_c"), baseline.number("gpu.memory_temperature_max_c")
+    known = facts_by_index(gpus, burn.loads)
+    for index, loads in burn.loads.items():
+        hottest = under_load.most(loads, "memory_temperature_c")
+        if isinstance(hottest, Unknown):
+            under_load.not_read(loads, "memory temperature", hottest, verdicts)
+            continue
+        limit = memory_limit_c(known[index], usual) if index in known else usual
+        over = hottest > limit.value
+        verdicts.at_most(
+            part=loads[0].part,
+            quantity="memory temperature under load",
+            observed=hottest,
+            limit=replace(limit, value=limit.value - margin.value),
+            action=under_load.COOLING,
+            otherwise=Verdict.FAIL if over and profile is Profile.DELIVERY else Verdict.WARN,
+            note=f"{abs(limit.value - hottest):g} °C {'above' if over else 'left to'} the limit of {limit.value:g} °C",
+        )
 
 
 @pytest.mark.tier("delivery")

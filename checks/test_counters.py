@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.api import Unknown, Verdict, part
 from nodegate.subjects.counters import (
+    NVLINK5,
     allowed,
     growth,
     is_too_many,
@@ -15,6 +16,7 @@ from nodegate.subjects.counters import (
     none_allowed,
     not_counted,
     of_link,
+    of_nvlink5,
     of_part,
     port_growth,
     replays_allowed,
@@ -49,6 +51,20 @@ _PORT_COUNTERS = (
     ("out_of_sequence", "counters.out_of_sequence_per_h", Verdict.WARN, _NETWORK),
     ("local_ack_timeout_err", "counters.local_ack_timeout_per_h", Verdict.WARN, _NETWORK),
     ("roce_slow_restart", "counters.roce_slow_restart_per_h", Verdict.WARN, _NETWORK),
+)
+
+# Counter of NVLinks, its limit, and what is worse than the limit: from the fourth on those of NVLink 5.
+_NVLINK_COUNTERS = (
+    ("replay", "counters.nvlink_replay_per_h", Verdict.FAIL),
+    ("recovery", "counters.nvlink_recovery_per_h", Verdict.FAIL),
+    ("CRC", "counters.nvlink_crc_per_h", Verdict.FAIL),
+    ("recoveries that failed", "counters.nvlink_failed_recovery_per_h", Verdict.FAIL),
+    ("recovered links", "counters.nvlink_recovered_per_h", Verdict.WARN),
+    ("malformed packets", "counters.nvlink_bad_packets_per_h", Verdict.WARN),
+    ("buffer overruns", "counters.nvlink_bad_packets_per_h", Verdict.WARN),
+    ("receive errors", "counters.nvlink_bad_packets_per_h", Verdict.WARN),
+    ("link integrity errors", "counters.nvlink_bad_packets_per_h", Verdict.WARN),
+    ("discarded packets", "counters.nvlink_bad_packets_per_h", Verdict.WARN),
 )
 
 
@@ -133,14 +149,13 @@ def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
 def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
     """No NVLink had to be recovered or sent data again under load, and few of its packets were damaged. (F13)
 
-    One replay or recovery within the test fails; CRC errors are corrected on the way and matter from 100 a second.
-    Source: DCGM health checks.
+    One replay or recovery within the test fails; CRC errors are corrected on the way and matter from 100 a second
+    (DCGM health checks). Of NVLink 5 a recovery that failed fails; one that succeeded and bad packets warn.
     """
     joined = baseline.find_number("nvlink.count")
     limits = {
-        "replay": allowed(baseline.number("counters.nvlink_replay_per_h"), counters.seconds),
-        "recovery": allowed(baseline.number("counters.nvlink_recovery_per_h"), counters.seconds),
-        "CRC": allowed(baseline.number("counters.nvlink_crc_per_h"), counters.seconds),
+        counter: (allowed(baseline.number(key), counters.seconds), verdict)
+        for counter, key, verdict in _NVLINK_COUNTERS
     }
     for pair in counters.gpus:
         links = counters.nvlinks(pair)
@@ -148,12 +163,17 @@ def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> N
             verdicts.unknown(part=pair.part, quantity="NVLinks", reason=links, absent=Verdict.SKIP)
             continue
         reported = [each for link in links for each in of_link(link) if each.is_reported]
-        bad = [each for each in reported if is_too_many(each, limits[each.counter])]
+        older = bool(reported)
+        if not older or not isinstance(pair.after.nvlink5, Unknown):
+            reported += [each for each in of_nvlink5(pair) if each.is_reported]
+        bad = [each for each in reported if is_too_many(each, limits[each.counter][0])]
         for each in bad:
-            limit, code = limits[each.counter], each.counter.lower()
-            judged(each, limit, verdicts, what=f"{each.counter} errors", remedy=_NVLINK, code=code)
+            limit, verdict = limits[each.counter]
+            what = f"NVLink {each.counter}" if each.counter in NVLINK5 else f"{each.counter} errors"
+            judged(each, limit, verdicts, what=what, remedy=_NVLINK, otherwise=verdict, code=each.counter.lower())
         if reported and not bad:
-            message = f"{len(links)} NVLinks without a replay, a recovery or too many CRC errors under load"
+            kinds = "a replay, a recovery or too many CRC errors" if older else "a recovery or a bad packet"
+            message = f"{len(links)} NVLinks without {kinds} under load"
             verdicts.passed(part=pair.part, text=message)
         elif not reported:
             silent = verdicts.left_out if joined and joined.value else verdicts.lacking

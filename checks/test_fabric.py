@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Limit, Unknown, Verdict, absence, part
+from nodegate.api import Limit, Unknown, Verdict, Why, absence, part
 from nodegate.kernel_log.fleet import MIN_NODES
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import fabric_log
@@ -20,13 +20,16 @@ from nodegate.subjects.fabric import (
     NO_SWITCHES,
     UNIT,
     decode,
+    demand_domain,
     demand_fabric,
     domain_of,
     has_domain,
     health_mask,
+    judge_connections,
+    known_word,
     members,
+    own_member,
     place,
-    spans_nodes,
     state_of,
 )
 from nodegate.subjects.gpu import answering, named
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _SERVICE = part.service(UNIT)
+_IMEX = "nvidia-imex-ctl -N on the node; read /var/log/nvidia-imex.log; nodes_config.cfg must be that of its rack"
 _RESTART = "systemctl restart nvidia-fabricmanager; if it stops again, read /var/log/fabricmanager.log"
 
 
@@ -273,10 +277,7 @@ def test_imex(gpus: Gpus, services: Services, verdicts: Verdicts) -> None:
     Without it programs cannot reach the memory of GPUs in other trays and fall back to the network. It warns, for
     Kubernetes starts it with a job. Source: NVIDIA IMEX service guide; NVML, cluster UUID of the fabric information.
     """
-    if not spans_nodes(answering(gpus, verdicts)):
-        if has_domain(gpus):
-            verdicts.not_done("the NVLink domain of a GPU is not known: see fabric.state")
-        verdicts.by_design("no GPU is in an NVLink domain of several nodes", witness=OWN_WORD)
+    demand_domain(gpus, answering(gpus, verdicts), verdicts)
     verdicts.equal(
         part=part.service(IMEX),
         quantity="service state",
@@ -285,3 +286,36 @@ def test_imex(gpus: Gpus, services: Services, verdicts: Verdicts) -> None:
         action="systemctl enable --now nvidia-imex, unless the scheduler starts it with each job",
         otherwise=Verdict.WARN,
     )
+
+
+def test_imex_domain(gpus: Gpus, services: Services, host: Host, verdicts: Verdicts) -> None:
+    """Where IMEX runs for an NVLink domain of several nodes, the domain is up and this node connected to all. (F12)
+
+    Else programs fall back to the network or abort. What it says of other nodes is made up where they are down, so only
+    its own connections count; where most of them work, the other node is to be looked at. Source: NVIDIA IMEX guide.
+    """
+    demand_domain(gpus, answering(gpus, verdicts), verdicts)
+    if state_of(services, IMEX) in ("inactive", "not installed"):
+        verdicts.not_demanded("IMEX does not run on the host: see fabric.imex")
+    domain, service = services.imex, part.service(IMEX)
+    if isinstance(domain, Unknown):
+        if domain.why is Why.NOT_DONE:
+            verdicts.not_done("the probe that recorded this did not ask for the IMEX domain")
+        verdicts.unknown(part=service, quantity="its domain", reason=domain, action=_IMEX)
+        return
+    own = own_member(domain, host.hostname)
+    if isinstance(own, Unknown):
+        verdicts.unknown(part=service, quantity="this node in its domain", reason=own, action=_IMEX)
+        return
+    status = known_word(domain.status, ("UP", "DEGRADED", "DOWN"))
+    verdicts.equal(part=service, quantity="domain", observed=status, expected=("UP", "DEGRADED"), action=_IMEX)
+    verdicts.equal(part=service, quantity="state of this node", observed=own.status, expected="READY", action=_IMEX)
+    verdicts.equal(
+        part=service,
+        quantity="version",
+        observed=own.version,
+        expected=gpus.driver_version,
+        source="the driver",
+        action="install nvidia-imex of the driver's version",
+    )
+    judge_connections(own, service, _IMEX, verdicts)

@@ -12,6 +12,8 @@ from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import (
     closed_to,
     errors,
+    judge_rates,
+    judge_recoveries,
     linked,
     links_down,
     links_up,
@@ -29,6 +31,11 @@ pytestmark = pytest.mark.tier("bootcheck")
 _BRIDGE = "check whether this card should have a bridge; install it, or set nvlink.count for the platform"
 _PEERS = "look at fabric.manager and nvlink.links, and at the driver's options (NVreg_RegistryDwords); then reboot"
 _ACTION = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
+# A bit error rate of NVLink 5: above the first limit it warns, above the second it fails.
+_RATES = {
+    "effective": ("nvlink.effective_ber_suspect", "nvlink.effective_ber_max"),
+    "symbol": ("nvlink.symbol_ber_max", "nvlink.symbol_ber_max"),
+}
 
 
 def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -126,12 +133,34 @@ def test_peer_access(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
         )
 
 
+def test_bit_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The bit error rates of NVLink 5 are those of good links: nearly none is left after error correction. (F13)
+
+    NVLink 5 counts in fields of its own. Errors that are corrected are normal; what is left makes links be recovered or
+    lost. Older links count replays and CRC errors instead: see nvlink.errors. Source: DCGM; Google cluster-toolkit.
+    """
+    count = baseline.find_number("nvlink.count")
+    limits = {name: [baseline.number(key) for key in keys] for name, keys in _RATES.items()}
+    for gpu, links in linked(answering(gpus, verdicts), count, verdicts):
+        five = gpu.nvlink5
+        if not isinstance(five, Unknown):
+            judge_rates(gpu, five, limits, _ACTION, verdicts)
+        elif errors(links).read:
+            verdicts.lacking(part=gpu.part, text="its NVLinks count replays: see nvlink.errors")
+        elif five.is_absent:
+            silent = verdicts.left_out if count else verdicts.lacking
+            silent(part=gpu.part, text="this driver does not report bit error rates of NVLinks")
+        else:
+            verdicts.unknown(part=gpu.part, quantity="the error counters of its NVLinks", reason=five)
+
+
 @pytest.mark.tier("nightly")
 def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No NVLink had to be recovered or had to send data again since the driver was loaded. (F13)
 
     A count since load has no time, so it warns; an increase during a test is what fails (DCGM). CRC errors alone are
-    corrected on the way and matter from 100 a second on (DCGM): they are shown, and judged only as a rate.
+    corrected on the way and matter from 100 a second on (DCGM): they are shown, and judged only as a rate. NVLink 5
+    counts recoveries of links in place of replays.
     """
     count = baseline.find_number("nvlink.count")
     for gpu, links in linked(answering(gpus, verdicts), count, verdicts):
@@ -152,6 +181,8 @@ def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         if not seen.bad and not seen.unread and seen.read:
             text = f"no replay and no recovery on {seen.read} NVLinks, {seen.crc} CRC errors corrected"
             verdicts.passed(part=gpu.part, text=text)
+        if not isinstance(gpu.nvlink5, Unknown):
+            judge_recoveries(gpu, gpu.nvlink5, _ACTION, verdicts)
         elif not seen.read:
             silent = verdicts.left_out if count else verdicts.lacking  # NVLinks have errors that somebody must count
             silent(part=gpu.part, text="this driver does not report NVLink errors")

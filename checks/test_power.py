@@ -8,12 +8,14 @@ import pytest
 
 from nodegate.api import Limit, LimitKind, NumberLimit, Profile, Unknown, Verdict, absence, part
 from nodegate.subjects.at_work import waiting
-from nodegate.subjects.gpu import answering, margin_c
+from nodegate.subjects.gpu import answering, margin_c, memory_limit_c
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
+
+_COOLING = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
 
 
 def test_limit(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -98,19 +100,38 @@ def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     fail: cooling is broken. Little left only warns, for a GPU is still warm seconds after a job.
     """
     limit = baseline.number("gpu.temperature_margin_min_c")
-    action = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
     for gpu in answering(gpus, verdicts):
-        margin = margin_c(gpu)
+        margin, now = margin_c(gpu), gpu.temperature_c
+        if isinstance(now, Unknown) and now is not margin and not now.is_absent:
+            verdicts.unknown(part=gpu.part, quantity="temperature", reason=now)
         above = 0 if isinstance(margin, Unknown) else max(-margin, 0)
         verdicts.at_least(
             part=gpu.part,
             quantity="margin to slowdown",
             observed=margin,
             limit=limit,
-            action=action,
+            action=_COOLING,
             otherwise=Verdict.FAIL if above else Verdict.WARN,
             absent=absence("margin_to_slowdown", gpu, gpus, baseline),
             note=f"{above} °C above the slowdown limit" if above else "",
+        )
+
+
+def test_memory_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The memory of every GPU is not hotter than its board allows. (F08)
+
+    HBM has a limit of its own, and the margin of the chip does not show it: too hot, it makes errors and ages. Boards
+    without HBM report no temperature of it. Source: the board's own limit (NVML); gpu.memory_temperature_max_c.
+    """
+    usual = baseline.number("gpu.memory_temperature_max_c")
+    for gpu in answering(gpus, verdicts):
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="memory temperature",
+            observed=gpu.memory_temperature_c,
+            limit=memory_limit_c(gpu, usual),
+            action=_COOLING,
+            absent=absence("memory_temperature", gpu, gpus, baseline),
         )
 
 

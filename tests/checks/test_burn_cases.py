@@ -303,6 +303,15 @@ CLOCK = of(
     BurnCase("a clock that the other GPUs report", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")),
     BurnCase("no clock by design", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
 )
+HBM = of(
+    "burn.memory_temperature",
+    BurnCase("healthy", PASS),
+    BurnCase("96 °C", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
+    BurnCase("92 °C", WARN, load(3, memory_temperature_c=[80, 90, 92])),
+    BurnCase("96 °C at night", WARN, load(3, memory_temperature_c=[80, 90, 96]), profile=Profile.NIGHTLY),
+    BurnCase("NVML failed", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
+    BurnCase("healthy: boards without HBM", SKIP, without_quantity(None, "memory_temperature_c", "not supported")),
+)
 HEAT = of(
     "burn.temperature",
     BurnCase("healthy", PASS),
@@ -376,4 +385,4 @@ OTHER = of(
 )
 
 
-test_case = asserting(COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HEAT, POWER_DRAWN, ECC, LINK, OTHER)
+test_case = asserting(COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HBM, HEAT, POWER_DRAWN, ECC, LINK, OTHER)

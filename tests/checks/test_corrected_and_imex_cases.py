@@ -1,13 +1,16 @@
-"""What ecc.corrected and fabric.imex say of one machine, word for word."""
+"""What ecc.corrected, fabric.imex and fabric.imex_domain say of one machine, word for word."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from support.cases import ERROR, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, plant
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fleet.machine import Machine
 
 RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
@@ -24,6 +27,54 @@ def in_a_rack(machine: Machine, *, imex: str = "active") -> None:
     machine.set_unit("nvidia-imex", "ActiveState", imex)
 
 
+@changes
+def imex(machine: Machine, text: object = None, status: str = "UP", own: Mapping[str, object] | None = None) -> None:
+    """Four nodes of a rack as this one (gpu0001) sees them; `own` changes its own entry."""
+    in_a_rack()(machine)
+    hosts = {str(number): f"10.0.0.{number + 1}" for number in range(4)}
+    connected = {number: {"host": host, "status": "CONNECTED", "changed": True} for number, host in hosts.items()}
+    nodes = {
+        number: {"status": "UNAVAILABLE", "host": host, "connections": {"0": {"host": host, "status": "INVALID"}}}
+        for number, host in hosts.items()
+    }
+    name, version = machine.sections["system"]["hostname"], machine.sections["nvml"]["driver_version"]
+    itself = {"status": "READY", "host": "10.0.0.1", "hostName": name, "version": version, "changed": True}
+    nodes["0"] = {**itself, "connections": connected, **(own or {})}
+    said = json.dumps({"nodes": nodes, "timestamp": "9/4/2026 00:37:39.905", "status": status})
+    machine.set("services", "imex", said if text is None else text)
+
+
+@changes
+def older_probe(machine: Machine) -> None:
+    in_a_rack()(machine)
+    del machine.sections["services"]["imex"]
+
+
+def apart(*numbers: int, state: object = "DISCONNECTED") -> dict[str, object]:
+    states = {number: state if number in numbers else "CONNECTED" for number in range(4)}
+    return {str(number): {"host": f"10.0.0.{number + 1}", "status": said} for number, said in states.items()}
+
+
+DOMAIN = of(
+    "fabric.imex_domain",
+    Case("no rack", SKIP),
+    Case("IMEX does not run on the host", SKIP, in_a_rack(imex="inactive")),
+    Case("up, and connected to all", PASS, imex()),
+    Case("healthy: another node is being serviced", PASS, imex(status="DEGRADED")),
+    Case("down", FAIL, imex(status="DOWN")),
+    Case("a word that is not known", ERROR, imex(status="SIDEWAYS")),
+    Case("still waiting", FAIL, imex(own={"status": "WAITING_FOR_PEERS"})),
+    Case("another version than the driver", FAIL, imex(own={"version": "535.1"})),
+    Case("one of four not connected", WARN, imex(own={"connections": apart(2)})),
+    Case("three of four not connected", FAIL, imex(own={"connections": apart(1, 2, 3)})),
+    Case("no connection is listed", ERROR, imex(own={"connections": {}})),
+    Case("a connection without a state", ERROR, imex(own={"connections": apart(1, state=FAILED)})),
+    Case("the node is not in its domain", ERROR, imex(own={"hostName": "other"})),
+    Case("not JSON", ERROR, imex(text="NvGpu Library version is not matching")),
+    Case("the service cannot be asked", ERROR, imex(text=FAILED)),
+    Case("no program", ERROR, in_a_rack()),
+    Case("a probe that did not ask", SKIP, older_probe()),
+)
 CASES = (
     *of(
         "ecc.corrected",
@@ -49,4 +100,4 @@ CASES = (
 )
 
 
-test_the_check_says = asserting(CASES)
+test_the_check_says = asserting(CASES, DOMAIN)

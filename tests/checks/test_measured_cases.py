@@ -31,7 +31,7 @@ CONTRACT = {  # what nothing asks for is not judged
     "contract.temperature_c": 95,
     "contract.burn_h": 0.1,
 }
-NOT_ON_L40S = NOT_ON_HGX | {"rdma_bandwidth.gpu_memory", "nccl.nvls", "counters.nvlink"}
+NOT_ON_L40S = NOT_ON_HGX | {"rdma_bandwidth.gpu_memory", "nccl.nvls", "counters.nvlink", "burn.memory_temperature"}
 
 
 def said(*lines: str) -> Callable[[Machine], None]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, changes, plant
 
 from nodegate.profile import Profile
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
+CUDNN = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9"
 SEVEN = ",".join(f"mlx5_{number}" for number in range(7))
 TOPOLOGY = "/opt/site/topology.xml"
 NCCL = {"software.nccl_version_min": "2.21.5"}
@@ -72,6 +73,13 @@ def unload(machine: Machine) -> None:
     machine.set("driver", "loaded", False)
 
 
+@changes
+def library(machine: Machine, name: str, path: str) -> None:
+    """No program of this name, and the library of it where it is."""
+    machine.sections["software"]["tools"][name] = ""
+    machine.sections["software"]["libraries"] = {name: path}
+
+
 CASES = (
     *of(
         "software.required",
@@ -86,6 +94,24 @@ CASES = (
             FAIL,
             lambda machine: machine.sections["software"]["tools"].update(conda=""),
             expected={"require": ["conda"]},
+        ),
+        *(
+            Case(f"{name} is there as a library", PASS, library(name, CUDNN), expected={"require": [name]})
+            for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
+        ),
+        Case("a library that is not where libraries are", ERROR, library("cudnn", ""), expected={"require": ["cudnn"]}),
+        Case(
+            "a library of which an older probe did not ask",
+            ERROR,
+            lambda machine: machine.sections["software"]["tools"].update(libcudnn9=""),
+            expected={"require": ["libcudnn9"]},
+        ),
+        Case("no NCCL where libraries are", ERROR, plant.set("software", "nccl", []), expected={"require": ["nccl"]}),
+        Case(
+            "a library of the name of a program is no program",
+            FAIL,
+            library("curl", "/usr/lib/x86_64-linux-gnu/libcurl.so.4"),
+            expected={"require": ["curl"]},
         ),
         Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
     ),

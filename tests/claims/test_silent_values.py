@@ -50,7 +50,7 @@ def test_nvlinks_whose_errors_no_gpu_reports_are_not_without_errors_by_design() 
     """The drivers of newer boards may count them in other fields."""
     machine = node_of("hgx-b200-8")
     for entry in machine.sections["nvml"]["gpus"]:
-        for link in entry["nvlinks"]:
-            link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
-    (finding,) = judge_one("nvlink.errors", machine).findings
-    assert (finding.verdict, finding.why) == (Verdict.SKIP, Why.NOT_DONE)
+        entry["nvlink5"] = UNSUPPORTED
+    for check in ("nvlink.errors", "nvlink.bit_errors"):
+        (finding,) = judge_one(check, machine).findings
+        assert (finding.verdict, finding.why) == (Verdict.SKIP, Why.NOT_DONE)

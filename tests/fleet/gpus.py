@@ -67,11 +67,13 @@ def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, drive
         "temperature_margin_c": board.margin_c - index % 4,
         "temperature_slowdown_c": dict(NOT_SUPPORTED),
         "memory_temperature_c": 41 + index % 3 if linked else dict(NOT_SUPPORTED),
+        "memory_temperature_limit_c": 95 if linked else dict(NOT_SUPPORTED),
         **_memory_health(board),
         "gsp_firmware": driver,
         "gsp_mode": [1, 1],
         "fabric": _fabric() if linked else dict(NOT_SUPPORTED),
         "nvlinks": [nvlink(board, link) for link in range(board.nvlinks)],
+        "nvlink5": dict(NOT_SUPPORTED),
         "recovery_action": dict(NOT_SUPPORTED),  # since driver 565
         "inforom_valid": True,
         "virtualization_mode": 0,
@@ -96,6 +98,12 @@ def nvlink(board: Board, link: int) -> dict[str, Any]:
         "recovery": 0,
         "crc": 0,
     }
+
+
+def nvlink5() -> dict[str, Any]:
+    """What NVLink 5 counts where all is well: the rates are 15e-238."""
+    counts = ("malformed_packets", "buffer_overruns", "receive_errors", "link_integrity", "discards", "recovered")
+    return {**dict.fromkeys((*counts, "failed_recoveries"), 0), "effective_ber": 0xFEE, "symbol_ber": 0xFEE}
 
 
 def _clocks(board: Board) -> dict[str, Any]:

@@ -86,6 +86,7 @@ def services(units_by_name: dict[str, dict[str, str]], *, fabric_manager: bool, 
         "show": "\n\n".join(blocks),
         "fabric_manager_version": f"Fabric Manager version is : {DRIVER}" if fabric_manager else program,
         "fabric_manager_log": _fabric_manager_log(gpu_count) if fabric_manager else missing,
+        "imex": {"why": "missing", "detail": "nvidia-imex-ctl: no such program"},
     }
 
 

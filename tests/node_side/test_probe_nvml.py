@@ -47,10 +47,12 @@ def test_a_healthy_node_is_read_completely(probe: Probe) -> None:
     assert data["count"] == len(data["gpus"]) == 8
     assert data["library"].endswith("libnvidia-ml.so.1")
     assert "incomplete" not in data
+    # Hopper retires no pages, its NVLinks are older, and this one does not tell its memory's limit
+    absent = ("memory_temperature_limit_c", "retired_pages", "retired_pending", "nvlink5")
     for index, gpu in enumerate(data["gpus"]):
         assert gpu["index"] == index
         assert set(gpu) == {"index", *READINGS}
-        assert readings_in(gpu) == [gpu["retired_pages"], gpu["retired_pending"]]  # Hopper retires no pages
+        assert readings_in(gpu) == [gpu[key] for key in absent]
         assert gpu["retired_pages"]["why"] == "not supported"
 
 
@@ -106,6 +108,22 @@ def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None
     known, hidden = gpu["processes"]
     assert known == {"pid": 4242, "kind": "compute", "memory_bytes": 1 << 30, "name": "python x.py"}
     assert hidden["memory_bytes"]["why"] == "not supported"
+
+
+def test_nvlink_5_is_read_by_its_own_fields(gpus: Callable[..., Any]) -> None:
+    fields = (206, 207, 208, 211, 212, 213, 220, 222)
+    scenario = healthy_h100(2)
+    for field in fields:
+        scenario.set(1, f"field.{field}.{0xFFFFFFFF}", field)
+    older, newer = (gpu["nvlink5"] for gpu in gpus(scenario.set(1, "field.214.4294967295", "error 10")))
+    assert older["why"] == "not supported"
+    assert [value for value in newer.values() if isinstance(value, int)] == list(fields)
+    assert newer["failed_recoveries"]["why"] == "timeout"
+
+
+def test_a_driver_that_does_not_know_a_number_does_not_support_it(gpus: Callable[..., Any]) -> None:
+    (gpu,) = gpus(healthy_h100(1).set(0, "field.206", "error 2"))
+    assert gpu["nvlink5"]["why"] == "not supported"
 
 
 def test_faults_come_through_as_numbers(gpus: Callable[..., Any]) -> None:

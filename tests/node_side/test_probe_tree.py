@@ -254,6 +254,19 @@ def test_software_is_found_where_it_lies(tree: NodeTree) -> None:
     assert software["tools"]["nvidia-smi"] == ""
 
 
+def test_a_library_that_is_asked_for_is_looked_for_where_libraries_are(tree: NodeTree) -> None:
+    """By the loader's cache, else in the folders; `libcudnn9` is the name of a package, `cudnn_ops` of another file."""
+    row = "\tlibcudnn{0} (libc6,x86-64) => /opt/dnn/libcudnn{0}\n"
+    tree.program("/sbin/ldconfig", f"printf '{row.format('_ops.so.9')}{row.format('.so.9')}'\n")
+    tree.file("/usr/lib64/libsite.so.2.1", "")
+    asked = ["cudnn", "libcudnn9", "libsite2", "site", "cudn", "libnone"]
+    found = run_probe(sections=["software"], root=tree.root, programs=asked).data("software")["libraries"]
+    assert [found[name] for name in asked] == [
+        *("/opt/dnn/libcudnn.so.9", "/opt/dnn/libcudnn.so.9", "/usr/lib64/libsite.so.2.1", "/usr/lib64/libsite.so.2.1"),
+        *("", ""),
+    ]
+
+
 def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None:
     for pid, comm in ((900, "slurmd"), (901, "slurmstepd"), (902, "python3")):
         tree.file(f"/proc/{pid}/stat", f"{pid} ({comm}) S 1 1 1 0\n")

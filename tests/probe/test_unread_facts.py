@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 # Read of each node and judged by nothing yet: what for.
 KEPT = {
     "gpu.EccCounters.aggregate_corrected": "corrected errors: a board that has many more of them than its peers",
-    "gpu.Gpu.memory_temperature_c": "HBM temperature: it has a limit of its own, which the GPU's margin does not show",
     "gpu.Gpu.module_id": "the place of a board on the baseboard, for whoever has to pull it",
     "rdma.NetDevice.carrier": "a network device without a link",
     "rdma.RdmaDevice.node_guid": "names an adapter in whatever slot it is; two adapters of one GUID clash",

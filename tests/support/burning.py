@@ -29,6 +29,8 @@ LIMITS = """
   burn.node_spread_percent: {value: 5, unit: "%", source: test}
   burn.clock_share_percent: {value: 90, unit: "%", source: test}
   burn.temperature_margin_c: {value: 3, unit: °C, source: test}
+  burn.memory_temperature_margin_c: {value: 5, unit: °C, source: test}
+  gpu.memory_temperature_max_c: {value: 95, unit: °C, source: test}
   burn.slow_samples_percent: {value: 0.5, unit: "%", source: test, direction: at most}
   burn.slowed_s: {value: 1, unit: s, source: test, direction: at most}
   burn.power_percent: {value: 85, unit: "%", source: test}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.gpus import nvlink5
 from fleet.machine import Machine
 from support.shipped import SHIPPED
 
@@ -85,6 +86,8 @@ def _links_and_features(machine: Machine, platform: str, limits: Mapping[str, ob
     count = limits.get("nvlink.count")
     listed = 18 if count is None else int(str(count))
     _links(machine, listed, int(str(limits.get("nvlink.speed_mbps", 26562))), up=0 if count is None else listed)
+    if any(name in platform for name in ("b200", "b300")):
+        _blackwell(machine)
     if "a100" in platform or "a800" in platform:
         _ampere(machine)
     elif platform == "rtx-4090":
@@ -104,6 +107,14 @@ def _links(machine: Machine, count: int, speed: int, up: int) -> None:
     for entry in machine.sections["nvml"]["gpus"]:
         listed = [dict(each, state=int(each["link"] < up), speed_mbps=speed) for each in entry["nvlinks"][:count]]
         machine.set_gpu(entry["index"], "nvlinks", listed)
+
+
+def _blackwell(machine: Machine) -> None:
+    """NVLink 5 counts in fields of its own, and not in those of older links."""
+    for entry in machine.sections["nvml"]["gpus"]:
+        entry["nvlink5"] = nvlink5()
+        for link in entry["nvlinks"]:
+            link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
 
 
 def _ampere(machine: Machine) -> None:

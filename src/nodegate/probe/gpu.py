@@ -89,6 +89,24 @@ class NvLink:
 
 
 @dataclass(frozen=True)
+class NvLink5:
+    """What NVLink 5 (Blackwell) counts since the driver was loaded, of all links of a GPU together.
+
+    The bit error rates are of what error correction left (`effective`), and of symbols; 0: none was counted.
+    """
+
+    malformed_packets: Known[int]
+    buffer_overruns: Known[int]
+    receive_errors: Known[int]
+    link_integrity: Known[int]
+    discards: Known[int]
+    recovered: Known[int]  # links that were lost and came back
+    failed_recoveries: Known[int]
+    effective_ber: Known[float]
+    symbol_ber: Known[float]
+
+
+@dataclass(frozen=True)
 class GpuProcess:
     """A process that uses this GPU. `pid` is the host's; `memory_bytes` is unknown if the driver hides it."""
 
@@ -137,6 +155,7 @@ class Gpu:
     temperature_margin_c: Known[int]  # degrees left to the slowdown (T.Limit)
     temperature_slowdown_c: Known[int]
     memory_temperature_c: Known[int]
+    memory_temperature_limit_c: Known[int]  # of the board itself
     ecc_enabled: Known[bool]
     ecc_pending: Known[bool]  # the mode after the next reset
     ecc: EccCounters
@@ -150,6 +169,7 @@ class Gpu:
     gsp_enabled: Known[bool]
     fabric: Known[GpuFabric]
     nvlinks: Known[tuple[NvLink, ...]]
+    nvlink5: Known[NvLink5]
     recovery_action: Known[int]
     inforom_valid: Known[bool]
     virtualization: Known[str]  # of VIRTUALIZATION

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from nodegate.probe import plausible
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
@@ -125,7 +126,7 @@ def _dated(line: str, now_epoch_s: float) -> tuple[Known[float] | None, str, boo
         when, of_syslog = float(match[1]), True
     elif match := _SYSLOG_ABROAD.match(line):
         when, of_syslog = _newest(match[1], match[2], (match[3], match[4], match[5]), now_epoch_s), True
-    return when, line[match.end() :] if match else line, of_syslog
+    return when if when is None else plausible.dated(when), line[match.end() :] if match else line, of_syslog
 
 
 def _level(line: str) -> tuple[int | None, str]:

@@ -16,6 +16,7 @@ from nodegate.probe.gpu import (
     GpuProcess,
     Gpus,
     NvLink,
+    NvLink5,
     PeerAccess,
     RowRemap,
     event_reason_names,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+_NO_ERROR = 238  # the exponent of a bit error rate: no error was counted
 # Fields that have the name of their reading
 _TEXTS = ("name", "uuid", "serial", "part_number", "vbios", "inforom_image", "gsp_firmware")
 _INTEGERS = (
@@ -35,6 +37,7 @@ _INTEGERS = (
     *("sm_clock_mhz", "sm_clock_max_mhz", "sm_clock_app_mhz", "sm_clock_app_default_mhz"),
     *("memory_clock_max_mhz", "memory_clock_app_mhz", "memory_clock_app_default_mhz"),
     *("temperature_c", "temperature_margin_c", "temperature_slowdown_c", "memory_temperature_c"),
+    "memory_temperature_limit_c",
     *("utilization_percent", "memory_total_bytes", "memory_used_bytes"),
 )
 _POWERS = ("power", "power_limit", "power_limit_default", "power_limit_enforced")
@@ -123,6 +126,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         gsp_enabled=read.mapped(gsp_enabled, read.switch),
         fabric=read.mapped(read.mapping(data, "fabric"), _fabric),
         nvlinks=_list_of(data, "nvlinks", _nvlink),
+        nvlink5=read.mapped(read.mapping(data, "nvlink5"), _nvlink5),
         virtualization=read.mapped(read.integer(data, "virtualization_mode"), virtualization_of),
         persistence=read.flag(data, "persistence_mode"),
         mig_enabled=read.mapped(mig_now, read.switch),
@@ -189,6 +193,23 @@ def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:
         recovery_errors=read.integer(data, "recovery"),
         crc_errors=read.integer(data, "crc"),
     )
+
+
+def _nvlink5(data: Mapping[str, object]) -> NvLink5:
+    rates = {name: read.mapped(read.integer(data, name), error_rate) for name in ("effective_ber", "symbol_ber")}
+    counts = {each.name: read.integer(data, each.name) for each in fields(NvLink5) if each.name not in rates}
+    return NvLink5(**counts, **rates)  # type: ignore[arg-type]
+
+
+def error_rate(code: int) -> Known[float]:
+    """A bit error rate of NVML: mantissa in bits 8 to 11, exponent of 1/10 below; 0 from where it counts none (DCGM).
+
+    `dcgm_nvml.h`: none is 15e-255 for one link, and an exponent of 238 or more for the sum of links.
+    """
+    mantissa, exponent = code >> 8, code & 0xFF
+    if not 0 <= mantissa <= 15:
+        return Unknown(Why.IMPLAUSIBLE, f"{code:#x} as a bit error rate")
+    return 0.0 if exponent >= _NO_ERROR else float(f"{mantissa}e-{exponent}")
 
 
 def _process(data: Mapping[str, object]) -> Known[GpuProcess]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, value_or
 
@@ -18,6 +19,7 @@ _NO_LINK_WIDTHS = (0, 63, 255)
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Capabilities register
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s\b.*")
 _CONFIG = re.compile(r"[0-9a-fA-F]{2,}")
+_KINDS = re.compile(r"^\w+\s+([0-9]{1,20})\s*$", re.MULTILINE)
 _TOTAL = re.compile(r"^TOTAL_ERR_(?:COR|NONFATAL|FATAL)\s+([0-9]{1,20})\s*$", re.MULTILINE)
 
 
@@ -201,10 +203,12 @@ def _answers(config: str) -> Known[bool]:
 
 
 def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
-    """The TOTAL line: a sum made by the kernel, which writes no file without one."""
+    """The TOTAL line: the kernel's count of messages, of which each counts for one kind of error or more."""
     return read.mapped(read.body(data, key), _total_in)
 
 
 def _total_in(written: str) -> Known[int]:
     match = _TOTAL.search(written)
-    return int(match[1]) if match else read.wrong("a TOTAL line", written)
+    if match is None:
+        return read.wrong("a TOTAL line", written)
+    return plausible.at_least(int(match[1]), max(map(int, _KINDS.findall(written)), default=0), "errors of one kind")

@@ -10,26 +10,28 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.probe.gpu import EccCounters, Gpu, NvLink
+    from nodegate.probe.gpu import EccCounters, Gpu, NvLink, NvLink5
 
 T = TypeVar("T")
 Span = tuple[float, float]
 
 _ALL_ONES = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # what a register that cannot be read gives
 _COUNT: Span = (0, (1 << 32) - 2)
+_COUNT_64: Span = (0, (1 << 63) - 1)
 _ROWS: Span = (0, 1 << 20)
 _MHZ: Span = (0, 20_000)  # GDDR7 is at 14,001
 _WATT: Span = (0, 10_000)  # a GB300 has 1,400
-_DEGREES: Span = (-60, 200)
+_DEGREES: Span = (-39, 150)  # -40 and 255 are what sensors give that do not work
 _SECONDS: Span = (0, 1 << 33)
 _LANES: Span = (0, 32)
 _GENERATION: Span = (0, 16)
-_BYTES: Span = (0, 1 << 44)  # 16 TiB
+_BYTES: Span = (0, (1 << 40) - 1)  # a GB300 has 288 GB
 _PERCENT: Span = (0, 100)
 _SMALL: Span = (0, 4096)
 UPTIME_S: Span = (0, 3e9)  # 95 years
 GROUPS: Span = (0, 1 << 20)  # of an IOMMU
 _MOST_LINKS = 64
+_FIRST_S = 1_262_304_000.0  # the beginning of 2010: older than any node that is judged
 MASK: Span = (0, (1 << 32) - 2)  # bits; all of them are what an unreadable register gives
 
 # Limits of the measuring, not of health: wide enough for boards to come, and far below what a broken reading gives.
@@ -46,6 +48,7 @@ _SPANS: Mapping[str, Span] = {
     "power_limit_max_w": _WATT,
     **dict.fromkeys(("temperature_c", "temperature_margin_c", "temperature_slowdown_c"), _DEGREES),
     "memory_temperature_c": _DEGREES,
+    "memory_temperature_limit_c": (20, 150),
     **dict.fromkeys(("retired_single_bit", "retired_double_bit"), _ROWS),
     "recovery_action": _SMALL,
     "compute_mode": _SMALL,
@@ -78,6 +81,17 @@ def counter(reading: Known[int]) -> Known[int]:
     return within(reading, (0, 1 << 64))
 
 
+def at_least(total: int, part: int, of: str) -> Known[int]:
+    """A total, if it is not below one of its parts."""
+    return Unknown(Why.IMPLAUSIBLE, f"a total of {total} with {part} {of}") if total < part else total
+
+
+def dated(epoch_s: Known[float]) -> Known[float]:
+    """The time of a line, if a clock that was set may have given it: one that was not begins in 1970 or 2000."""
+    early = not isinstance(epoch_s, Unknown) and epoch_s < _FIRST_S
+    return Unknown(Why.IMPLAUSIBLE, "a time before 2010: the clock was not set") if early else epoch_s
+
+
 def gpu(found: Gpu) -> Gpu:
     """The GPU, with every reading that no board can have as `Unknown`."""
     if found.lost is not None:
@@ -86,6 +100,7 @@ def gpu(found: Gpu) -> Gpu:
     changed = _impossible(found, _SPANS)
     changed["ecc"] = _ecc(found.ecc)
     changed["remap"] = _each(found.remap, _ROWS)
+    changed["nvlink5"] = five if isinstance(five := found.nvlink5, Unknown) else _nvlink5(five)
     changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
 
@@ -108,6 +123,12 @@ def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
     if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
         return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
     return tuple(_link(link) for link in links)
+
+
+def _nvlink5(five: NvLink5) -> NvLink5:
+    """Counts and rates; a counter of 64 bits with all of them set is none."""
+    judged = {each.name: within(getattr(five, each.name), _COUNT_64) for each in fields(five)}
+    return replace(five, **judged)
 
 
 def _link(link: NvLink) -> NvLink:

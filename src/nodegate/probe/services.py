@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
+from nodegate.probe.imex import ImexDomain, domain_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_NOT_ASKED = Unknown(Why.NOT_DONE, "the probe that recorded this did not ask")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Services:
     units: Known[Mapping[str, Service]]
     fabric_manager_version: Known[str]  # "550.163.01"
     fabric_manager_log: Known[str]
+    imex: Known[ImexDomain]
 
 
 def parse(found: Mapping[str, object]) -> Services:
@@ -40,6 +44,7 @@ def parse(found: Mapping[str, object]) -> Services:
         units=read.mapped(read.body(found, "show"), units_in),
         fabric_manager_version=read.mapped(read.text(found, "fabric_manager_version"), _version),
         fabric_manager_log=read.body(found, "fabric_manager_log"),
+        imex=read.mapped(read.body(found, "imex"), domain_in) if "imex" in found else _NOT_ASKED,
     )
 
 

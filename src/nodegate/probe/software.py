@@ -36,6 +36,7 @@ class Software:
     ofed: Known[str]
     packages: Known[Mapping[str, str]]
     tools: Mapping[str, str]
+    libraries: Known[Mapping[str, str]]  # that the inventory requires -> path, "" if it was not found
     no_compiler: bool  # the driver's library is there, its compiler for PTX is not
 
 
@@ -55,6 +56,7 @@ def parse(found: Mapping[str, object]) -> Software:
         ofed=read.mapped(read.text(found, "ofed"), lambda text: text.rstrip(":")),
         packages=read.mapped(read.mapping(found, "packages"), _texts),
         tools=_texts(tools),
+        libraries=read.mapped(read.mapping(found, "libraries"), _texts),
         no_compiler=_no_compiler(read.mapping(found, "driver_libraries")),
     )
 

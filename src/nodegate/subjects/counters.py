@@ -16,10 +16,10 @@ from nodegate.subjects.gpu import lost_reason
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nodegate.facts import NodeFacts
-    from nodegate.probe.gpu import Gpu, NvLink
+    from nodegate.probe.gpu import Gpu, NvLink, NvLink5
     from nodegate.probe.pci import PciDevice
     from nodegate.probe.rdma import NetDevice, RdmaPort
     from nodegate.records.part import Part
@@ -305,6 +305,26 @@ def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
         growth(link.part, "recovery", before.recovery_errors, after.recovery_errors),
         growth(link.part, "CRC", before.crc_errors, after.crc_errors),
     )
+
+
+NVLINK5: Mapping[str, Callable[[NvLink5], Known[int]]] = {
+    "recoveries that failed": lambda five: five.failed_recoveries,
+    "recovered links": lambda five: five.recovered,
+    "malformed packets": lambda five: five.malformed_packets,
+    "buffer overruns": lambda five: five.buffer_overruns,
+    "receive errors": lambda five: five.receive_errors,
+    "link integrity errors": lambda five: five.link_integrity,
+    "discarded packets": lambda five: five.discards,
+}
+
+
+def of_nvlink5(pair: Pair[Gpu]) -> tuple[Growth, ...]:
+    """The error counters of all links of NVLink 5 together; where they were not read, the first."""
+    before, after = pair.before.nvlink5, pair.after.nvlink5
+    if isinstance(before, Unknown) or isinstance(after, Unknown):
+        unread = after if isinstance(after, Unknown) else before
+        return (growth(pair.part, next(iter(NVLINK5)), unread, unread),)  # type: ignore[arg-type]
+    return tuple(growth(pair.part, what, count(before), count(after)) for what, count in NVLINK5.items())
 
 
 def replays_allowed(

@@ -10,13 +10,15 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
     from nodegate.probe.host import Host
+    from nodegate.probe.imex import ImexDomain, ImexNode
     from nodegate.probe.pci import Pci
     from nodegate.probe.services import Services
+    from nodegate.records.part import Part
     from nodegate.verdicts import Verdicts
 
 UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
@@ -95,6 +97,56 @@ def state_of(services: Services, unit: str) -> Known[str]:
         return services.units
     found = services.units.get(unit)
     return "not installed" if found is None or found.load_state == "not-found" else found.active_state
+
+
+def demand_domain(gpus: Gpus, answering: Sequence[Gpu], verdicts: Verdicts) -> None:
+    """End the check of a node whose GPUs are in no NVLink domain of several nodes.
+
+    Raises:
+        NotApplicable: it is in none, or that is not known.
+    """
+    if spans_nodes(answering):
+        return
+    if has_domain(gpus):
+        verdicts.not_done("the NVLink domain of a GPU is not known: see fabric.state")
+    verdicts.by_design("no GPU is in an NVLink domain of several nodes", witness=OWN_WORD)
+
+
+def own_member(domain: ImexDomain, hostname: Known[str]) -> Known[ImexNode]:
+    """The node's own entry in its IMEX domain, by its host name: those of other nodes are partly made up."""
+    if isinstance(hostname, Unknown):
+        return hostname
+    names = {hostname, hostname.partition(".")[0]}
+    said = [(node, each) for node in domain.nodes for each in {node.hostname, node.host} if isinstance(each, str)]
+    own = [node for node, each in said if each in names or each.partition(".")[0] in names]
+    return own[0] if len(own) == 1 else Unknown(Why.FAILED, f"{len(own)} of its nodes have the name {hostname}")
+
+
+def known_word(said: Known[str], words: Container[str]) -> Known[str]:
+    """What a program said, if it is one of its words; else nobody knows what it means."""
+    return said if isinstance(said, Unknown) or said in words else Unknown(Why.FAILED, f"{said} is none of its words")
+
+
+def judge_connections(own: ImexNode, service: Part, action: str, verdicts: Verdicts) -> None:
+    """Whether the node is connected to all nodes of its IMEX domain: most of them lost is its own fault."""
+    if isinstance(own.connections, Unknown) or not own.connections:
+        reason = own.connections if isinstance(own.connections, Unknown) else "none is listed"
+        verdicts.unknown(part=service, quantity="its connections", reason=reason, action=action)
+        return
+    count = len(own.connections)
+    for host, state in own.connections.items():
+        if isinstance(state, Unknown):
+            verdicts.unknown(part=service, quantity=f"its connection to {host}", reason=state, action=action)
+    bad = [f"{host} ({state})" for host, state in own.connections.items() if state != "CONNECTED"]
+    verdicts.found(
+        (Verdict.FAIL if 2 * len(bad) > count else Verdict.WARN) if bad else Verdict.PASS,
+        part=service,
+        text=f"not connected to {', '.join(bad)}" if bad else f"connected to all {count} nodes of its domain",
+        action=action,
+        quantity="connected nodes",
+        observed=count - len(bad),
+        code="not connected" if bad else "",
+    )
 
 
 def place(fabric: GpuFabric) -> Known[str]:

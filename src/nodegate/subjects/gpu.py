@@ -11,6 +11,7 @@ from nodegate.kernel_log.window import is_before_boot
 from nodegate.knowledge.xid_lines import ADDRESS, FELL_OFF_THE_BUS, GpuEvent, gpu_events, serials
 from nodegate.knowledge.xid_lines import address_of as address_of_line
 from nodegate.records import part
+from nodegate.records.finding import Limit, LimitKind
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -230,6 +231,12 @@ def margin_c(gpu: Gpu) -> Known[int]:
     if isinstance(gpu.temperature_c, Unknown):
         return gpu.temperature_c
     return gpu.temperature_slowdown_c - gpu.temperature_c
+
+
+def memory_limit_c(gpu: Gpu, usual: NumberLimit) -> NumberLimit:
+    """How hot the memory of a GPU may be: by its own word where it has one, else what boards with HBM allow."""
+    own = gpu.memory_temperature_limit_c
+    return usual if isinstance(own, Unknown) else Limit(own, "°C", "the board's own limit", kind=LimitKind.DEVICE)
 
 
 _HOUR_S, _LEAST_HOURS = 3600.0, 24.0  # a burst after boot is no rate

@@ -26,6 +26,9 @@ _MOST_NAMES = 8
 _VIRTUAL_INTERFACE = re.compile(
     r"(lo|docker\d*|br-?\w*|bond\d+\S*|team\d+|veth\w*|vlan\S+|\S+\.\d+|tun\d+|wg\d+|cali\w+|virbr\d+)\Z"
 )
+# Names that are of libraries: one may be where nobody looks, in an image or an environment of a user.
+_LIBRARY = re.compile(r"lib|.*\.so\b|(cudnn|nccl|cublas|cufft|cusparse|cusolver|nvshmem|tensorrt)[0-9.]*$")
+_NO_LIBRARY = Unknown(Why.MISSING, "neither the loader's cache nor the usual library folders have it")
 
 
 def origins(environment: Environment) -> Mapping[str, Known[Mapping[str, str]]]:
@@ -87,7 +90,7 @@ def where(software: Software, name: str) -> Known[str]:
         return found if isinstance(found, Unknown) else max(found.values(), default="", key=_newest)
     if name == "nccl":
         libraries = software.nccl
-        return libraries if isinstance(libraries, Unknown) else next((library.path for library in libraries), "")
+        return libraries if isinstance(libraries, Unknown) else next((each.path for each in libraries), _NO_LIBRARY)
     return software.nvcc if name == "nvcc" else _program_or_package(software, name)
 
 
@@ -95,6 +98,9 @@ def _program_or_package(software: Software, name: str) -> Known[str]:
     packages = {} if isinstance(software.packages, Unknown) else software.packages
     if found := software.tools.get(name) or packages.get(name):
         return found
+    if _LIBRARY.match(name):
+        libraries = software.libraries
+        return libraries if isinstance(libraries, Unknown) else libraries.get(name) or _NO_LIBRARY
     return "" if name in software.tools else Unknown(Why.MISSING, "the recording release did not look for it")
 
 

@@ -14,7 +14,7 @@ from nodegate.unknown import Known, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.probe.gpu import Gpu, NvLink, PeerAccess
+    from nodegate.probe.gpu import Gpu, NvLink, NvLink5, PeerAccess
     from nodegate.records.finding import NumberLimit
     from nodegate.verdicts import Verdicts
 
@@ -119,6 +119,38 @@ def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]
 
 def _says(reading: Known[int]) -> bool:
     return not isinstance(reading, Unknown) and reading not in SATURATED
+
+
+def judge_recoveries(gpu: Gpu, five: NvLink5, action: str, verdicts: Verdicts) -> None:
+    """How often a link of NVLink 5 was lost since the driver was loaded, with and without success."""
+    for quantity, count in (("links recovered", five.recovered), ("recoveries that failed", five.failed_recoveries)):
+        verdicts.at_most(
+            part=gpu.part,
+            quantity=f"NVLink {quantity} since driver load",
+            observed=count,
+            limit=Limit(0, "", "none on a healthy GPU"),
+            action=action,
+            otherwise=Verdict.WARN,
+            code=quantity,
+        )
+
+
+def judge_rates(
+    gpu: Gpu, five: NvLink5, limits: Mapping[str, Sequence[NumberLimit]], action: str, verdicts: Verdicts
+) -> None:
+    """The bit error rates of NVLink 5 against both limits of each: above the first it warns, above the second fails."""
+    for name, rate in (("effective", five.effective_ber), ("symbol", five.symbol_ber)):
+        suspect, most = limits[name]
+        bad = not isinstance(rate, Unknown) and rate > most.value
+        verdicts.at_most(
+            part=gpu.part,
+            quantity=f"{name} bit error rate of NVLink",
+            observed=rate,
+            limit=most if bad else suspect,
+            action=action,
+            otherwise=Verdict.FAIL if bad else Verdict.WARN,
+            code=f"{name} bit errors",
+        )
 
 
 def unread_peers(gpu: Gpu, others: Iterable[Gpu], peers: Iterable[PeerAccess]) -> list[int]:

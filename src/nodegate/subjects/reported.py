@@ -36,6 +36,7 @@ READINGS: Mapping[str, Callable[[Gpu], Known[object]]] = {
     "power_limit": lambda gpu: gpu.power_limit_w,
     "power_limit_enforced": lambda gpu: gpu.power_limit_enforced_w,
     "margin_to_slowdown": margin_c,
+    "memory_temperature": lambda gpu: gpu.memory_temperature_c,
     "event_reasons": lambda gpu: gpu.event_reasons,
     "violation_thermal": lambda gpu: gpu.thermal_violation_s,
     "violation_board_limit": lambda gpu: gpu.board_limit_violation_s,

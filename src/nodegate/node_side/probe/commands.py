@@ -15,6 +15,7 @@ TOOL_FOLDERS = (
     *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
     *("/usr/local/cuda/bin", "/opt/mellanox/bin", "/opt/nccl-tests/build", "/usr/local/nccl-tests/build"),
     *("/opt/slurm/bin", "/usr/local/slurm/bin", "/opt/hpcx/ompi/bin", "/usr/mpi/gcc/openmpi/bin"),
+    *("/opt/nvidia/imex/bin", "/usr/local/nvidia/imex/bin"),
 )
 _DENIED = re.compile(
     r"(?i)permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions"

@@ -17,13 +17,26 @@ _CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
 _VOLATILE, _AGGREGATE = 0, 1  # nvmlEccCounterType_t
 _DRAM, _SRAM = 2, 7  # nvmlMemoryLocation_t
 _THERMAL, _BOARD_LIMIT, _RELIABILITY = 1, 3, 5  # nvmlPerfPolicyType_t
-_SLOWDOWN = 1  # nvmlTemperatureThresholds_t
+_SLOWDOWN, _MEMORY_MAX = 1, 2  # nvmlTemperatureThresholds_t
 # NVML_FI_DEV_*: identifiers from 251 on differ between releases and are not used.
 _FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
 # NVML_FI_DEV_PERF_POLICY_*: the same counters
 _FIELD_OF_THERMAL, _FIELD_OF_BOARD_LIMIT, _FIELD_OF_RELIABILITY = 75, 77, 79
 _FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED = 161, 162, 163, 164
 _MOST_LINKS = 36
+# Of NVLink 5, which counts in fields of its own; the rates are codes: bits 8 to 11 times 10 to minus bits 0 to 7.
+_NVLINK5 = {
+    "malformed_packets": 206,
+    "buffer_overruns": 207,
+    "receive_errors": 208,
+    "link_integrity": 211,
+    "discards": 212,
+    "recovered": 213,
+    "failed_recoveries": 214,
+    "effective_ber": 220,
+    "symbol_ber": 222,
+}
+_ALL_LINKS = 0xFFFFFFFF  # as the scope of a field: the sum over the links
 
 
 def _simple(name: str, *args: object) -> Reader:
@@ -156,6 +169,20 @@ def _nvlink(nvml: ModuleType, handle: Handle, link: int, state: object) -> Dict[
     }
 
 
+def _nvlink5(nvml: ModuleType, handle: Handle) -> object:
+    """The errors of all links of NVLink 5 together; where none is known, why."""
+    found = fields(nvml, handle, [(field, _ALL_LINKS) for field in _NVLINK5.values()])
+    if all(isinstance(each, dict) for each in found):
+        return _unsupported(found[0])
+    return dict(zip(_NVLINK5, found))
+
+
+def _unsupported(found: object) -> object:
+    """A driver that is older than a field calls its number an invalid argument."""
+    older = isinstance(found, dict) and found.get("nvml") == _INVALID_ARGUMENT
+    return dict(found, why="not supported") if older else found  # type: ignore[call-overload]
+
+
 def _or_counter(nvml: ModuleType, handle: Handle, link: int, counter: int, found: object) -> object:
     """The older way to the same counter if the field is not supported."""
     if isinstance(found, dict) and found["why"] in ("not supported", "missing"):
@@ -235,6 +262,7 @@ READINGS: Dict[str, Reader] = {
     "temperature_margin_c": _simple("nvmlDeviceGetMarginTemperature"),
     "temperature_slowdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
     "memory_temperature_c": one_field(_FIELD_MEMORY_TEMPERATURE),
+    "memory_temperature_limit_c": _simple("nvmlDeviceGetTemperatureThreshold", _MEMORY_MAX),
     "ecc_mode": _simple("nvmlDeviceGetEccMode"),
     "ecc": _group(
         volatile_corrected=ECC_CORRECTED,
@@ -256,6 +284,7 @@ READINGS: Dict[str, Reader] = {
     "gsp_mode": _own_numbers("nvmlDeviceGetGspFirmwareMode", 2),
     "fabric": _fabric,
     "nvlinks": _nvlinks,
+    "nvlink5": _nvlink5,
     "recovery_action": one_field(_FIELD_RECOVERY_ACTION),
     "inforom_valid": _inforom_valid,
     "virtualization_mode": _simple("nvmlDeviceGetVirtualizationMode"),

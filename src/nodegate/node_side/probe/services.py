@@ -1,4 +1,4 @@
-"""Section `services`: the systemd units that a GPU node needs, and the fabric manager's version and log."""
+"""Section `services`: the systemd units that a GPU node needs, what the fabric manager says, and what IMEX says."""
 
 from nodegate.node_side.probe import commands, files
 
@@ -16,4 +16,5 @@ def read() -> object:
         "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=4.0),
         "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
         "fabric_manager_log": files.text("/var/log/fabricmanager.log", from_end=True),
+        "imex": commands.text(["nvidia-imex-ctl", "-N", "-j"], limit_s=4.0),  # -n would never end
     }

@@ -5,7 +5,7 @@ import os
 import re
 from typing import Dict, List
 
-from nodegate.node_side.probe import child, commands, files
+from nodegate.node_side.probe import child, commands, files, reading
 
 TOOLS = (
     *("nvidia-smi", "dcgmi", "ib_write_bw", "all_reduce_perf", "gpu_burn", "nvbandwidth", "numactl"),
@@ -34,6 +34,7 @@ def read() -> object:
         "driver_libraries": {name: _libraries(name) for name in DRIVER_LIBRARIES},
         "ofed": commands.text(["ofed_info", "-s"], limit_s=4.0),
         "packages": _packages(),
+        "libraries": _asked_libraries() if asked_for else {},
         "tools": {name: commands.which(name) for name in list(TOOLS) + asked_for},
     }
 
@@ -55,9 +56,24 @@ def _nccl() -> List[Dict[str, str]]:
 
 
 def _libraries(name: str) -> List[str]:
-    """Where a library of the driver is, in the loader's folders."""
+    """Where a library is, in the loader's folders."""
     folders = [*_LIBRARY_FOLDERS, *_DRIVER_FOLDERS, *_loader_folders()]
     return sorted({path for folder in folders for path in _found(f"{folder}/{name}")})[:MOST_LIBRARIES]
+
+
+def _asked_libraries() -> Dict[str, str]:
+    """Where a library is that the inventory names: by the loader's cache, else in the usual folders; "" if nowhere."""
+    try:
+        cached = commands.run(["ldconfig", "-p"], 2.0, limit_bytes=2 << 20).stdout
+    except reading.CannotRead:
+        cached = ""
+    rows = re.findall(r"(\S+) \(.*\) => (\S+)", cached)
+    found: Dict[str, str] = {}
+    for name in asked_for:
+        stem = re.sub(r"^lib|\.so.*$|[0-9.-]+$", "", name)
+        paths = [path for file, path in rows if re.match(rf"lib{re.escape(stem)}[0-9.]*\.so", file)]
+        found[name] = (paths or _libraries(f"lib{glob.escape(stem)}.so*") or [""])[0]
+    return found
 
 
 def _loader_folders() -> List[str]:
