@@ -72,7 +72,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         (
             r"nvml\.library|software\.(nvcc|packages\..*)"
             r"|nvml\.gpus\.(module_id|power_limit_range_mw|power_limit_default_mw|memory_temperature_limit_c"
-            r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.remote_type)"
+            r"|ecc\.aggregate_dram_uncorrected|nvlinks\.remote_type)"
             r"|infiniband\.\w+\.(node_guid|ports\.1\.sm_lid)|netdev\.\w+\.carrier|kernel_log\.(source|tried)"
         ),
         "says nothing of health by itself: for a support case, and for a person who compares two nodes",
@@ -152,6 +152,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"mounts\..*", "a larger file system has more room"),
     (r"jobs\..*", "read for who uses the node before a load; ports are judged where the inventory names them"),
     (
+        r"services",
+        "no systemd: NVML says that persistence mode is on; what the fabric needs is judged where there is one",
+    ),
+    (
         r"services\.show",
         "not what is judged here: the made-up node writes it from its units when its document is put together",
     ),
@@ -164,7 +168,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"cpus\.smt", "SMT on or off is a choice; it explains CPUs that are offline, and none is"),
     (
         (
-            r"nvml\.gpus\.(ecc\.aggregate_sram_uncorrected|pcie_replays|event_reasons|fabric\.health_mask"
+            r"nvml\.gpus\.(ecc\.aggregate_(sram_un)?corrected|pcie_replays|event_reasons|fabric\.health_mask"
             r"|memory_used_bytes|ecc\.volatile_corrected)|system\.(uptime_s|iommu_groups|kernel_release)"
             r"|kernel_log\.since_epoch_s|cpus\.present"
         ),

@@ -1,7 +1,8 @@
 """What becomes of a healthy node of which one value is silent: docs/evidence/silent-values.md.
 
 Every value that the probe sends of a healthy node (of parts of one kind, one) is left out, unknown, empty or "not
-supported" in turn, on three platforms and in three profiles, and the node is decided on by claims, without load.
+supported" in turn, and each whole section missing, timed out, denied or empty, on three platforms and in three
+profiles, and the node is decided on by claims, without load.
 
     PYTHONPATH=tests python -m bench.silent_values docs/evidence/silent-values.md
 """
@@ -47,14 +48,21 @@ SILENT: Mapping[str, object] = {
     "empty": "",
     "not supported": {"why": "not supported", "detail": ""},
 }
+# The same of a whole section, of which the probe says why it has none.
+SECTIONS: Mapping[str, tuple[str, str]] = {
+    "missing": ("missing", ""),
+    "unknown": ("timeout", "10 s"),
+    "not supported": ("denied", "EACCES"),
+}
 NODE = Node("gpu01")
 OUTCOMES = REJECTED, OPEN, WARNED, ACCEPTED = "rejected", "a claim is open", "warned", "as before"
 LATER = "no check of this profile reads it: it is reported at delivery"
 PAGE = """# Silent values
 
 Written by `bench/silent_values.py`; do not edit. Each of {fields} values of healthy nodes of three
-platforms is left out, unknown, empty or "not supported" in turn ({total:,} tries), and the node is
-decided on by its claims in three profiles, without load and without an order.
+platforms is left out, unknown, empty or "not supported" in turn, each section missing, timed out,
+denied or empty ({total:,} tries), and the node is decided on by its claims in three profiles,
+without load and without an order.
 
 | platform | profile | rejected | a claim is open | warned | as before |
 |---|---|---|---|---|---|
@@ -125,9 +133,17 @@ def reads(check: Check, section: str) -> bool:
 
 
 def changed(platform: str, where: Sequence[str | int], silence: str) -> Machine:
-    """The node with one silent value."""
+    """The node with one silent value, or a whole section that says nothing."""
     made = node_of(platform, Machine.pcie_l40s if platform in CARDS else Machine.hgx_h100)
     made.sections = copy.deepcopy(made.sections)  # equal readings of a made-up node are one object
+    if len(where) == 1:
+        section = str(where[0])
+        if silence == "empty":
+            made.sections[section] = {"lines": []} if section == "kernel_log" else type(made.sections[section])()
+            made.units = {} if section == "services" else made.units
+        else:
+            made.section_fails(section, *SECTIONS[silence])
+        return made
     at: Any = made.sections
     for step in where[:-1]:
         at = at[step]
@@ -165,8 +181,9 @@ def cases() -> list[tuple[str, Profile, tuple[str | int, ...], str]]:
     found = []
     for platform in PLATFORMS:
         made = healthy(platform)
-        for where in places(made.sections, shown_devices(made)):
-            if where[-1] in {"why", "detail", "nvml"}:  # of a reading that is silent already
+        wholes: list[tuple[str | int, ...]] = [(section,) for section in made.sections]
+        for where in [*wholes, *places(made.sections, shown_devices(made))]:
+            if len(where) > 1 and where[-1] in {"why", "detail", "nvml"}:  # of a reading that is silent already
                 continue
             found += [(platform, profile, where, silence) for profile in PROFILES for silence in SILENT]
     return found

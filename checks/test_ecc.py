@@ -84,16 +84,26 @@ def test_corrected(gpus: Gpus, host: Host, baseline: Baseline, verdicts: Verdict
 
 @pytest.mark.tier("delivery")
 def test_lifetime(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
-    """No GPU has met an error that it could not correct in its whole life. (F03)
+    """No GPU has met an error that it could not correct in its whole life, nor many that it could. (F03)
 
     Asked at delivery: a board that is sold as new should have none. A warning, since a repaired row is not a fault.
     """
+    corrected = baseline.number("gpu.ecc_corrected_life_max")
     for gpu in answering(gpus, verdicts):
         verdicts.at_most(
             part=gpu.part,
             quantity="uncorrectable errors over the board's life",
             observed=gpu.ecc.aggregate_uncorrected,
             limit=_NONE_ALLOWED,
+            action=_ASK,
+            otherwise=Verdict.WARN,
+            absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),
+        )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="corrected errors over the board's life",
+            observed=gpu.ecc.aggregate_corrected,
+            limit=corrected,
             action=_ASK,
             otherwise=Verdict.WARN,
             absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, value_or
+from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, part, percent, value_or
 from nodegate.node_side.load.residents import is_resident
 from nodegate.subjects.gpu import answering
 
 if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Jobs, Verdicts
+    from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Host, Jobs, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -68,6 +68,25 @@ def test_memory(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verd
             limit=limit,
             action="end the processes that hold it; if there are none, reset the GPU",
         )
+
+
+def test_swap(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Swap space, where there is any, is not full when a job is about to start. (F15, F17)
+
+    Full swap means that more memory was asked for than there is, by an earlier job or by what it left behind: the next
+    one is slow, then killed. It warns, since the kernel keeps there what nobody has touched for long.
+    """
+    if host.swap_total_bytes == 0:
+        verdicts.passed(part=part.MEMORY, text="no swap space")
+        return
+    verdicts.at_least(
+        part=part.MEMORY,
+        quantity="free share of the swap space",
+        observed=percent(host.swap_free_bytes, host.swap_total_bytes),
+        limit=baseline.number("host.swap_free_min_percent"),
+        action="look for leftover processes (ps -eo pid,rss,comm --sort=-rss); swapoff -a && swapon -a empties it",
+        otherwise=Verdict.WARN,
+    )
 
 
 def _unexplained_bytes(gpu: Gpu) -> Known[int]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import part, value_or
+from nodegate.api import Unknown, Verdict, part, value_or
 
 if TYPE_CHECKING:
-    from nodegate.api import Host, Verdicts
+    from collections.abc import Mapping
+
+    from nodegate.api import Disks, Host, Jobs, NetDevice, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -23,3 +25,28 @@ def test_reachable(host: Host, verdicts: Verdicts) -> None:
     verdicts.passed(
         part=part.NODE, text=f"responds as {host.hostname}", quantity="hostname", observed=value_or(host.hostname, "")
     )
+
+
+def test_listed(disks: Disks, netdevs: Mapping[str, NetDevice], jobs: Jobs, verdicts: Verdicts) -> None:
+    """The node lists its disks, network devices, jobs and ports. (F10, F31)
+
+    A list that does not come is a kernel or a device that hangs. One without an entry warns: some nodes start without
+    a disk, and a container has no network device of its own; on all others the devices are gone.
+    """
+    for quantity, found in (("disks", disks.devices), ("network devices", netdevs)):
+        verdicts.found(
+            Verdict.PASS if found else Verdict.WARN,
+            part=part.NODE,
+            quantity=quantity,
+            observed=len(found),
+            text="" if found else f"lists no {quantity}",
+            action=f"compare it with another node; nodegate_expect says how many {quantity} there are"
+            if quantity == "disks"
+            else "ip link on the node: is its network a virtual one?",
+            code=quantity,
+        )
+    for quantity, reading in (("Slurm jobs", jobs.slurm_jobs), ("listening ports", jobs.listening_ports)):
+        if isinstance(reading, Unknown):
+            verdicts.unknown(part=part.NODE, quantity=quantity, reason=reading)
+        else:
+            verdicts.passed(part=part.NODE, quantity=quantity, text=f"{quantity} were listed")

@@ -10,7 +10,16 @@ import pytest
 from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
 from nodegate.records.finding import NOT_READ, OWN_WORD
 from nodegate.subjects import pcie
-from nodegate.subjects.rdma import ACTIVE, end_without_rails, is_active, majority, rails, unplaced
+from nodegate.subjects.rdma import (
+    ACTIVE,
+    ROCE_V1,
+    end_without_rails,
+    is_active,
+    majority,
+    rails,
+    roce_gid,
+    unplaced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +72,7 @@ def test_port_state(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts
     """The port of each rail is ACTIVE and its link is up. (F07)
 
     INIT means that the cable is good and no subnet manager has configured the port. Ports beyond the platform's
-    number of rails may be down: no cable is plugged in.
+    number of rails may be down: no cable is plugged in. An adapter without a port may have been a rail.
     """
     ports, limit = rails_of(rdma, baseline), baseline.find_number("rdma.rails")
     enough = limit if limit is not None and sum(map(is_active, ports)) >= limit.value else None
@@ -93,6 +102,9 @@ def test_port_state(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts
             )
     for port, quantity, reason in unplaced(rdma):
         verdicts.unknown(part=port.part, quantity=quantity, reason=reason)
+    for device in rdma.devices:
+        if device.address and not device.ports:
+            verdicts.unknown(part=part.nic(device.name), quantity="ports", reason="the adapter lists none")
     if not ports:
         end_without_rails(pci, baseline, verdicts)
 
@@ -140,6 +152,36 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
             limit=replace(limit, unit="lanes"),
             action=CABLE,
         )
+
+
+def test_gids(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Each RoCE rail in service has a GID of RoCE v2. (F14)
+
+    Without one no peer can address it; RoCE v1 crosses no router, and NCCL looks for v2. A rail that lists no GID at
+    all has lost its network device, or they could not be read. Source: NCCL_IB_GID_INDEX, NCCL_IB_ROCE_VERSION_NUM.
+    """
+    ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet" and is_active(port)]
+    for port in ports:
+        word = roce_gid(port)
+        if isinstance(word, Unknown):
+            action = "show_gids on the node; bring its network device up (ip link set DEV up)"
+            verdicts.unknown(part=port.part, quantity="GID", reason=word, action=action)
+            continue
+        verdicts.found(
+            Verdict.WARN if word == ROCE_V1 else Verdict.PASS,
+            part=port.part,
+            text=word,
+            action="set RoCE v2 for this port (cma_roce_mode -m 2), and its GIDs with it",
+            quantity="GID",
+            observed=word,
+            code="v1",
+        )
+    if not ports and not rails_of(rdma, baseline):
+        end_without_rails(pci, baseline, verdicts)
+    if not ports and any(port.link_layer == "Ethernet" for port in rails_of(rdma, baseline)):
+        verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
+    if not ports:
+        verdicts.by_design("no RoCE rail", witness=OWN_WORD)
 
 
 @pytest.mark.tier("nightly")

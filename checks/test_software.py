@@ -101,8 +101,8 @@ def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts
         )
 
 
-def test_required(software: Software, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
-    """The programs that the inventory asks for (nodegate_require) are on the node. (F27)
+def test_required(software: Software, host: Host, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The programs that the inventory asks for (nodegate_require) are on the node, kernel modules loaded. (F27)
 
     A missing compiler or tool ends builds and measurements. "cuda" and "nccl" stand for the toolkit and the library.
     """
@@ -114,6 +114,8 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
         found = nccl_settings.where(software, name)
         if isinstance(found, Unknown):
             verdicts.unknown(part=part.software(name), quantity="location", reason=found)
+        elif not found and name in host.modules:
+            verdicts.passed(part=part.software(name), text="the kernel module is loaded")
         elif not found:
             remedy = "install it in the node's image"
             verdicts.found(Verdict.FAIL, part=part.software(name), text="not installed", action=remedy)

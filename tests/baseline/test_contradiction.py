@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from support.judging import baseline_of
 
 from bench.silent_values import checks_of
 from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.contradiction import far_off
 from nodegate.errors import UsageError
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet
@@ -51,6 +53,32 @@ def test_a_limit_far_from_the_platforms_own_is_refused_unless_it_is_meant(
     meant = Baselines.read([site_file(tmp_path, key, value, unit, ', deliberate: "a capped test bed"')])
     limit = meant.platforms["hgx-h100-8"].limits[key].limit
     assert (limit.value, limit.source) == (value, f"site.yaml {key}: ours; deliberate: a capped test bed")
+
+
+SHIPPED = Baselines.read()
+QUANTITIES = [
+    (platform, key, variant)
+    for platform, found in SHIPPED.platforms.items()
+    for key, entry in found.limits.items()
+    for variant in [(entry.variants or (entry,))[0]]
+    if len({each.value for each in entry.variants}) < 2
+    and isinstance(variant.value, (int, float))
+    and not isinstance(variant.value, bool)
+    and variant.value
+]
+
+
+@pytest.mark.parametrize("times", [0.1, 10])
+def test_a_tenth_of_every_limit_of_every_platform_and_ten_times_of_it_are_refused(times: float) -> None:
+    """One zero less, or one more: in the inventory of a node whose platform is named."""
+    assert len({platform for platform, _, _ in QUANTITIES}) == len(SHIPPED.platforms)
+    for platform, key, entry in QUANTITIES:
+        value = round(entry.value * times, 6)
+        assert far_off(key, value, entry), (platform, key)
+        assert not far_off(key, entry.value, entry), (platform, key)
+        node = Node("gpu01", expected={"platform": platform, "limits": {key: value}})
+        with pytest.raises(UsageError, match=re.escape(key)):
+            SHIPPED.check_expected([node])
 
 
 @pytest.mark.parametrize(("key", "value", "unit"), NEAR)

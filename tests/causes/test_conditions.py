@@ -7,14 +7,29 @@ import fnmatch
 import pytest
 
 from nodegate import suite
-from nodegate.causes.conditions import conditions, read
+from nodegate.causes.conditions import Condition, conditions, read
 from nodegate.errors import UsageError
+from nodegate.records.cause import ORDER, CheckFinding, Severity
+from nodegate.records.finding import Finding
+from nodegate.records.part import Kind, Part
+from nodegate.records.verdict import Verdict
 
 
 def test_every_check_that_the_table_lists_exists():
     checks = [check.id for check in suite.checks()]
     listed = [name.partition("/")[0] for condition in conditions().known for name in condition.findings]
     assert [name for name in listed if not fnmatch.filter(checks, name)] == []
+
+
+def test_a_warning_is_called_degraded_or_milder_by_every_condition_and_a_failure_at_least_as_bad():
+    for condition in (*conditions().known, Condition("site.mine", len(conditions().known))):
+        for kind in Kind:
+            said = {
+                verdict: condition.severity_of(CheckFinding("site.mine", Finding(Part(kind, "x"), verdict, text="y")))
+                for verdict in (Verdict.WARN, Verdict.FAIL)
+            }
+            assert ORDER[said[Verdict.WARN]] >= ORDER[Severity.DEGRADED], condition.name
+            assert ORDER[said[Verdict.FAIL]] <= ORDER[said[Verdict.WARN]], condition.name
 
 
 def test_a_condition_explains_only_conditions_below_it():

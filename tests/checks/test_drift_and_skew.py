@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
@@ -15,6 +17,9 @@ from nodegate.records.finding import Limit, NumberLimit, Record
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def four_nodes() -> dict[str, Machine]:
@@ -62,6 +67,41 @@ def test_the_node_that_lost_a_socket_is_named() -> None:
     odd = drift(machines, "gpu03")
     assert odd.verdict is Verdict.WARN
     assert {finding.part.name for finding in odd.decisive} == {"CPU sockets", "NUMA nodes"}
+
+
+@pytest.mark.parametrize(
+    ("change", "characteristic"),
+    [
+        (lambda machine: machine.sections["system"]["modules"].pop("ib_uverbs"), "module ib_uverbs"),
+        (lambda machine: machine.sections["system"]["modules"].pop("gdrdrv"), "module gdrdrv"),
+        (lambda machine: machine.sections["disks"].pop("nvme3n1"), "disks"),
+        (
+            lambda machine: [entry.update(mtu="1500") for entry in machine.sections["netdev"].values()],
+            "RoCE MTU (MT4129)",
+        ),
+        (
+            lambda machine: [
+                machine.set_port(name, 1, "gid_types", dict.fromkeys("0123", "IB/RoCE v1"))
+                for name in machine.sections["infiniband"]
+            ],
+            "RoCE GIDs (MT4129)",
+        ),
+    ],
+    ids=["ib_uverbs", "gdrdrv", "a disk", "MTU", "RoCE v1"],
+)
+def test_what_a_node_alone_cannot_tell_is_told_by_the_others(
+    change: Callable[[Machine], object], characteristic: str
+) -> None:
+    machines = {f"gpu{number:02}": Machine.pcie_l40s(f"gpu{number:02}", number) for number in range(1, 5)}
+    change(machines["gpu03"])
+    assert {finding.part.name for finding in drift(machines, "gpu03").decisive} == {characteristic}
+    assert drift(machines, "gpu01").verdict is Verdict.PASS
+
+
+def test_modules_that_could_not_be_read_are_not_called_missing() -> None:
+    machines = four_nodes()
+    machines["gpu03"].set("system", "modules", {"why": "denied", "detail": "EACCES"})
+    assert drift(machines, "gpu03").verdict is Verdict.PASS
 
 
 def test_two_nodes_are_no_fleet() -> None:

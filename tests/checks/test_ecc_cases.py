@@ -70,6 +70,8 @@ ERRORS = (
         "ecc.lifetime",
         Case("none ever", PASS),
         Case("some, long ago", WARN, plant.set_gpu(4, "ecc.aggregate_uncorrected", 3)),
+        Case("very many corrected", WARN, plant.set_gpu(4, "ecc.aggregate_corrected", 10_000_000)),
+        Case("the corrected ones could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_corrected", FAILED)),
         Case("the counter could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_uncorrected", FAILED)),
     ),
 )

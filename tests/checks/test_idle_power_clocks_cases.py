@@ -18,7 +18,33 @@ def process(machine: Machine, index: int, name: str, kind: str = "compute", memo
     machine.sections["nvml"]["gpus"][index]["processes"].append(entry)
 
 
+@changes
+def swap(machine: Machine, total: int, free: int) -> None:
+    head = machine.sections["system"]["meminfo"].partition("SwapTotal")[0]
+    machine.set("system", "meminfo", f"{head}SwapTotal: {total} kB\nSwapFree: {free} kB")
+
+
+@changes
+def empty(machine: Machine, section: str) -> None:
+    machine.sections[section] = {}
+
+
 IDLE = (
+    *of(
+        "idle.swap",
+        Case("none", PASS),
+        Case("used a little", PASS, swap(8_388_604, 8_000_000)),
+        Case("full", WARN, swap(8_388_604, 12)),
+        Case("memory was not read", ERROR, plant.set("system", "meminfo", {"why": "denied", "detail": "EACCES"})),
+    ),
+    *of(
+        "node.listed",
+        Case("it lists all", PASS),
+        Case("no disk", WARN, empty("disks")),
+        Case("no network device", WARN, empty("netdev")),
+        Case("nothing of its jobs", ERROR, empty("jobs")),
+        Case("a disk hangs", ERROR, plant.section_fails("disks", "timeout", "10 s")),
+    ),
     *of(
         "idle.processes",
         Case("idle", PASS),

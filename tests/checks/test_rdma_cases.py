@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, plant
+from support.judging import Case, changes, plant
 
 from nodegate.records.finding import Limit
 
@@ -42,6 +42,13 @@ def second_ports_unplugged(machine: Machine) -> None:
 def roce_port_without_driver_and_link(machine: Machine) -> None:
     machine.set_port("mlx5_1", 1, "netdev", "")
     machine.set_port("mlx5_1", 1, "state", "1: DOWN")
+
+
+@changes
+def gids(machine: Machine, rail: int, types: dict[str, str]) -> None:
+    """A rail with link-local GIDs of these types."""
+    machine.set_port(f"mlx5_{rail}", 1, "gids", dict.fromkeys(types, "fe80:0000:0000:0000:a088:c203:0001:4001"))
+    machine.set_port(f"mlx5_{rail}", 1, "gid_types", types)
 
 
 def no_network_device_at_all(machine: Machine) -> None:
@@ -96,6 +103,7 @@ CASES = (
         "rdma.port_state",
         Case("all active", PASS),
         Case("one port is down", FAIL, down),
+        Case("an adapter lists no port", ERROR, plant.set_adapter("mlx5_4", "ports", {})),
         Case("no subnet manager", FAIL, plant.set_port("mlx5_4", 1, "state", "2: INIT")),
         Case("the link recovers from errors", FAIL, plant.set_port("mlx5_4", 1, "phys_state", "6: LinkErrorRecovery")),
         Case("healthy: the management bond is down", PASS, plant.set_port("mlx5_bond_0", 1, "state", "1: DOWN")),
@@ -143,6 +151,17 @@ CASES = (
         Case("no adapter at all", SKIP, no_nic_at_all),
         Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
     ),
+    *of(
+        "rdma.gids",
+        Case("RoCE v2", PASS),
+        Case("the network device of one is gone", ERROR, gids(1, {})),
+        Case("RoCE v1 only", WARN, gids(1, {"0": "IB/RoCE v1"})),
+        Case("only its link-local address", PASS, gids(1, {"1": "RoCE v2"})),
+        Case("the type of one was not read", ERROR, gids(1, {"0": ""})),
+        Case("none is in service", SKIP, no_network_device_and_all_down),
+        machine=L40S,
+    ),
+    *of("rdma.gids", Case("InfiniBand has none to judge", SKIP)),
     *of(
         "rdma.mtu",
         Case("all alike", PASS, machine=L40S),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, changes, plant
+from support.judging import Case, both, changes, plant
 
 from nodegate.profile import Profile
 
@@ -83,6 +83,21 @@ def library(machine: Machine, name: str, path: str) -> None:
 CASES = (
     *of(
         "software.required",
+        Case(
+            "a kernel module",
+            PASS,
+            lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
+            expected={"require": ["gdrdrv"]},
+        ),
+        Case(
+            "a kernel module that is not loaded",
+            FAIL,
+            both(
+                lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
+                lambda machine: machine.sections["system"]["modules"].pop("gdrdrv"),
+            ),
+            expected={"require": ["gdrdrv"]},
+        ),
         Case(
             "a program beside those that are always looked for",
             PASS,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from support.healthy_platforms import UNSUPPORTED, node_of
+import pytest
+from fleet.machine import Machine
+from support.healthy_platforms import CARDS, PLATFORMS, UNSUPPORTED, node_of
 from support.judging import judge_one
 
 from bench import silent_values
@@ -22,6 +24,23 @@ def test_of_a_sample_every_silence_that_changes_nothing_has_its_reason() -> None
     outcomes = list(silent_values.tried(some))
     assert len(outcomes) == SAMPLE
     assert silent_values.unexplained(outcomes) == []
+
+
+def test_a_section_that_is_missing_hung_denied_or_empty_is_never_accepted_without_a_word() -> None:
+    wholes = [each for each in silent_values.cases() if len(each[2]) == 1]
+    assert {where for _, _, where, _ in wholes} >= {("disks",), ("netdev",), ("jobs",), ("kernel_log",), ("nvml",)}
+    silent = [each for each in silent_values.tried(wholes) if each.outcome == silent_values.ACCEPTED]
+    assert {(each.name, each.silence) for each in silent} == {("services", "empty")}  # a node without systemd
+    assert silent_values.unexplained(silent) == []
+
+
+@pytest.mark.parametrize("platform", sorted(PLATFORMS))
+@pytest.mark.parametrize("most", [1, 99], ids=["one", "all"])
+def test_an_adapter_that_lists_no_port_is_not_one_rail_less_by_design(platform: str, most: int) -> None:
+    made = node_of(platform, Machine.pcie_l40s if platform in CARDS else Machine.hgx_h100)
+    for adapter in list(made.sections["infiniband"].values())[:most]:
+        adapter["ports"] = {}
+    assert judge_one("rdma.port_state", made).verdict is Verdict.ERROR
 
 
 def test_the_page_has_every_platform_and_profile_and_a_reason_for_each_value() -> None:

@@ -212,7 +212,9 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "host.clock_skew",  # a recording does not say when it came
         "rdma_bandwidth.gpu_memory",  # perftest that is built with CUDA
         "copies.nvbandwidth",  # nvbandwidth
+        "nvlink.bit_errors",  # NVLink 5
         "fabric.imex",  # a rack with one NVLink domain
+        "fabric.imex_domain",  # the same
         "fabric.one_domain",  # the same
         "nccl_groups.nvlink_between",  # the same
         "host.ports",  # a site that names ports

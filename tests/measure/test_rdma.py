@@ -401,6 +401,20 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(made):
     assert "Couldn't listen to port" in client.cannot
 
 
+@pytest.mark.parametrize("average", ["-5.13", "-0.000001", "0.00"])
+def test_an_average_that_no_rail_can_have_is_no_value_of_a_slow_rail(average: str) -> None:
+    """A counter of perftest wraps in runs of hours, and its average is below zero."""
+    written = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    written += f" 65536      1804502528     0.00               {average}              -0.009786\n"
+    plan = Plan(link=LinkPlan("b", "mlx5_0", device="mlx5_0", round="1"))
+    (run,) = parse(
+        [of_one_rail(ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=written, exit_code=0, plan=plan))]
+    ).runs
+    assert run.value is None
+    assert run.trouble is not None
+    assert run.trouble.kind == "number"
+
+
 def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
     zeros = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
     zeros += " 65536      1409           0.000000            0.000000            0.000000\n"

@@ -3,57 +3,89 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
 
 from bench.silent_values import checks_of, records_of
+from nodegate.causes.fleet import fleet_causes
 from nodegate.knowledge.tables import lines
 from nodegate.profile import Profile
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.run.bootcheck import Exit, outcome_of
 from nodegate.run.decision import decide
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.records.cause import Cause
+    from nodegate.records.finding import Record
+
 UNREAD = {"why": "failed", "detail": "[Errno 5] Input/output error"}
 ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
-WARNINGS = [rule for rule in lines() if rule.bootcheck is Verdict.WARN]
-OF_A_NIC = ("rate", "phys_state", "state", "link_layer")
-OF_A_GPU = ("serial", "power_limit_enforced_mw", "persistence_mode", "nvlinks")
+WARNINGS = {rule.name: rule for rule in lines() if rule.bootcheck is Verdict.WARN}
+NIC, GPU = "mlx5_2", "GPU 3"
+LEFT_TO_THE_MACHINE = {"ports", "counters", "hw_counters", "gids", "gid_types", "index", "bus_id", "pci"}
 
 
-def node(example: str, reading: str, *, is_nic: bool) -> Machine:
-    """A healthy node whose kernel warned of its part, and of which one reading of that part fails."""
+def without(part: str, reading: str) -> Machine:
+    """A healthy node of which one reading of this part fails."""
     made = Machine.hgx_h100("gpu01")
-    address = made.nic_address(2) if is_nic else made.gpu_address(3)
-    made.kernel(ADDRESS.sub(address, example), ago_s=600)
-    if is_nic:
-        made.set_port("mlx5_2", 1, reading, UNREAD)
-    else:
+    if part == GPU:
         made.set_gpu(3, reading, UNREAD)
+        return made
+    adapter = made.sections["infiniband"][NIC]
+    (adapter if reading in adapter else adapter["ports"]["1"])[reading] = UNREAD
     return made
 
 
-def cases() -> list[object]:
-    return [
-        pytest.param(rule.example, reading, is_nic, id=f"{rule.name} and {reading}")
-        for rule in WARNINGS
-        for is_nic, readings in ((True, OF_A_NIC), (False, OF_A_GPU))
-        if is_nic == rule.part.startswith("NIC")
-        for reading in readings
-    ]
+def records(made: Machine) -> tuple[Record, ...]:
+    return tuple(records_of(made, Profile.BOOTCHECK, checks_of(Profile.BOOTCHECK)).values())
 
 
-@pytest.mark.parametrize(("example", "reading", "is_nic"), cases())
-def test_both_are_told(example: str, reading: str, is_nic: bool) -> None:
-    made = node(example, reading, is_nic=is_nic)
-    records = tuple(records_of(made, Profile.BOOTCHECK, checks_of(Profile.BOOTCHECK)).values())
-    decided = decide("gpu01", records)
-    warned = [each for each in decided.causes if each.verdict is Verdict.WARN]
-    unread = [each for each in decided.causes if each.verdict is Verdict.ERROR]
-    assert warned
-    assert unread
-    assert decided.verdict is NodeVerdict.INCOMPLETE
-    told = outcome_of(records)
-    assert told.exit is Exit.UNKNOWN
-    assert "could not read" in told.line
-    assert ("mlx5_2" if is_nic else "GPU 3") in told.line
+def unread(causes: Iterable[Cause]) -> set[tuple[str, str, str]]:
+    """What could not be read: by check, part and reading."""
+    found = [each.decisive for each in causes if each.verdict is Verdict.ERROR]
+    return {(each.check, each.finding.part.short, each.finding.quantity) for each in found}
+
+
+@cache
+def readings(part: str) -> dict[str, tuple[set[tuple[str, str, str]], str]]:
+    """The readings of a part that a bootcheck cannot do without: what it says where one fails, and its line."""
+    made = Machine.hgx_h100("gpu01")
+    adapter = made.sections["infiniband"][NIC]
+    names = made.sections["nvml"]["gpus"][3] if part == GPU else {**adapter, **adapter["ports"]["1"]}
+    found = {}
+    for name in sorted(names.keys() - LEFT_TO_THE_MACHINE):
+        said = records(without(part, name))
+        if missed := unread(decide("gpu01", said).causes):
+            found[name] = missed, outcome_of(said).line
+    return found
+
+
+def test_there_are_such_readings_of_both_parts() -> None:
+    assert readings(NIC).keys() >= {"rate", "phys_state", "state", "link_layer"}
+    assert readings(GPU).keys() >= {"serial", "uuid", "persistence_mode", "nvlinks", "ecc"}
+
+
+@pytest.mark.parametrize("rule", WARNINGS)
+def test_a_warning_changes_nothing_of_what_is_said_of_a_reading_that_failed(rule: str) -> None:
+    part = NIC if WARNINGS[rule].part.startswith("NIC") else GPU
+    for reading, (missed, line) in readings(part).items():
+        made = without(part, reading)
+        address = made.nic_address(2) if part == NIC else made.gpu_address(3)
+        made.kernel(ADDRESS.sub(address, WARNINGS[rule].example), ago_s=600)
+        said = records(made)
+        decided = decide("gpu01", said)
+        assert unread(decided.causes) == missed, reading
+        assert {each.decisive.check.partition(".")[0] for each in decided.causes if each.verdict is Verdict.WARN}, (
+            reading
+        )
+        assert decided.verdict is NodeVerdict.INCOMPLETE
+        told = outcome_of(said)
+        assert (told.exit, told.line) == (Exit.UNKNOWN, line), reading
+        of_the_run = fleet_causes({"gpu01": decided.causes}, {})
+        assert {each.verdict for each in of_the_run} >= {Verdict.WARN, Verdict.ERROR}
+        assert unread(of_the_run) == missed

@@ -69,6 +69,12 @@ def test_a_faulty_board_shows_its_faults():
     assert (gpu.fabric.state, gpu.fabric.health_summary) == (2, 2)
 
 
+@pytest.mark.parametrize("word", ["Insufficient Resources", "In Use"])
+def test_the_word_for_a_fabric_that_was_not_joined_is_kept(word):
+    written = recording("nvidia_smi", "q-570.xml").replace("<status>Success</status>", f"<status>{word}</status>")
+    assert {gpu.fabric.status for gpu in parse_xml(written).devices if not isinstance(gpu.fabric, Unknown)} == {word}
+
+
 def test_a_lost_gpu_keeps_its_place_and_its_address():
     gpus = parse_xml(recording("nvidia_smi", "q-lost.xml"))
     lost, healthy = gpus.devices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,14 @@ from nodegate.kernel_log.traits import LogTraits, log_traits
 from nodegate.probe.readings import mapped
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
+from nodegate.subjects.rdma import is_active, roce_gid
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nodegate.facts import NodeFacts
+    from nodegate.probe.disks import Disks
     from nodegate.probe.driver import Driver
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.probe.host import Host
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from nodegate.probe.software import Software
 
 MAX_TEXT = 200
+_MODULES = ("nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_uverbs", "ib_umad", "rdma_cm", "mlx5_ib")
 _NONE = "none"  # known to be absent: a value like any other
 
 
@@ -61,6 +65,9 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     found.update(_of(lambda: _host(facts.host)))
     found.update(_of(lambda: _cpus(facts)))
     found.update(_of(lambda: _rdma(facts.rdma)))
+    found.update(_of(lambda: _roce(facts)))
+    found.update(_of(lambda: _modules(facts.host.modules)))
+    found.update(_of(lambda: {"disks": _disks(facts.disks)}))
     found.update(_of(lambda: _software(facts.software)))
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
     return Characteristics(cut, log_traits(facts), clock_skew(facts), _domain(facts))
@@ -150,6 +157,35 @@ def _rdma(rdma: Rdma) -> Mapping[str, Known[str]]:
             by_type.setdefault(device.hca_type, []).append(device.firmware)
     models: dict[str, Known[str]] = {"NIC models": _joined(by_type)}
     return models | {f"NIC firmware ({hca_type})": _joined(found) for hca_type, found in sorted(by_type.items())}
+
+
+def _roce(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    """MTU and GIDs of the RoCE ports in service, by model: what both ends of a connection have to have alike."""
+    found: dict[str, list[Known[str]]] = {}
+    for device in facts.rdma.devices:
+        for port in device.ports if device.address else ():
+            if port.link_layer != "Ethernet" or not is_active(port) or isinstance(device.hca_type, Unknown):
+                continue
+            found.setdefault(f"RoCE GIDs ({device.hca_type})", []).append(roce_gid(port))
+            if port.netdev in facts.netdevs:
+                mtu = mapped(facts.netdevs[port.netdev].mtu, str)
+                found.setdefault(f"RoCE MTU ({device.hca_type})", []).append(mtu)
+    return {name: _joined(values) for name, values in sorted(found.items())}
+
+
+def _modules(loaded: Mapping[str, str]) -> Mapping[str, Known[str]]:
+    """Which of the kernel modules that jobs rest on are loaded; nothing where none could be read."""
+    return {f"module {name}": "loaded" if name in loaded else "not loaded" for name in _MODULES if loaded}
+
+
+def _disks(disks: Disks) -> Known[str]:
+    """The sizes of the disks that are built in: "2 x 960 GB + 8 x 3841 GB"."""
+    counts: Counter[int] = Counter()
+    for disk in disks.devices:
+        if isinstance(disk.size_bytes, Unknown):
+            return disk.size_bytes
+        counts[round(disk.size_bytes / 1e9)] += 1
+    return " + ".join(f"{count} x {size} GB" for size, count in sorted(counts.items())) or _NONE
 
 
 def _software(software: Software) -> Mapping[str, Known[str]]:

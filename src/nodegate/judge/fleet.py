@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import ByDesign, NotJudged
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.judge.clocks import CommonSkew, common_skew
-from nodegate.judge.identity import Identities
+from nodegate.judge.identity import Identities, Identity
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.records.verdict import Verdict
@@ -19,7 +19,6 @@ from nodegate.unknown import Known, Unknown
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from nodegate.judge.identity import Identity
     from nodegate.records.part import Part
 
 __all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
@@ -163,9 +162,11 @@ class Fleet:
         """
         if not self._nodes:
             raise ByDesign("a node by itself: there is no other name to compare", witness="the inventory: one node")
-        if node not in self._identities.known:
-            raise NotJudged("not judged: its boot id and host name could not be read")
-        return self._identities.wrong(node)
+        who = self._identities.known.get(node, Identity())
+        wrong = self._identities.wrong(node) if node in self._identities.known else ""
+        if not wrong and not who.machine:
+            raise NotJudged(f"not judged: its {who.lacks} could not be read")
+        return wrong
 
     def twin(self, node: str) -> str:
         """In words, which other machine of this run reports a serial number of this one; empty if none does."""
@@ -173,7 +174,8 @@ class Fleet:
 
     def unread_names(self) -> tuple[str, ...]:
         """The names of this run whose machine is not known: nothing is said of where they lead."""
-        return tuple(sorted(name for name in self._nodes if name not in self._identities.known))
+        known = self._identities.known
+        return tuple(sorted(name for name in self._nodes if name not in known or not known[name].machine))
 
     def compare(self, node: str) -> tuple[Difference, ...]:
         """In what this node differs from the majority of its platform; values that could not be read do not count.

@@ -6,9 +6,9 @@ import ipaddress
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.text import some
 from nodegate.unknown import Known, Unknown
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.node import Node
 
+T = TypeVar("T")
 MOST_NAMED = 4
 _SHORTEST_SERIAL = 5
 # What board makers leave in the place of a serial number; also any text of one or two different characters.
@@ -36,7 +37,8 @@ class Identity:
 
     `machine` is the boot id with the host name and the lock: the boot id is the kernel's own, so copies of one disk
     image differ in it. Containers on one machine share it: they have a host name each, or the site gives them a lock
-    each. `gpus` are UUIDs, `serials` the serial numbers of the chassis and of the GPUs, in words.
+    each. `gpus` are UUIDs, `serials` the serial numbers of the chassis and of the GPUs, in words, `adapters` the GUIDs
+    of the RDMA adapters.
     """
 
     machine: str = ""
@@ -44,21 +46,26 @@ class Identity:
     boot_id: str = ""
     gpus: frozenset[str] = frozenset()
     serials: frozenset[str] = frozenset()
+    adapters: frozenset[str] = frozenset()
+
+    @property
+    def lacks(self) -> str:
+        """In words, what of boot id and host name could not be read; empty if both could."""
+        named = (("boot id", self.boot_id), ("host name", self.hostname))
+        return " and ".join(what for what, found in named if not found)
 
 
 def identity(facts: NodeFacts, node: Node) -> Identity:
     """Who the machine of a node is, as far as its facts tell."""
-    try:
-        host = facts.host
-    except CannotMeasure:
-        return Identity()
-    boot_id, name = _text(host.boot_id), _text(host.hostname)
+    host, rdma = _known(lambda: facts.host), _known(lambda: facts.rdma)
+    boot_id, name = (_text(host.boot_id), _text(host.hostname)) if host else ("", "")
     return Identity(
         machine=f"{boot_id} {name} {node.settings.lock}" if boot_id and name else "",
         hostname=name,
         boot_id=boot_id,
         gpus=frozenset(uuid for gpu in facts.known_gpus if (uuid := _text(gpu.uuid))),
         serials=frozenset(_said_serials(facts)),
+        adapters=frozenset(guid for each in (rdma.devices if rdma else ()) if (guid := _serial(each.node_guid))),
     )
 
 
@@ -66,7 +73,7 @@ class Identities:
     """The machines behind the names of a run. `others` are names of the inventory that this run does not measure."""
 
     def __init__(self, known: Mapping[str, Identity], others: Collection[str] = ()) -> None:
-        self.known = {name: each for name, each in known.items() if each.machine}
+        self.known = known
         self._others = others
         self._wrong: dict[str, str] = {}  # every measurement asks again, and a serial number may be of the whole fleet
 
@@ -81,9 +88,10 @@ class Identities:
             (_machine, "are the same machine"),
             (_gpus, "report the same GPU"),
             (_serials, "report the"),
+            (_adapters, "report the same RDMA adapter"),
         ):
             alike, shared = self._alike(what, name)
-            if what is _serials:
+            if what in (_serials, _adapters):
                 alike = [each for each in alike if self._may_be_one(name, each)]
             if alike:
                 more = "" if what is _machine else f" {shared}"
@@ -101,7 +109,8 @@ class Identities:
         Some boards carry several GPUs under one serial number, and virtual machines may share one.
         """
         one, two = self.known[name], self.known[other]
-        return not (one.gpus and two.gpus) and one.boot_id != two.boot_id
+        containers = one.machine and two.machine and one.boot_id == two.boot_id
+        return not containers and not (one.gpus and two.gpus)
 
     def _alike(self, what: Callable[[Identity], Collection[str]], name: str) -> tuple[list[str], str]:
         """The other names that have a value in common, and one such value."""
@@ -112,14 +121,14 @@ class Identities:
     def _holders(self) -> Mapping[str, list[str]]:
         holders: defaultdict[str, list[str]] = defaultdict(list)
         for name, each in self.known.items():
-            for value in (*_machine(each), *_gpus(each), *_serials(each)):
+            for value in (*_machine(each), *_gpus(each), *_serials(each), *_adapters(each)):
                 holders[value].append(name)
         return holders
 
     def _answers_as(self, name: str) -> str:
         """Whether the machine says that it is another node of the inventory: then their addresses are swapped."""
         said = self.known[name].hostname.lower()
-        if said in _NO_NAMES or said in (name.lower(), _short(name)):
+        if not said or said in _NO_NAMES or said in (name.lower(), _short(name)):
             return ""
         exact = [each for each in self._by_name.get(_short(said), ()) if each.lower() == said]
         alike = [] if _short(said) == _short(name) else self._by_name.get(_short(said), [])
@@ -151,10 +160,17 @@ def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
     )
 
 
-def _host_pairs(before: NodeFacts, after: NodeFacts) -> list[tuple[str, Known[str], Known[str]]]:
+def _known(read: Callable[[], T]) -> T | None:
+    """What the facts say; None where they do not."""
     try:
-        one, two = before.host, after.host
-    except CannotMeasure:
+        return read()
+    except (CannotMeasure, NotApplicable):
+        return None
+
+
+def _host_pairs(before: NodeFacts, after: NodeFacts) -> list[tuple[str, Known[str], Known[str]]]:
+    one, two = _known(lambda: before.host), _known(lambda: after.host)
+    if one is None or two is None:
         return []
     return [
         ("host name", one.hostname, two.hostname),
@@ -179,7 +195,8 @@ def _serial(value: Known[str]) -> str:
 
 
 def _said_serials(facts: NodeFacts) -> Iterator[str]:
-    if chassis := _serial(facts.host.serial):
+    host = _known(lambda: facts.host)
+    if host and (chassis := _serial(host.serial)):
         yield f"same serial number {chassis}"
     for gpu in facts.known_gpus:
         if serial := _serial(gpu.serial):
@@ -196,6 +213,10 @@ def _gpus(each: Identity) -> Collection[str]:
 
 def _serials(each: Identity) -> Collection[str]:
     return each.serials
+
+
+def _adapters(each: Identity) -> Collection[str]:
+    return each.adapters
 
 
 def _listed(names: list[str]) -> str:

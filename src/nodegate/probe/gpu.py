@@ -64,11 +64,12 @@ class RowRemap:
 class GpuFabric:
     """The GPU's membership of the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`).
 
-    `state`: 0 not supported, 1 not started, 2 in progress, 3 completed. `status` is an NVML return code (0 = success).
+    `state`: 0 not supported, 1 not started, 2 in progress, 3 completed. `status` is an NVML return code (0 = success),
+    or the word of nvidia-smi for one ("Insufficient Resources").
     """
 
     state: Known[int]
-    status: Known[int]
+    status: Known[int | str]
     clique: Known[int]
     cluster_uuid: Known[str]
     health_mask: Known[int]

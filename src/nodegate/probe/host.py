@@ -49,6 +49,8 @@ class Host:
     cpu_sockets: Known[int]
     memory_total_bytes: Known[int]
     memory_available_bytes: Known[int]
+    swap_total_bytes: Known[int]
+    swap_free_bytes: Known[int]
     modules: Mapping[str, str]
     blocked: Known[tuple[BlockedProcess, ...]]
     iommu_groups: Known[int]
@@ -86,6 +88,8 @@ def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
         cpu_sockets=read.integer(found, "cpu_sockets"),
         memory_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemTotal")),
         memory_available_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemAvailable")),
+        swap_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "SwapTotal")),
+        swap_free_bytes=read.mapped(memory, lambda text: _meminfo(text, "SwapFree")),
         modules={name: value_or(read.text(modules, name), "") for name in modules},
         blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
         iommu_groups=plausible.within(read.integer(found, "iommu_groups"), plausible.GROUPS),

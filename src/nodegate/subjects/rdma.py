@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
+ROCE_V1 = "RoCE v1 only"
+_ROCE_V2, _IPV4 = "RoCE v2", ":ffff:"
 _LAYERS = ("InfiniBand", "Ethernet")
 _NO_ADDRESS = Unknown(Why.FAILED, "an adapter with a model has one, only software devices have none")
 
@@ -65,6 +67,19 @@ def end_without_rails(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> NoRet
     if limit is None and not rdma_nics(pci):
         verdicts.by_design("no RDMA adapter", witness="PCIe lists no RDMA NIC")
     verdicts.not_done("no rail is listed: see rdma.rails")
+
+
+def roce_gid(port: RdmaPort) -> Known[str]:
+    """Which GID of a RoCE port jobs use, with its place in the table: "RoCE v2 with IPv4 at 3"."""
+    if not port.gids:
+        return Unknown(Why.MISSING, "the port lists none")
+    if not all(kind for _, kind in port.gids.values()):
+        return Unknown(Why.FAILED, "the type of a GID could not be read")
+    second = {index: gid for index, (gid, kind) in sorted(port.gids.items()) if kind == _ROCE_V2}
+    routed = [index for index, gid in second.items() if _IPV4 in gid]
+    if routed:
+        return f"{_ROCE_V2} with IPv4 at {routed[0]}"
+    return f"{_ROCE_V2} without IPv4 at {min(second)}" if second else ROCE_V1
 
 
 def is_active(port: RdmaPort) -> bool:

@@ -24,7 +24,6 @@ _RECOVERY = {
 }  # fmt: skip
 _FABRIC_STATES = {"Not Supported": 0, "Not Started": 1, "In Progress": 2, "Completed": 3}
 _HEALTH = {"Healthy": 1, "Unhealthy": 2, "Limited Capacity": 3}
-_NVML_UNKNOWN_ERROR = 999
 # Our name, and the one in the XML if it is another.
 _EVENTS = {
     **{name: name for name in ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost")},
@@ -194,7 +193,7 @@ def _fabric(card: Shown) -> Known[GpuFabric]:
     status = card.find("fabric/status")
     return GpuFabric(
         state=state,
-        status=mapped(status, lambda word: 0 if word == "Success" else _NVML_UNKNOWN_ERROR),
+        status=mapped(status, lambda word: 0 if word == "Success" else word),
         clique=card.count("", "fabric/cliqueId"),
         cluster_uuid=card.find("fabric/clusterUuid"),
         health_mask=_NOT_IN_SMI,
