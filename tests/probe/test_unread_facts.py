@@ -18,10 +18,8 @@ from support import fact_reads
 ROOT = Path(__file__).parents[2]
 # Read of each node and judged by nothing yet: what for.
 KEPT = {
-    "gpu.EccCounters.aggregate_corrected": "corrected errors: a board that has many more of them than its peers",
     "gpu.Gpu.module_id": "the place of a board on the baseboard, for whoever has to pull it",
     "rdma.NetDevice.carrier": "a network device without a link",
-    "rdma.RdmaDevice.node_guid": "names an adapter in whatever slot it is; two adapters of one GUID clash",
     "rdma.RdmaPort.sm_lid": "0 on InfiniBand: no subnet manager has configured the port",
 }
 NOT_FACTS = ("document", "recorder")  # how the facts came here
