@@ -27,22 +27,25 @@ def test_reachable(host: Host, verdicts: Verdicts) -> None:
     )
 
 
-def test_listed(disks: Disks, netdevs: Mapping[str, NetDevice], jobs: Jobs, verdicts: Verdicts) -> None:
+def test_listed(host: Host, disks: Disks, netdevs: Mapping[str, NetDevice], jobs: Jobs, verdicts: Verdicts) -> None:
     """The node lists its disks, network devices, jobs and ports. (F10, F31)
 
     A list that does not come is a kernel or a device that hangs. One without an entry warns: some nodes start without
     a disk, and a container has no network device of its own; on all others the devices are gone.
     """
-    for quantity, found in (("disks", disks.devices), ("network devices", netdevs)):
+    virtual = host.in_container is True and not netdevs
+    for quantity, found, action in (
+        ("disks", disks.devices, "compare it with another node; nodegate_expect says how many disks there are"),
+        ("network devices", netdevs, "ip link on the node: is its network a virtual one?"),
+    ):
+        missing = not found and not (virtual and found is netdevs)
         verdicts.found(
-            Verdict.PASS if found else Verdict.WARN,
+            Verdict.WARN if missing else Verdict.PASS,
             part=part.NODE,
             quantity=quantity,
             observed=len(found),
-            text="" if found else f"lists no {quantity}",
-            action=f"compare it with another node; nodegate_expect says how many {quantity} there are"
-            if quantity == "disks"
-            else "ip link on the node: is its network a virtual one?",
+            text=f"lists no {quantity}" if missing else "" if found else "a container: its network devices are virtual",
+            action=action,
             code=quantity,
         )
     for quantity, reading in (("Slurm jobs", jobs.slurm_jobs), ("listening ports", jobs.listening_ports)):

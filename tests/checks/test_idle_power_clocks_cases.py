@@ -42,6 +42,11 @@ IDLE = (
         Case("it lists all", PASS),
         Case("no disk", WARN, empty("disks")),
         Case("no network device", WARN, empty("netdev")),
+        Case(
+            "a container, whose network is virtual",
+            PASS,
+            both(empty("netdev"), plant.set("system", "pid_namespace", "pid:[4026533101]")),
+        ),
         Case("nothing of its jobs", ERROR, empty("jobs")),
         Case("a disk hangs", ERROR, plant.section_fails("disks", "timeout", "10 s")),
     ),

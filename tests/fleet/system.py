@@ -37,6 +37,7 @@ def system(name: str, serial: str, product: tuple[str, str], *, cpu: str, cpus: 
         | {"mlx5_core": "24.10-1.1.4", "mlx5_ib": "24.10-1.1.4", "ib_umad": "24.10-1.1.4"},
         "dstate": [],
         "iommu_groups": 268,
+        "pid_namespace": "pid:[4026531836]",
     }
 
 

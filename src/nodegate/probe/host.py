@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_OF_THE_MACHINE = "pid:[4026531836]"  # the process namespace of the kernel itself: a constant of Linux since 3.8
 _VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")
 _VIRTUAL_PRODUCTS = ("virtual", "kvm", "compute engine", "hvm")
 
@@ -54,6 +55,7 @@ class Host:
     modules: Mapping[str, str]
     blocked: Known[tuple[BlockedProcess, ...]]
     iommu_groups: Known[int]
+    in_container: Known[bool]
 
     @property
     def is_virtual(self) -> bool:
@@ -62,6 +64,12 @@ class Host:
         if "metal" in product:
             return False
         return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
+
+
+def _in_container(namespace: str) -> Known[bool]:
+    if not namespace:
+        return Unknown(Why.MISSING, "/proc/self/ns/pid: not readable")
+    return namespace != _OF_THE_MACHINE
 
 
 def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
@@ -92,6 +100,7 @@ def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
         swap_free_bytes=read.mapped(memory, lambda text: _meminfo(text, "SwapFree")),
         modules={name: value_or(read.text(modules, name), "") for name in modules},
         blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
+        in_container=read.mapped(read.text(found, "pid_namespace"), _in_container),
         iommu_groups=plausible.within(read.integer(found, "iommu_groups"), plausible.GROUPS),
     )
 

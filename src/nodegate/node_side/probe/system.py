@@ -31,6 +31,7 @@ def read() -> object:
         "modules": _modules(),
         "dstate": _blocked(),
         "iommu_groups": len(files.entries("/sys/kernel/iommu_groups")),
+        "pid_namespace": files.link_name("/proc/self/ns/pid"),
     }
 
 
