@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
 PLATFORM = "hgx-h100-8"  # what the made hardware is, but for the numbers below
 # What a guest has by lab/guests/gpu_node.py; and a guest is minutes old when it is judged.
+_MADE = "hardware that is made for a test"
 LIMITS = {
-    "gpu.count": 2,
-    "fabric.nvswitch_count": 1,
-    "rdma.rails": 2,
-    "rdma.rate_gbps": 2.5,
+    "gpu.count": {"value": 2, "deliberate": _MADE},
+    "fabric.nvswitch_count": {"value": 1, "deliberate": _MADE},
+    "rdma.rails": {"value": 2, "deliberate": _MADE},
+    "rdma.rate_gbps": {"value": 2.5, "deliberate": _MADE},
     "pcie.aer_correctable_max": 3,
     "kernel.nic_flap_boot_grace_s": 1,
 }

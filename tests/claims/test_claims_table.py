@@ -44,7 +44,7 @@ def test_a_proving_check_that_is_gone_from_its_file_stops_every_run(
     gsp.write_text(gsp.read_text().replace("def test_state(", "def is_state("))
     for module in (suite, table):
         monkeypatch.setattr(module, "suite_folder", lambda _: tmp_path)
-    with pytest.raises(UsageError, match=r"claims\.yaml: no check file has gsp\.state, which must prove configuration"):
+    with pytest.raises(UsageError, match=r"test_gsp\.py: it has no gsp\.state, which must prove configuration"):
         table.claims.__wrapped__()
 
 

@@ -80,7 +80,7 @@ class Case(NamedTuple):
 CASES = [
     Case(no_python, "nodegate's Python removed", "its link points nowhere", "could not tell: no answer from"),
     Case(broken_module, "nodegate's module broken", "a file that fails to import", "could not tell: no answer from"),
-    Case(broken_check, "a check file broken", "a file that does not parse", "could not tell: nodegate failed"),
+    Case(broken_check, "a check file broken", "a file that does not parse", "suite/checks/test_gpu.py"),
     Case(bad_baseline, "typo in the site's limits", "a YAML file that ends early", "could not tell: /etc/nodegate"),
     Case(held_by_another_run, "another run holds the node", "flock", "busy: another run holds this node"),
     Case(

@@ -51,8 +51,9 @@ def claims() -> tuple[Claim, ...]:
     for claim in found:
         lost = [check for check in (*claim.proving, *claim.silent) if not suite.has(check)]
         if lost:
-            said = f"no check file has {', '.join(lost)}, which must prove {claim.name}"
-            raise UsageError(said, file=str(path), hint=_LOST)
+            said = f"it has no {', '.join(lost)}, which must prove {claim.name}"
+            subject = lost[0].partition(".")[0]
+            raise UsageError(said, file=str(path.with_name(f"test_{subject}.py")), hint=_LOST)
     return found
 
 
