@@ -37,6 +37,8 @@ def prepare(node: LabNode) -> None:
         "bios_version": "1.4.2",
     }.items():
         tree.file(f"/sys/class/dmi/id/{file}", f"{text}\n")
+    for index, adapter in enumerate(sorted(tree.path("/sys/class/infiniband").iterdir())):
+        tree.file(f"/sys/class/infiniband/{adapter.name}/node_guid", f"a088:c203:{int(number):04x}:{index:04x}\n")
     for folder in ("bus", "class", "devices", "module"):
         tree.path(f"/sys/{folder}").mkdir(exist_ok=True)
     tree.file("/sys/module/nvidia_peermem/version", "550.163.01\n")
