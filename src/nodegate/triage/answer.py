@@ -128,7 +128,7 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
     """The class, and whether it is more than a suspicion."""
     if root.mismatch:
         return Cause.PROGRAM, True
-    if root.programs:
+    if root.suspicion:
         return Cause.HARDWARE, False
     event = root.event
     if event is None:

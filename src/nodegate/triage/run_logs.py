@@ -14,7 +14,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
 from nodegate.triage.job_log import Log
-from nodegate.triage.kernel_log import kernel_event
+from nodegate.triage.kernel_log import kernel_event, which
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import without_kernel_log
 from nodegate.unknown import Unknown
@@ -57,7 +57,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         if event is None:
             continue
         stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
-        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, event.device, template(line.text))
+        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, which(line.text), template(line.text))
         if not events.known(key):
             events.add(key, replace(event, stamp=stamp))
     return log
