@@ -91,7 +91,7 @@ class Fault:
         decoded = nvlink5.decode(self.rule.code, event) if event else None
         older = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
         known = decoded.advice.en if decoded else older.action.en if older else self.rule.action
-        known = program_xids.ACTION.en if self.suspicion else known
+        known = self.suspicion.action.en if self.suspicion else known
         return f"the driver asks for: {self.recovery}; {known}" if self.recovery else known
 
     def verdict(self, window: LogWindow) -> tuple[Verdict, str]:

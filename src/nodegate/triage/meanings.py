@@ -12,7 +12,6 @@ from nodegate.knowledge import nvlink4
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage.clock import shown
-from nodegate.triage.details import foreign_memory
 from nodegate.triage.groups import rank_list
 from nodegate.triage.wording import cut
 
@@ -81,11 +80,6 @@ def _of_event(root: Root, event: Event, where: Place) -> Text:
     if root.named:
         whom = where.node or where.pod
         return _of_peer(root, whom, said)
-    if event.kind.id == "cuda_oom_foreign" and (foreign := foreign_memory(event.text)):
-        return Text(
-            f"{said.en}: process {foreign[0]} has {foreign[1]:.1f} GiB",
-            f"{said.zh}：进程 {foreign[0]} 占用 {foreign[1]:.1f} GiB",
-        )
     return said
 
 
@@ -166,7 +160,7 @@ def _action(root: Root) -> Text:
     if root.hangs:
         return _SILENT_ACTION if root.silent else _UNSTARTED_ACTION
     if root.suspicion:
-        return program_xids.ACTION
+        return root.suspicion.action
     if root.event is None:
         return _LOOK_ELSEWHERE
     told = root.beside if root.beside and root.beside.kind.role is Role.PRIMARY else root.event

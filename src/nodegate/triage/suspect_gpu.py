@@ -32,15 +32,21 @@ def of_programs(events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def suspicion(events: Sequence[Event], said: Event) -> Suspicion | None:
-    """Why the GPU of this message is to be suspected; None if one program, or several GPUs, explain as much."""
-    counted = ProgramXids()
+def counted(events: Sequence[Event]) -> dict[str, ProgramXids]:
+    """Those of each node, counted by unit and program."""
+    found: dict[str, ProgramXids] = {}
     for event in of_programs(events):
-        met = xid_said(event.text)
-        if met and event.place.node == said.place.node:
-            counted.add(met.at(_NO_TIME if event.printed_s is None else event.printed_s))
-    asked = xid_said(said.text)
-    return counted.suspicion(asked.code, asked.address, asked.instance) if asked else None
+        if met := xid_said(event.text):
+            timed = met.at(_NO_TIME if event.printed_s is None else event.printed_s)
+            found.setdefault(event.place.node, ProgramXids()).add(timed)
+    return found
+
+
+def suspicion(nodes: dict[str, ProgramXids], said: Event) -> Suspicion | None:
+    """Why the GPU of this message is to be suspected; None if one program, or several GPUs, explain as much."""
+    met = xid_said(said.text)
+    node = nodes.get(said.place.node)
+    return node.suspicion(met.code, met.address, met.instance) if met and node else None
 
 
 def of_rank(events: Sequence[Event], failed: Event) -> list[Event]:
