@@ -60,6 +60,12 @@ SUSPECT = {
     "a name that the kernel cut": said((H, fault(11, "reduce_scatter_"))),
     "DCGM": said((H, fault(11, "dcgmproftester1"))),
     "13 on one TPC": said((3 * H, warp(11, "appa", 2, 3)), (H, warp(22, "appb", 2, 3))),
+    "13 whose process the next 43 names": said(
+        *(
+            (hours * H, [warp("'<unknown>'", "<unknown>", 2, 3), f"43, pid={hours}, name={name}, channel 0x00000002"])
+            for hours, name in ((3, "appa"), (1, "appb"))
+        )
+    ),
     "other programs on another GPU": said(
         (3 * H, fault(1, "appa")), (2 * H, fault(2, "appb")), (H, fault(3, "appc", "1a"))
     ),
@@ -87,6 +93,7 @@ OF_THE_JOB = {
         (3 * H, warp("'<unknown>'", "<unknown>", 2, 3)), (H, warp("'<unknown>'", "<unknown>", 2, 3))
     ),
     "two MIG instances": said((3 * H, fault(11, "appa", mig=" GPU-I:05")), (H, fault(22, "appb", mig=" GPU-I:06"))),
+    "a process without a name": said((3 * H, fault(11, "appa")), (H, fault(22, "<unknown>"))),
     "a name that only begins like a sample": said((H, fault(11, "matrixMulMine"))),
 }
 

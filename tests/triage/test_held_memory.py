@@ -39,6 +39,12 @@ def oom(own: str, *others: str, tried: str = "2.50 GiB") -> str:
     )
 
 
+def contained(*listed: str, allocated: str) -> str:
+    """The same in a container, where the rank does not know its own number."""
+    head, _, rest = oom("0 GiB", *listed).partition(" Including")
+    return f"{head}{rest[rest.index(' Of the') :]}".replace("39.80 GiB", allocated)
+
+
 def facts(folder: Path, other: Mapping[str, object] | None) -> str:
     """A run folder: the job's process on GPU 0, and another one."""
     machine = Machine.hgx_h100("gpu01", epoch_s=NOW_S)
@@ -73,6 +79,13 @@ CASES = {
     "the job's by its own log": ([ITS_OWN, oom("41.02 GiB", "38.21 GiB")], "", PROGRAM),
     "ranks that only opened this GPU": ([oom("72.00 GiB", "512.00 MiB", "512.00 MiB")], "", PROGRAM),
     "too little to help": ([oom("70.00 GiB", "5.00 GiB", tried="30.00 GiB")], "", PROGRAM),
+    "in a container itself alone": ([contained("78.02 GiB", allocated="76.90 GiB")], "", PROGRAM),
+    "in a container beside another": (
+        [contained("37.00 GiB", "41.02 GiB", allocated="39.80 GiB")],
+        "",
+        {**HOST, "root": "cuda_oom_beside"},
+    ),
+    "sizes that the driver does not know": ([oom("17179869184.00 GiB", "17179869184.00 GiB")], "", PROGRAM),
     "nobody else": ([oom("77.00 GiB")], "", PROGRAM),
 }
 

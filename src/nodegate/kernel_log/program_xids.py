@@ -7,7 +7,7 @@ suspicion: NVIDIA's workflow for both codes ends in a diagnostic of the GPU, not
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_PROCESSES = 200  # of one GPU and code: a hostile log must not make pairs of more
 _MOST_PLACES = 256  # GPUs and MIG instances, by code
+_MOST_NAMELESS = 64  # lines of one GPU before a line that names their process
+_CHANNEL_STOPPED = 43
 _NAME_KEPT = 15  # characters that the kernel keeps of a program's name
 _TPC = re.compile(r"\((?P<unit>GPC \d{1,3}, TPC \d{1,3})(?:, SM \d{1,3})?\)(?:: (?P<what>[A-Za-z][\w ]{0,60}))?")
 
@@ -52,12 +54,24 @@ class ProgramXids:
 
     def __init__(self) -> None:
         self._met: dict[tuple[int, str, str], dict[str, _Process]] = {}
+        self._nameless: dict[tuple[str, str], list[GpuEvent]] = {}
 
     def add(self, event: GpuEvent) -> None:
-        """Count an event, if it is of these codes and names its process."""
+        """Count an event of these codes; one that names no process is of the process that the next Xid 43 names."""
+        where = (event.address, event.instance)
+        if event.code == _CHANNEL_STOPPED and _named(event):
+            for each in self._nameless.pop(where, ()):
+                if _seconds(each, event) <= _rules()[each.code][1]:
+                    self._count(replace(each, pid=event.pid, process=event.process))
+        elif event.code in _rules() and event.address:
+            if _named(event):
+                self._count(event)
+            elif len(waiting := self._nameless.setdefault(where, [])) < _MOST_NAMELESS:
+                waiting.append(event)
+
+    def _count(self, event: GpuEvent) -> None:
         place = (event.code, event.address, event.instance)
-        known = place in self._met or len(self._met) < _MOST_PLACES
-        if event.code not in _rules() or not (known and event.pid.isdigit() and event.address):
+        if place not in self._met and len(self._met) >= _MOST_PLACES:
             return
         processes = self._met.setdefault(place, {})
         if event.pid not in processes and len(processes) < _MOST_PROCESSES:
@@ -88,6 +102,17 @@ def unit_of(event: GpuEvent) -> tuple[str, str]:
     """The part of the GPU that an Xid 13 names, "GPC 2, TPC 3", and what happened in it; "" where it names none."""
     found = _TPC.search(event.text) if event.code in _rules() else None
     return (found["unit"], (found["what"] or "").strip()) if found else ("", "")
+
+
+def _named(event: GpuEvent) -> bool:
+    return event.pid.isdigit() and event.process.strip("'\"<> ") not in {"", "unknown"}
+
+
+def _seconds(one: GpuEvent, other: GpuEvent) -> float:
+    """Between two events; infinite if a time is not known."""
+    if isinstance(one.epoch_s, Unknown) or isinstance(other.epoch_s, Unknown):
+        return float("inf")
+    return abs(other.epoch_s - one.epoch_s)
 
 
 def _alone(processes: Iterable[_Process]) -> dict[str, None]:
@@ -142,6 +167,6 @@ def _names() -> tuple[tuple[str, str, bool], ...]:
 
 def _program(name: str) -> tuple[str, bool]:
     """Which program a process of this name is, and whether it is known to be good."""
-    short = name.strip().rpartition("/")[2][:_NAME_KEPT]
+    short = name.strip("'\" ").rpartition("/")[2][:_NAME_KEPT]
     known = ((program, good) for pattern, program, good in _names() if fnmatchcase(short, pattern))
     return next(known, (short.rstrip("0123456789.-_"), False))

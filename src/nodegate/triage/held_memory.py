@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Event, Names
 
 OUT_OF_MEMORY = "cuda_oom"
-_SIZE = r"(?P<size>[0-9.]{1,10} [KMG]iB)"
+_SIZE = r"(?P<size>[0-9.]{1,16} [KMG]iB)"
 _OF_OTHERS = re.compile(rf"Process (?P<pid>[0-9]{{1,10}}) has {_SIZE} memory in use")
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
+_ALLOCATED = re.compile(rf"allocated memory {_SIZE} is allocated by PyTorch")
 _TRIED, _FREE = re.compile(rf"Tried to allocate {_SIZE}"), re.compile(rf"of which {_SIZE} is free")
 _UNITS = {"KiB": 1 / 1024 / 1024, "MiB": 1 / 1024, "GiB": 1.0}
+_MOST_GIB = 1 << 20  # PyTorch prints 17179869184.00 GiB where the driver does not know
 _CONTEXT_GIB = 1.0  # a rank that only opens another's GPU holds about half of it there: that is the job's own fault
 
 
@@ -34,9 +36,16 @@ class Held:
 
 
 def held(text: str) -> Held | None:
-    """Who holds what; None if the message does not say it."""
+    """Who holds what; None if the message does not say it.
+
+    In a container the rank does not know its own number: it is the process that holds as much as PyTorch allocated.
+    """
     own = _gib(_OWN.search(text))
     others = {int(match["pid"]): _gib(match) or 0.0 for match in _OF_OTHERS.finditer(text)}
+    allocated = _gib(_ALLOCATED.search(text))
+    if own is None and allocated is not None:
+        itself = min((pid for pid in others if others[pid] >= allocated), key=lambda pid: others[pid], default=None)
+        own = None if itself is None else others.pop(itself)
     if own is None or not others:
         return None
     return Held(own, (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), others)
@@ -70,4 +79,5 @@ def _gib(match: re.Match[str] | None) -> float | None:
     if match is None:
         return None
     number, _, unit = match["size"].partition(" ")
-    return float(number) * _UNITS[unit] if number.replace(".", "", 1).isdigit() else None
+    size = float(number) * _UNITS[unit] if number.replace(".", "", 1).isdigit() else _MOST_GIB
+    return size if size < _MOST_GIB else None

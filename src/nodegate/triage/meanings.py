@@ -91,7 +91,7 @@ def _told(event: Event) -> Text:
         said = registers.meaning if registers else said
     elif met := xid_said(event.text):
         unit = program_xids.unit_of(met)[0]
-    return Text(f"{said.en} ({unit})", f"{said.zh}（{unit}）") if unit else said
+    return Text(f"{said.en} ({unit})", f"{said.zh}（{unit.replace('link', '链路')}）") if unit else said
 
 
 def _of_peer(root: Root, peer: str, said: Text) -> Text:

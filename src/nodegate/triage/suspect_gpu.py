@@ -49,6 +49,13 @@ def suspicion(nodes: dict[str, ProgramXids], said: Event) -> Suspicion | None:
     return node.suspicion(met.code, met.address, met.instance) if met and node else None
 
 
+def is_any(events: Sequence[Event], failed: Event) -> bool:
+    """Whether any GPU is to be suspected at the time of an error, be it the GPU of that error or not."""
+    near = [event for event in of_programs(events) if apart(event, failed) <= _DAY_S]
+    nodes = counted(near)
+    return any(suspicion(nodes, said) for said in {(each.place.node, each.device): each for each in near}.values())
+
+
 def of_rank(events: Sequence[Event], failed: Event) -> list[Event]:
     """The messages that can be of a rank's error, the nearest first: of its GPU where that is known, else of its node.
 
