@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, part, percent, value_or
+from nodegate.api import Known, Profile, Unknown, Verdict, Whose, absence, mebibytes, part, percent, value_or
 from nodegate.node_side.load.residents import is_resident
-from nodegate.probe.jobs import Whose
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gpu_processes import owners
 

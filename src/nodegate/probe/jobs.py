@@ -84,6 +84,11 @@ class Jobs:
             for pid in pids
         }
 
+    def running(self, pid: int) -> str:
+        """The job that a process belongs to and that still runs, in words; empty if none is known."""
+        owner = self.owners([pid])[pid]
+        return owner.words.removeprefix("for ") if owner.whose is Whose.JOB else ""
+
     @staticmethod
     def _of_job(user: DeviceUser, job: str, main: str) -> Owner:
         if job == main:

@@ -122,7 +122,8 @@ def _slurm_jobs(running: List[processes.Process]) -> List[str]:
 
 def _shared_gpus() -> List[str]:
     """GPUs that Kubernetes gives to several pods (time-slicing, MPS), by UUID; without root and Kubernetes none."""
-    return sorted(set(_REPLICA.findall(files.plain(_DEVICE_PLUGINS))))[:MOST_GPU_USERS]
+    registered = files.text(_DEVICE_PLUGINS, limit=1 << 20)
+    return sorted(set(_REPLICA.findall(registered if isinstance(registered, str) else "")))[:MOST_GPU_USERS]
 
 
 def _gpu_users(running: List[processes.Process]) -> object:
