@@ -82,6 +82,15 @@ def moved_in(machine: Machine) -> None:
     del machine.sections["nvml"]["gpus"][0]["processes"][0]
 
 
+@changes
+def another_users_login(machine: Machine) -> None:
+    """The user has a job of its own on the node, on another GPU."""
+    beside(1002, login(1002), slurm=("4711", "4712"))(machine)
+    other = {"pid": 90000, "comm": "python", "uid": 1002, "cgroup": STEP.replace("4711", "4712")}
+    machine.sections["jobs"]["gpu_users"].append(other)
+    machine.sections["nvml"]["gpus"][5]["processes"][0]["pid"] = 90000
+
+
 IN_A_JOB = (
     *of(
         "idle.processes",
@@ -89,6 +98,7 @@ IN_A_JOB = (
         Case("another login on a GPU of a node of Slurm", WARN, moved_in()),
         Case("the job's user in a login", PASS, beside(1004, login(1004))),
         Case("another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4712"), slurm=("4711", "4712"))),
+        Case("another job's user in a login", WARN, another_users_login()),
         Case("left over of another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4690"))),
         Case("a service of root", PASS, beside(0, "0::/system.slice/monitor.service")),
         Case("two pods on one GPU", WARN, two_pods("")),

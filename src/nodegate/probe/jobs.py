@@ -76,11 +76,11 @@ class Jobs:
         running = {pid: job for pid, user in users.items() if (job := self._running(user))}
         everywhere = list(running.values())
         main = max((running[pid] for pid in pids if pid in running), key=everywhere.count, default="")
-        uids = {users[pid].uid for pid, job in running.items() if job.startswith(_SLURM)}
+        by_user = {users[pid].uid: job for pid, job in running.items() if job.startswith(_SLURM) and main in {"", job}}
         return {
             pid: self._of_job(users[pid], running[pid], running[pid] if shared else main)
             if pid in running
-            else self._of_no_job(users.get(pid), main, uids)
+            else self._of_no_job(users.get(pid), main, by_user)
             for pid in pids
         }
 
@@ -95,7 +95,7 @@ class Jobs:
             return Owner(Whose.JOB, f"for {job}, user {user.uid}")
         return Owner(Whose.FOREIGN, f"for {job}, user {user.uid}, on the GPU of {main}")
 
-    def _of_no_job(self, user: DeviceUser | None, main: str, uids: set[int]) -> Owner:
+    def _of_no_job(self, user: DeviceUser | None, main: str, by_user: Mapping[int, str]) -> Owner:
         """A login of another user than the job's is foreign; a service, or what cannot be looked into, need not be."""
         slurm = () if isinstance(self.slurm_jobs, Unknown) else self.slurm_jobs
         here = f"not known whose; {_SLURM}{', '.join(slurm[:3])} runs here" if slurm else ""
@@ -103,9 +103,9 @@ class Jobs:
             return Owner(Whose.UNKNOWN, here)
         if user.job:
             return Owner(Whose.FOREIGN, f"left over of {user.job}, user {user.uid}")
-        if user.uid in uids:
-            return Owner(Whose.JOB, f"for {_SLURM}{', '.join(slurm[:3])}, by its user {user.uid}")
-        if (main or uids) and (_LOGIN.search(user.cgroup) or (user.uid > 0 and not user.cgroup)):
+        if user.uid in by_user:
+            return Owner(Whose.JOB, f"for {by_user[user.uid]}, by its user {user.uid}")
+        if (main or by_user) and (_LOGIN.search(user.cgroup) or (user.uid > 0 and not user.cgroup)):
             return Owner(Whose.FOREIGN, f"of user {user.uid}, of no job here")
         return Owner(Whose.UNKNOWN, here or ("not known whose" if main else ""))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nodegate.knowledge.signature import Hit
+    from nodegate.knowledge.xid_lines import GpuEvent
     from nodegate.probe.kernel_line import KernelLine
     from nodegate.triage.events import Events
     from nodegate.triage.job_log import Log
@@ -57,7 +58,6 @@ _WHICH = re.compile(
     r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\)?(?:: [0-9]{1,6},)?"
     r"(?:.{0,200}?\(GPC [0-9]{1,3}, TPC [0-9]{1,3})?"
 )
-_BLAMED = re.compile(r"caused by previous Xid (\d{1,5})")
 _NOT_FATAL = ("Nonfatal", "Non-fatal")
 
 
@@ -153,9 +153,10 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
     hit = find(said.text, Side.KERNEL)
     if hit is None:
         return None
-    kind = Kind.of(hit.signature, role=_role(hit, said.text))
-    if hit.signature.id.startswith("xid_") and (blamed := _BLAMED.search(said.text)):
-        kind = Kind.of(kernel_signatures.xid_signature(int(blamed[1])))
+    met = xid_said(said.text)
+    kind = Kind.of(hit.signature, role=_role(hit, said.text, met))
+    if met and met.cause is not None:
+        kind = Kind.of(kernel_signatures.xid_signature(met.cause))
     return Event(
         kind,
         said.text[:TEXT_SHOWN],
@@ -166,10 +167,9 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
     )
 
 
-def _role(hit: Hit, text: str) -> Role:
+def _role(hit: Hit, text: str, met: GpuEvent | None) -> Role:
     """The role of this line: an Xid that says Nonfatal is not a first error."""
     an_xid = hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY
-    met = xid_said(text) if an_xid else None
     nonfatal = met is not None and met.severity == NONFATAL  # of Xid 74 the registers say it
     return Role.CONTEXT if an_xid and (nonfatal or any(word in text for word in _NOT_FATAL)) else hit.signature.role
 
