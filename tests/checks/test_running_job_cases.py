@@ -72,7 +72,7 @@ def two_pods(machine: Machine, sharing: str) -> None:
             {"pid": 7, "kind": "compute", "memory_bytes": 1 << 20, "name": "nvidia-cuda-mps-server"}
         )
     elif sharing:
-        machine.set("jobs", "shared_gpus", [gpu["uuid"]])
+        machine.sections["jobs"]["shared_gpus"] = [gpu["uuid"]]  # where the kubelet has replicas
 
 
 @changes

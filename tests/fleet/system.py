@@ -170,7 +170,7 @@ def clock() -> Section:
 
 def jobs() -> Section:
     """Section `jobs`: an idle node."""
-    return {"slurm": [], "gpu_users": [], "listening_ports": [22, 111, 6818], "shared_gpus": []}
+    return {"slurm": [], "gpu_users": [], "listening_ports": [22, 111, 6818]}
 
 
 def cpus(count: int) -> Section:
