@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Known, Profile, Unknown, Verdict, absence, mebibytes, part, percent, value_or
+from nodegate.api import Known, Profile, Unknown, Verdict, Whose, absence, mebibytes, part, percent, value_or
 from nodegate.node_side.load.residents import is_resident
 from nodegate.subjects.gpu import answering
+from nodegate.subjects.gpu_processes import owners
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Gpu, GpuProcess, Gpus, Host, Jobs, Verdicts
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _END = "find its job (ps -fp PID) and end it before the node takes work"
+_MOVE = "end it, or move it to a GPU of its own"
 _WHOSE = "find its owner (ps -fp PID): the job in question, or one that was left behind"
 
 
@@ -24,8 +26,9 @@ def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile,
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
     NVIDIA's own daemons and an MPS server may run, a client of MPS is a job. A desktop's process (kind `graphics`)
-    only warns. Under troubleshoot the job may still run: its processes are named and pass, and one without a known job
-    warns.
+    only warns. Under troubleshoot the job may still run: its processes are named and pass (by their cgroup, under Slurm
+    also by their user), as does one that cannot be told from them. One of another job or login warns, and one where no
+    job is known. Several jobs may use a GPU that MPS, MIG or time-slicing shares.
     """
     for gpu in answering(gpus, verdicts):
         if isinstance(gpu.processes, Unknown):
@@ -37,14 +40,17 @@ def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile,
             )
             continue
         strays = [process for process in gpu.processes if not is_resident(process.name)]
+        whose = owners(gpu, jobs) if profile is Profile.TROUBLESHOOT else {}
         for stray in strays:
-            job = jobs.running(stray.pid) if profile is Profile.TROUBLESHOOT else ""
-            if job:
-                verdicts.passed(part=gpu.part, text=f"{_words(stray)}, for {job}")
+            owner = whose.get(stray.pid)
+            text = f"{_words(stray)}, {owner.words}" if owner and owner.words else _words(stray)
+            foreign = owner is not None and owner.whose is Whose.FOREIGN
+            if owner and owner.words and not foreign:
+                verdicts.passed(part=gpu.part, text=text)
                 continue
             verdict = Verdict.WARN if stray.kind == "graphics" or profile is Profile.TROUBLESHOOT else Verdict.FAIL
-            action = _WHOSE if profile is Profile.TROUBLESHOOT else _END
-            verdicts.found(verdict, part=gpu.part, text=_words(stray), action=action, code=stray.kind)
+            action = _MOVE if foreign else _WHOSE if profile is Profile.TROUBLESHOOT else _END
+            verdicts.found(verdict, part=gpu.part, text=text, action=action, code="foreign" if foreign else stray.kind)
         if not strays:
             verdicts.passed(part=gpu.part, text="no job process")
 

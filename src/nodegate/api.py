@@ -19,7 +19,7 @@ from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.environment import Environment
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, Gpus, NvLink, RowRemap
 from nodegate.probe.host import BlockedProcess, Host
-from nodegate.probe.jobs import DeviceUser, Jobs
+from nodegate.probe.jobs import DeviceUser, Jobs, Owner, Whose
 from nodegate.probe.kernel_line import KernelLine
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.limits import ResourceLimits
@@ -58,10 +58,10 @@ __all__ = [
     "DeviceUser", "Disk", "Disks", "Driver", "DriverGpu", "EccCounters", "Environment", "Finding", "Fleet", "Gpu",
     "GpuFabric", "GpuProcess", "Gpus", "Host", "Jobs", "KernelLine", "KernelLog", "Known", "Limit", "LimitKind",
     "Metric", "Mount", "Mounts", "Nccl", "NcclGroups", "NcclLibrary", "NetDevice", "Node", "NodePeers", "NotApplicable",
-    "NotJudged", "NumberLimit", "NvLink", "NvmlLibrary", "Order", "Part", "Pci", "PciDevice", "Profile", "Rdma",
-    "RdmaBandwidth", "RdmaDevice", "RdmaPort", "ResourceLimits", "RowRemap", "Service", "Services", "Software",
-    "Unknown", "UsageError", "Verdict", "Verdicts", "Why", "absence", "counted", "gibibytes", "mebibytes", "part",
-    "percent", "some", "value_or", "with_unit",
+    "NotJudged", "NumberLimit", "NvLink", "NvmlLibrary", "Order", "Owner", "Part", "Pci", "PciDevice", "Profile",
+    "Rdma", "RdmaBandwidth", "RdmaDevice", "RdmaPort", "ResourceLimits", "RowRemap", "Service", "Services", "Software",
+    "Unknown", "UsageError", "Verdict", "Verdicts", "Whose", "Why", "absence", "counted", "gibibytes", "mebibytes",
+    "part", "percent", "some", "value_or", "with_unit",
 ]  # fmt: skip
 _LATER = {
     "Burn": "nodegate.measure.burn.run",

@@ -42,12 +42,74 @@ def held(machine: Machine, clock_mhz: int, utilization: int = 100) -> None:
     machine.set_gpu(2, "utilization_percent", utilization)
 
 
+def login(uid: int) -> str:
+    return f"0::/user.slice/user-{uid}.slice/session-9.scope"
+
+
+def other_pod(number: int) -> str:
+    return POD.replace("3f2a7c10", str(number) * 8)
+
+
+@changes
+def beside(
+    machine: Machine, uid: int, cgroup: str, *, slurm: tuple[str, ...] = ("4711",), own: str = STEP, gpu: int = 0
+) -> None:
+    """A second process on the GPU of a running job."""
+    works(slurm, own)(machine)
+    machine.sections["jobs"]["gpu_users"].append({"pid": 81455, "comm": "python", "uid": uid, "cgroup": cgroup})
+    process = {"pid": 81455, "kind": "compute", "memory_bytes": 8 << 30, "name": "python"}
+    machine.sections["nvml"]["gpus"][gpu]["processes"].append(process)
+
+
+@changes
+def two_pods(machine: Machine, sharing: str) -> None:
+    beside(0, other_pod(9), slurm=(), own=POD)(machine)
+    gpu = machine.sections["nvml"]["gpus"][0]
+    if sharing == "MIG":
+        machine.set_gpu(0, "mig_mode", [1, 1])
+    elif sharing == "MPS":
+        gpu["processes"].append(
+            {"pid": 7, "kind": "compute", "memory_bytes": 1 << 20, "name": "nvidia-cuda-mps-server"}
+        )
+    elif sharing:
+        machine.sections["jobs"]["shared_gpus"] = [gpu["uuid"]]  # where the kubelet has replicas
+
+
+@changes
+def moved_in(machine: Machine) -> None:
+    """Another login has taken the GPU that the job left."""
+    beside(1002, login(1002))(machine)
+    del machine.sections["nvml"]["gpus"][0]["processes"][0]
+
+
+@changes
+def another_users_login(machine: Machine) -> None:
+    """The user has a job of its own on the node, on another GPU."""
+    beside(1002, login(1002), slurm=("4711", "4712"))(machine)
+    other = {"pid": 90000, "comm": "python", "uid": 1002, "cgroup": STEP.replace("4711", "4712")}
+    machine.sections["jobs"]["gpu_users"].append(other)
+    machine.sections["nvml"]["gpus"][5]["processes"][0]["pid"] = 90000
+
+
 IN_A_JOB = (
     *of(
         "idle.processes",
+        Case("another login on the job's GPU", WARN, beside(1002, login(1002))),
+        Case("another login on a GPU of a node of Slurm", WARN, moved_in()),
+        Case("the job's user in a login", PASS, beside(1004, login(1004))),
+        Case("another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4712"), slurm=("4711", "4712"))),
+        Case("another job's user in a login", WARN, another_users_login()),
+        Case("left over of another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4690"))),
+        Case("a service of root", PASS, beside(0, "0::/system.slice/monitor.service")),
+        Case("two pods on one GPU", WARN, two_pods("")),
+        Case("two pods by MIG", PASS, two_pods("MIG")),
+        Case("two pods by MPS", PASS, two_pods("MPS")),
+        Case("two pods by time-slicing", PASS, two_pods("slices")),
+        Case("a login beside a pod", WARN, beside(1002, login(1002), slurm=(), own=POD)),
+        Case("two containers of one pod", PASS, beside(0, POD.replace("/x", "/y"), slurm=(), own=POD)),
         Case("the job of Slurm that runs", PASS, works()),
         Case("a pod that runs", PASS, works((), POD)),
-        Case("without root the job that runs here is as good", PASS, works(pid=71111)),
+        Case("without root it is not known whose", PASS, works(pid=71111)),
         Case("of a Slurm job that is over", WARN, works(())),
         Case("of nobody known", WARN, works((), "0::/user.slice/user-1004.slice/session-3.scope")),
     ),

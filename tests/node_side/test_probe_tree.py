@@ -281,8 +281,12 @@ def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None
     tree.file(
         "/proc/net/tcp", f"{header}   0: 00000000:0016 00000000:0000 0A 0\n   1: 0100007F:1F90 0100007F:9C40 01 0\n"
     )
+    uuid = "GPU-8f2c1d90-3e5a-4b17-9c2e-5da9abb51763"
+    plugins = {"Data": {"RegisteredDevices": {"nvidia.com/gpu": [f"{uuid}::0", f"{uuid}::1", uuid.replace("8", "9")]}}}
+    tree.file("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", json.dumps(plugins, separators=(",", ":")))
     ran = run_probe(sections=["jobs", "limits"], root=tree.root)
     jobs = ran.data("jobs")
+    assert jobs["shared_gpus"] == [uuid]
     assert jobs["slurm"] == ["4711"]
     cgroup = "0::/system.slice/slurmstepd.scope/job_4711/step_0"
     assert jobs["gpu_users"] == [{"pid": 902, "comm": "python3", "uid": os.getuid(), "cgroup": cgroup}]

@@ -6,11 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log import program_xids
 from nodegate.kernel_log.window import times
-from nodegate.knowledge import nvlink5
+from nodegate.knowledge import nvlink4, nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
-from nodegate.knowledge.xid_lines import GpuEvent, Unparsed, gpu_events, serials
+from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, Unparsed, gpu_events, serials
+from nodegate.profile import Profile
 from nodegate.records import part
 from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"
+_MOST_UNITS = 1000  # of one GPU: more than any has
 MAX_QUOTED = 120
+MAX_UNITS = 3
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Fault:
     """One Xid code on one GPU (and MIG instance), however often it was printed within one boot.
 
     `followed_by` are the codes that only followed from it; `recovery` is what the driver asks for (Xid 154), and
-    `settled_s` is when it took that back after the fault: the GPU was reset since.
+    `settled_s` is when it took that back after the fault: the GPU was reset since. `units` are the links or the
+    processors of the GPU that its lines name, `suspicion` says why an application's Xid speaks against the GPU.
     """
 
     rule: XidRule
@@ -43,6 +48,8 @@ class Fault:
     followed_by: tuple[int, ...] = ()
     recovery: str = ""
     settled_s: float | None = None
+    units: tuple[str, ...] = ()
+    suspicion: program_xids.Suspicion | None = None
 
     @property
     def last_s(self) -> Known[float]:
@@ -64,21 +71,38 @@ class Fault:
         after = ", followed by Xid " + ", ".join(map(str, self.followed_by)) if self.followed_by else ""
         said = self.rule.kind in (XidKind.SEVERITY, XidKind.LEGACY, XidKind.UNKNOWN)
         quoted = f' ("{self.first.text[:MAX_QUOTED]}")' if said else ""
-        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self.rule.meaning}{quoted}"
+        why = f"; {self.suspicion.words.en}" if self.suspicion else ""
+        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self._meaning}{quoted}{why}"
+
+    @property
+    def _meaning(self) -> str:
+        """What it means, with the units that its lines name."""
+        decoded = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
+        said = decoded.meaning.en if decoded else self.rule.meaning
+        what = program_xids.unit_of(self.first)[1]
+        said += f' ("{what}")' if what else ""
+        more = f" and {len(self.units) - MAX_UNITS} more" if len(self.units) > MAX_UNITS else ""
+        return f"{'; '.join(self.units[:MAX_UNITS])}{more}: {said}" if self.units else said
 
     @property
     def action(self) -> str:
         """What a technician does; the driver's own word comes first."""
         event = nvlink5.parse(self.first.text) if self.rule.kind is XidKind.SEVERITY else None
         decoded = nvlink5.decode(self.rule.code, event) if event else None
-        known = decoded.advice.en if decoded else self.rule.action
+        older = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
+        known = decoded.advice.en if decoded else older.action.en if older else self.rule.action
+        known = self.suspicion.action.en if self.suspicion else known
         return f"the driver asks for: {self.recovery}; {known}" if self.recovery else known
 
     def verdict(self, window: LogWindow) -> tuple[Verdict, str]:
         """The verdict, and a remark on its age."""
         own = None
         if self.rule.kind is XidKind.SEVERITY:
-            own = Verdict.WARN if self.first.severity == "Nonfatal" else Verdict.FAIL
+            own = Verdict.WARN if self.first.severity == NONFATAL else Verdict.FAIL
+        elif self.first.severity == NONFATAL:
+            own = Verdict.WARN
+        elif self.suspicion and window.profile is Profile.DELIVERY:
+            own = self.rule.under_test  # the GPU is the suspect, as when the program is nodegate's own
         weighed, remark = window.weigh(self.rule, self.last_s, own, settled_s=self.settled_s)
         if self.recovery and not window.earlier_boot(self.last_s):
             return worst((weighed, Verdict.FAIL)), remark
@@ -92,16 +116,25 @@ def gpu_faults(log: KernelLog, window: LogWindow) -> tuple[Fault, ...]:
 
 def faults_of(lines: Iterable[KernelLine], window: LogWindow, boards: Mapping[str, str]) -> tuple[Fault, ...]:
     """The same from lines as they come, read once: a burst costs no memory. `boards`: serial numbers by address."""
-    groups: dict[tuple[str, str, int, str, bool], _Seen] = {}
+    groups: dict[tuple[object, ...], _Seen] = {}
+    programs = program_xids.ProgramXids()
     for event in gpu_events(lines):
         if isinstance(event, Unparsed):
             continue
-        key = (event.address, event.instance, event.code, event.severity, window.earlier_boot(event.epoch_s))
-        seen = groups.setdefault(key, _Seen(event))
-        seen.last = event
-        seen.count += 1
+        early = window.earlier_boot(event.epoch_s)
+        key = (event.address, event.instance, event.code, event.severity, event.cause, early)
+        groups.setdefault(key, _Seen(event)).add(event)
+        programs.add(event)
     faults = [
-        Fault(_rule(seen.first), seen.first, seen.last, seen.count, boards.get(seen.first.address, ""))
+        Fault(
+            _rule(seen.first),
+            seen.first,
+            seen.last,
+            seen.count,
+            boards.get(seen.first.address, ""),
+            units=tuple(seen.units),
+            suspicion=programs.suspicion(seen.first.code, seen.first.address, seen.first.instance),
+        )
         for seen in groups.values()
     ]
     wishes = [fault for fault in faults if fault.rule.kind is XidKind.RECOVERY]
@@ -136,6 +169,15 @@ class _Seen:
     def __init__(self, event: GpuEvent) -> None:
         self.first = self.last = event
         self.count = 0
+        self.units: dict[str, None] = {}
+
+    def add(self, event: GpuEvent) -> None:
+        """One more."""
+        self.last = event
+        self.count += 1
+        unit = nvlink4.link(event.text) if event.code == nvlink4.CODE else program_xids.unit_of(event)[0]
+        if unit and len(self.units) < _MOST_UNITS:
+            self.units.setdefault(unit)
 
 
 def _rule(event: GpuEvent) -> XidRule:
@@ -156,7 +198,16 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
         else:
             codes.setdefault(root, []).append(fault.rule.code)
     by_root = {id(faults[index]): tuple(found) for index, found in codes.items()}
-    return [replace(fault, followed_by=by_root.get(id(fault), ())) for fault in kept]
+    return [_named(replace(fault, followed_by=by_root.get(id(fault), ()))) for fault in kept]
+
+
+def _named(fault: Fault) -> Fault:
+    """A consequence whose cause is known from its own line alone: judged as that cause."""
+    cause = fault.first.cause
+    if fault.rule.kind is not XidKind.CONSEQUENCE or cause is None:
+        return fault
+    rule = xids().get(cause) or unknown_xid(cause)
+    return replace(fault, rule=rule, followed_by=(fault.rule.code,))
 
 
 def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:

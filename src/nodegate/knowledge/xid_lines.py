@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from nodegate.knowledge import nvlink4
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 FELL_OFF_THE_BUS = 79
 RECOVERY_ACTION = 154
+NONFATAL = "Nonfatal"
 ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
 # The parenthesis may hold a MIG instance (" GPU-I:05 GPU-CI:00"), the process may be absent, quoted or hold blanks.
 XID = re.compile(rf"NVRM: Xid \((?:PCI:)?{ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)")
@@ -43,7 +45,8 @@ _NO_TIME = Unknown(Why.MISSING, "the line has no time")
 class GpuEvent:
     """One Xid, or a GPU loss that was printed without one (then `code` is 79).
 
-    `severity` is the word of NVLink 5 lines (Fatal, Nonfatal). `cause` is the Xid that the line itself blames.
+    `severity` is the word of NVLink 5 lines (Fatal, Nonfatal), or what the registers of Xid 74 come to. `cause` is the
+    Xid that the line itself blames.
     `recovery` is what Xid 154 asks for; "" otherwise.
     """
 
@@ -53,6 +56,7 @@ class GpuEvent:
     epoch_s: Known[float]
     instance: str = ""  # MIG: "GPU-I:05"; "" otherwise
     severity: str = ""
+    pid: str = ""
     process: str = ""
     cause: int | None = None
     recovery: str = ""
@@ -89,7 +93,7 @@ def gpu_events(lines: Iterable[KernelLine]) -> Iterator[GpuEvent | Unparsed]:
         if match := _LOST_NAMED.search(line.text):
             named, age = address_of(match), 0
         age += 1
-        if said := _xid_said(line.text):
+        if said := xid_said(line.text):
             yield said.at(line.epoch_s)
         elif _ANY_XID.search(line.text):
             yield Unparsed(line.text, line.epoch_s)
@@ -146,7 +150,7 @@ def address_of(match: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _xid_said(text: str) -> GpuEvent | None:
+def xid_said(text: str) -> GpuEvent | None:
     """The Xid in a text, without its time: a burst prints few texts many thousand times."""
     match = XID.search(text) if "Xid" in text else None
     if match is None:
@@ -156,12 +160,15 @@ def _xid_said(text: str) -> GpuEvent | None:
     said = rest[process.end() :] if process else rest
     severity, cause = _SEVERITY.match(said), _CAUSED_BY.search(said)
     recovery = _RECOVERY.search(said) if code == RECOVERY_ACTION else None
+    registers = nvlink4.decode(said) if code == nvlink4.CODE else None
+    word = NONFATAL if registers and registers.nonfatal else severity["word"] if severity else ""
     return GpuEvent(
         address=address_of(match),
         instance=match["instance"].strip(),
         code=code,
-        severity=severity["word"] if severity else "",
+        severity=word,
         text=said,
+        pid=process["pid"] if process else "",
         process=(process["name"] or "") if process else "",
         cause=int(cause[1]) if cause else None,
         recovery=recovery["word"] if recovery else "",

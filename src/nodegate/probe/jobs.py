@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
@@ -14,11 +15,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_SLURM = "Slurm job "
 _STARTERS = (
-    ("Slurm job", re.compile(r"\bjob_([0-9]{1,12})\b")),  # .../slurmstepd.scope/job_4711/step_0, /slurm/uid_1/job_4711
+    (_SLURM.strip(), re.compile(r"\bjob_([0-9]{1,12})\b")),  # .../job_4711/step_0, /slurm/uid_1/job_4711
     ("pod", re.compile(r"\bkubepods\S{0,200}?[/-]pod([0-9a-f][0-9a-f_-]{7,40})")),
     ("container", re.compile(r"(?:docker|libpod|containerd|crio)[/-]([0-9a-f]{12,64})\b")),
 )
+_LOGIN = re.compile(r"/user-[0-9]{1,10}\.slice\b")
+
+
+class Whose(Enum):
+    """Whether a process on a GPU belongs to the job there."""
+
+    JOB = "the job's"
+    FOREIGN = "foreign"
+    UNKNOWN = "not known whose"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a process is, in words that follow those on the process; "" if nothing at all is known."""
+
+    whose: Whose
+    words: str
 
 
 @dataclass(frozen=True)
@@ -46,21 +65,56 @@ class Jobs:
     slurm_jobs: Known[tuple[str, ...]]
     gpu_users: Known[tuple[DeviceUser, ...]]
     listening_ports: Known[frozenset[int]]
+    shared_gpus: Known[tuple[str, ...]] = ()  # that Kubernetes gives to several pods, by UUID
+
+    def owners(self, pids: Sequence[int], *, shared: bool = False) -> dict[int, Owner]:
+        """Whose the processes of one GPU are. `shared`: several jobs may use it.
+
+        Of several jobs the one with the most processes on the node is the job, and the others are foreign to it.
+        """
+        users = {} if isinstance(self.gpu_users, Unknown) else {each.pid: each for each in self.gpu_users}
+        running = {pid: job for pid, user in users.items() if (job := self._running(user))}
+        everywhere = list(running.values())
+        main = max((running[pid] for pid in pids if pid in running), key=everywhere.count, default="")
+        by_user = {users[pid].uid: job for pid, job in running.items() if job.startswith(_SLURM) and main in {"", job}}
+        return {
+            pid: self._of_job(users[pid], running[pid], running[pid] if shared else main)
+            if pid in running
+            else self._of_no_job(users.get(pid), main, by_user)
+            for pid in pids
+        }
 
     def running(self, pid: int) -> str:
-        """The job that a process belongs to and that still runs, in words; empty if none is known.
+        """The job that a process belongs to and that still runs, in words; empty if none is known."""
+        owner = self.owners([pid])[pid]
+        return owner.words.removeprefix("for ") if owner.whose is Whose.JOB else ""
 
-        A process of a Slurm job that has no step on the node any more is left over. Where the process cannot be looked
-        into, the Slurm job that runs here is as good as its own.
-        """
+    @staticmethod
+    def _of_job(user: DeviceUser, job: str, main: str) -> Owner:
+        if job == main:
+            return Owner(Whose.JOB, f"for {job}, user {user.uid}")
+        return Owner(Whose.FOREIGN, f"for {job}, user {user.uid}, on the GPU of {main}")
+
+    def _of_no_job(self, user: DeviceUser | None, main: str, by_user: Mapping[int, str]) -> Owner:
+        """A login of another user than the job's is foreign; a service, or what cannot be looked into, need not be."""
         slurm = () if isinstance(self.slurm_jobs, Unknown) else self.slurm_jobs
-        users = () if isinstance(self.gpu_users, Unknown) else self.gpu_users
-        user = next((each for each in users if each.pid == pid), None)
-        if user is None or not user.job:
-            return f"Slurm job {', '.join(slurm[:3])}" if slurm else ""
-        if user.job.startswith("Slurm job ") and user.job.split()[-1] not in {each.partition("_")[0] for each in slurm}:
-            return ""
-        return f"{user.job}, user {user.uid}"
+        here = f"not known whose; {_SLURM}{', '.join(slurm[:3])} runs here" if slurm else ""
+        if user is None:
+            return Owner(Whose.UNKNOWN, here)
+        if user.job:
+            return Owner(Whose.FOREIGN, f"left over of {user.job}, user {user.uid}")
+        if user.uid in by_user:
+            return Owner(Whose.JOB, f"for {by_user[user.uid]}, by its user {user.uid}")
+        if (main or by_user) and (_LOGIN.search(user.cgroup) or (user.uid > 0 and not user.cgroup)):
+            return Owner(Whose.FOREIGN, f"of user {user.uid}, of no job here")
+        return Owner(Whose.UNKNOWN, here or ("not known whose" if main else ""))
+
+    def _running(self, user: DeviceUser) -> str:
+        """The job that started a process, if it still runs; a Slurm job without a step on the node does not."""
+        number = user.job.removeprefix(_SLURM) if user.job.startswith(_SLURM) else ""
+        if not number or isinstance(self.slurm_jobs, Unknown):
+            return user.job
+        return user.job if number in {each.partition("_")[0] for each in self.slurm_jobs} else ""
 
 
 def parse(found: Mapping[str, object]) -> Jobs:
@@ -69,6 +123,7 @@ def parse(found: Mapping[str, object]) -> Jobs:
         slurm_jobs=read.mapped(read.items(found, "slurm"), lambda ids: tuple(map(shown, ids))),
         gpu_users=read.mapped(read.items(found, "gpu_users"), lambda users: tuple(_user(one) for one in users)),
         listening_ports=read.mapped(read.items(found, "listening_ports"), _ports),
+        shared_gpus=read.mapped(read.items(found, "shared_gpus"), lambda uuids: tuple(map(shown, uuids))),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import launchers, meanings, reasons
+from nodegate.triage import launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
@@ -93,6 +93,7 @@ def answer(case: Case) -> Answer:
     read = _read(case)
     meaning, action = meanings.meaning(root, where, case), meanings.action(root, _nodes(places))
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
+    nodes_fine = nodes_fine and not (event and suspect_gpu.is_any(case.events, event))
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
     if not failed and (missing := _not_read(case)):
@@ -128,7 +129,7 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
     """The class, and whether it is more than a suspicion."""
     if root.mismatch:
         return Cause.PROGRAM, True
-    if root.programs:
+    if root.suspicion:
         return Cause.HARDWARE, False
     event = root.event
     if event is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.triage.events import Collective, Reached
+from nodegate.triage.events import MOST_NAMES, Collective, Reached
 
 if TYPE_CHECKING:
     from nodegate.knowledge.signature import Hit
@@ -29,14 +29,12 @@ _PEER = re.compile(
     r"(?:from|remote|by remote) peer ([^\s<,]{1,100})|[Cc]onnect(?:ion)? to ([^\s<,]{1,100})<[0-9]{1,6}>"
     r"|client socket has [^\n]{1,100}?\(\[?([\w.:-]{1,120}?)\]?, ?[0-9]{1,6}\)"
 )
+_PID = re.compile(r"[\w.-]{1,100}:([0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL ")
 _COMM = re.compile(
     r" rank ([0-9]{1,7}) n[Rr]anks ([0-9]{1,7}) cudaDev ([0-9]{1,3})(?: nvmlDev ([0-9]{1,3}))?"
     r" busId ([0-9a-fA-F]{1,16})\b"
 )
 _START = re.compile(r" comm (0x[0-9a-fA-F]{1,16}) rank ([0-9]{1,7}) n[Rr]anks [^\n]{1,200}? - Init (START|COMPLETE)")
-_OF_OTHERS = re.compile(r"Process (?P<pid>[0-9]{1,10}) has (?P<gib>[0-9.]{1,10}) (?P<unit>[KMG]iB) memory in use")
-_OWN_MEMORY = re.compile(r"this process has (?P<gib>[0-9.]{1,10}) (?P<unit>[KMG]iB) memory in use")
-_UNITS = {"KiB": 1 / 1024 / 1024, "MiB": 1 / 1024, "GiB": 1.0}
 _OWN_ADDRESS = re.compile(r"Bootstrap ?: Using (?:\[[0-9]{1,3}\])?[\w.-]{1,32}:([0-9a-fA-F.:]{3,45})<[0-9]{1,6}>")
 
 
@@ -67,9 +65,11 @@ def read_collective(text: str, place: Place, events: Events) -> None:
         events.add_reached(Reached(place.rank, group, int(match[1]), int(match[2])))
 
 
-def read_identity(text: str, place: Place, events: Events) -> None:
-    """Keep what NCCL says about a rank when a communicator starts: its node, GPU and address."""
+def read_identity(text: str, place: Place, events: Events, line: str) -> None:
+    """Keep what NCCL says about a rank when a communicator starts: its node, GPU, address and, in `line`, process."""
     names = events.names
+    if (match := _PID.search(line)) and len(names.pids) < MOST_NAMES:
+        names.pids.add(int(match[1]))
     if (match := _OWN_ADDRESS.search(text)) and place.node:
         names.node_of_address.setdefault(match[1], place.node)
     if match := _COMM.search(text):
@@ -96,16 +96,6 @@ def read_cluster(hit: Hit, events: Events) -> None:
         events.names.pods.add(pod)
         if node:
             events.names.home.setdefault(pod, node)
-
-
-def foreign_memory(text: str) -> tuple[int, float] | None:
-    """The process that holds most of a GPU's memory, with its GiB, if it is not the one that ran out of it."""
-    own = _OWN_MEMORY.search(text)
-    others = [(float(match["gib"]) * _UNITS[match["unit"]], int(match["pid"])) for match in _OF_OTHERS.finditer(text)]
-    if own is None or not others:
-        return None
-    most, pid = max(others)
-    return (pid, most) if most >= float(own["gib"]) * _UNITS[own["unit"]] else None
 
 
 def pci_address(bus_id: str) -> str:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nodegate.knowledge.signature import Signature
+    from nodegate.probe.jobs import Owner
     from nodegate.triage.clock import Stamp
+    from nodegate.triage.held_memory import Held
     from nodegate.triage.place import Place
 
 MOST_EVENTS = 40_000  # that can be a first error; as many again that only follow
@@ -72,6 +74,7 @@ class Event:
     peer: str = ""
     episode: int = 0
     count: int = 1
+    held: Held | None = None  # of an allocation that failed: who holds the GPU's memory
     printed_s: float | None = None
     early_s: float | None = None
     late_s: float | None = None
@@ -124,6 +127,8 @@ class Names:
     starts: dict[tuple[str, int, int], bool] = field(default_factory=dict)  # (communicator, rank, size) -> completed
     home: dict[str, str] = field(default_factory=dict)  # pod -> node
     pods: set[str] = field(default_factory=set)
+    pids: set[int] = field(default_factory=set)  # of the job's own processes
+    owners: dict[tuple[str, int], Owner] = field(default_factory=dict)  # (node, process) -> whose, by the node's facts
     world: int = 0  # the largest communicator that was seen
 
     def learn(self, place: Place) -> None:

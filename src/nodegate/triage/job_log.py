@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.signatures import find, signature
+from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import described, details, elastic, ignored, mpi, place, progress, scan
+from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
@@ -151,7 +151,7 @@ class JobLogReader:
         for line in lines:
             if scan.identifies(line.text):
                 found = self._place(line.text)
-                details.read_identity(found.text, found.or_else(self.log.place), self.events)
+                details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
 
     def _head(self, text: str) -> None:
         year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
@@ -187,8 +187,6 @@ class JobLogReader:
         found = self._place(line.text)
         if not found.source and (prefix := scan.before_bar(chunk, line)):
             found = found.or_else(self._place(prefix))
-        if kind.id == "cuda_oom" and details.foreign_memory(found.text):
-            kind = Kind.of(signature("cuda_oom_foreign"))
         self.events.names.learn(found)
         self._meet(found)
         about, ended = Place(), None
@@ -226,6 +224,7 @@ class JobLogReader:
                 device=device,
                 peer=peer,
                 episode=self.log.episode,
+                held=held_memory.held(found.text) if kind.id == held_memory.OUT_OF_MEMORY else None,
             ),
         )
 

@@ -11,7 +11,7 @@ from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import Role, Side
-from nodegate.knowledge.xid_lines import address_of
+from nodegate.knowledge.xid_lines import NONFATAL, address_of, xid_said
 from nodegate.probe.kernel_line import parse_line
 from nodegate.triage import place, scan
 from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nodegate.knowledge.signature import Hit
+    from nodegate.knowledge.xid_lines import GpuEvent
     from nodegate.probe.kernel_line import KernelLine
     from nodegate.triage.events import Events
     from nodegate.triage.job_log import Log
@@ -52,9 +53,11 @@ _PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute
 _BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _OF_SERVICES = ("kubelet[", "containerd[", "k3s[", "slurmd[", "crio[")
 _ANY = scan.together(shortest([*literals(Side.KERNEL), *_OF_SERVICES]))
-# The device and code of a line: what is folded into one event differs in neither.
-_WHICH = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\)?(?:: [0-9]{1,6},)?")
-_BLAMED = re.compile(r"caused by previous Xid (\d{1,5})")
+# The device, code and unit of a line: what is folded into one event differs in none of them.
+_WHICH = re.compile(
+    r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\)?(?:: [0-9]{1,6},)?"
+    r"(?:.{0,200}?\(GPC [0-9]{1,3}, TPC [0-9]{1,3})?"
+)
 _NOT_FATAL = ("Nonfatal", "Non-fatal")
 
 
@@ -95,9 +98,9 @@ class KernelLogReader:
     def _line(self, text: str, number: int) -> None:
         text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
         minute = _SECONDS.match(text)
-        which = _WHICH.search(text)
+        unit = which(text)
         when = int(minute[1]) // 60 if minute else int(stamp.epoch_s) // 60 if stamp else text[:_PREFIX_CHARACTERS]
-        burst = (self.log.name, when, which[0] if which else "", template(text))
+        burst = (self.log.name, when, unit, template(text))
         if self.events.known(burst):
             return
         if any(service in text for service in _OF_SERVICES):
@@ -139,14 +142,21 @@ class KernelLogReader:
         )
 
 
+def which(text: str) -> str:
+    """The device, code and unit that a line names."""
+    found = _WHICH.search(text)
+    return found[0] if found else ""
+
+
 def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event | None:
     """The event that a kernel message reports; None if it reports none."""
     hit = find(said.text, Side.KERNEL)
     if hit is None:
         return None
-    kind = Kind.of(hit.signature, role=_role(hit, said.text))
-    if hit.signature.id.startswith("xid_") and (blamed := _BLAMED.search(said.text)):
-        kind = Kind.of(kernel_signatures.xid_signature(int(blamed[1])))
+    met = xid_said(said.text)
+    kind = Kind.of(hit.signature, role=_role(hit, said.text, met))
+    if met and met.cause is not None:
+        kind = Kind.of(kernel_signatures.xid_signature(met.cause))
     return Event(
         kind,
         said.text[:TEXT_SHOWN],
@@ -157,10 +167,11 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
     )
 
 
-def _role(hit: Hit, text: str) -> Role:
+def _role(hit: Hit, text: str, met: GpuEvent | None) -> Role:
     """The role of this line: an Xid that says Nonfatal is not a first error."""
     an_xid = hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY
-    return Role.CONTEXT if an_xid and any(word in text for word in _NOT_FATAL) else hit.signature.role
+    nonfatal = met is not None and met.severity == NONFATAL  # of Xid 74 the registers say it
+    return Role.CONTEXT if an_xid and (nonfatal or any(word in text for word in _NOT_FATAL)) else hit.signature.role
 
 
 def _journal(line: str) -> tuple[str, Stamp | None, str]:

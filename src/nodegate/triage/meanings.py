@@ -7,9 +7,11 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
+from nodegate.kernel_log import program_xids
+from nodegate.knowledge import nvlink4
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
+from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage.clock import shown
-from nodegate.triage.details import foreign_memory
 from nodegate.triage.groups import rank_list
 from nodegate.triage.wording import cut
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _ONLY_FOLLOWS = Text("they show only what follows an error", "只看到后续现象，没有首个错误")
 _NOTHING = Text("the logs contain no error", "日志中没有错误")
+_NVLINK = f"xid_{nvlink4.CODE}"
 _CHECK = "pytest --inventory hosts.yaml --profile troubleshoot --nodes {nodes}"
 _LOOK_ELSEWHERE = Text(
     f"give the logs of all ranks and the nodes' kernel logs (--kernel NODE=FILE); then check the nodes: {_CHECK}",
@@ -49,10 +52,6 @@ _UNSTARTED_ACTION = Text(
     f"look at nvidia-fabricmanager, NICs and NCCL_SOCKET_IFNAME on the nodes of these ranks, and check them: {_CHECK}",
     f"在这些 rank 的节点上查 nvidia-fabricmanager、网卡与 NCCL_SOCKET_IFNAME，并检查节点：{_CHECK}",
 )
-_WORN_ACTION = Text(
-    "drain the node and run field diagnostics on this GPU; if they pass, run the same programs on another GPU",
-    "下线节点并对该 GPU 做现场诊断；若通过，在其他 GPU 上运行相同程序对比",
-)
 _ALL_CAME_ACTION = Text(
     f"every rank reached the collective, but the data did not arrive: check the nodes under load: {_CHECK} --active",
     f"所有 rank 都已进入但数据未到：请加负载检查节点：{_CHECK} --active",
@@ -71,26 +70,28 @@ def meaning(root: Root, where: Place, case: Case) -> Text:
 
 
 def _of_event(root: Root, event: Event, where: Place) -> Text:
-    if root.programs:
-        count, names = len(root.programs), ", ".join(root.programs[:4])
-        return Text(
-            f"{count} different programs ({names}) met an Xid of applications on this one GPU: suspect the GPU",
-            f"{count} 个不同程序（{names}）都在这一块 GPU 上遇到应用类 Xid：应怀疑该 GPU",
-        )
+    if root.suspicion:
+        return root.suspicion.words
     if event.kind.id in UNKNOWN_LINES:
         return Text(
             f"{event.kind.meaning.en}: {cut(event.text, 160)}", f"{event.kind.meaning.zh}：{cut(event.text, 160)}"
         )
-    said = (root.beside or event).kind.meaning if _beside_tells(root) else event.kind.meaning
+    said = _told(root.beside or event if _beside_tells(root) else event)
     if root.named:
         whom = where.node or where.pod
         return _of_peer(root, whom, said)
-    if event.kind.id == "cuda_oom_foreign" and (foreign := foreign_memory(event.text)):
-        return Text(
-            f"{said.en}: process {foreign[0]} has {foreign[1]:.1f} GiB",
-            f"{said.zh}：进程 {foreign[0]} 占用 {foreign[1]:.1f} GiB",
-        )
     return said
+
+
+def _told(event: Event) -> Text:
+    """What the line means, with the part of the GPU or the link that it names."""
+    said, unit = event.kind.meaning, ""
+    if event.kind.id == _NVLINK:
+        registers, unit = nvlink4.decode(event.text), nvlink4.link(event.text)
+        said = registers.meaning if registers else said
+    elif met := xid_said(event.text):
+        unit = program_xids.unit_of(met)[0]
+    return Text(f"{said.en} ({unit})", f"{said.zh}（{unit.replace('link', '链路')}）") if unit else said
 
 
 def _of_peer(root: Root, peer: str, said: Text) -> Text:
@@ -158,8 +159,10 @@ def _action(root: Root) -> Text:
         return _LAGGARD_ACTION if root.laggards else _ALL_CAME_ACTION if root.came else _HANG_ACTION
     if root.hangs:
         return _SILENT_ACTION if root.silent else _UNSTARTED_ACTION
-    if root.programs:
-        return _WORN_ACTION
+    if root.suspicion:
+        return root.suspicion.action
     if root.event is None:
         return _LOOK_ELSEWHERE
-    return (root.beside if root.beside and root.beside.kind.role is Role.PRIMARY else root.event).kind.action
+    told = root.beside if root.beside and root.beside.kind.role is Role.PRIMARY else root.event
+    registers = nvlink4.decode(told.text) if told.kind.id == _NVLINK else None
+    return registers.action if registers else told.kind.action

@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, homes_of_pods, kernel_log, place, zones
+from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, place, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
@@ -206,6 +206,7 @@ def _resolved(case: Case) -> Iterator[Event]:
         printed = seconds(event.stamp)
         yield replace(
             event,
+            kind=held_memory.kind(event, where.node, names),
             place=where,
             printed_s=printed,
             early_s=seconds(event.after) if printed is None else printed,

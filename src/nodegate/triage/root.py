@@ -14,6 +14,7 @@ from nodegate.triage.place import same_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nodegate.kernel_log.program_xids import Suspicion
     from nodegate.triage.collectives import Laggards, Mismatch
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
@@ -45,7 +46,7 @@ class Root:
     came: bool = False  # they are all ranks of the job
     silent: Silent | None = None
     unstarted: Unstarted | None = None
-    programs: tuple[str, ...] = ()  # different programs that met one Xid of applications on one GPU
+    suspicion: Suspicion | None = None  # why an Xid of applications speaks against the GPU
 
     @property
     def hangs(self) -> bool:
@@ -212,10 +213,12 @@ def _suspected(root: Root, case: Case) -> Root:
         return root
     said = [blamed] if blamed.kind.side is Side.KERNEL else []
     if not said and event.kind.id.startswith("cuda_"):
-        of_programs = suspect_gpu.of_programs(case.events)
-        said = [each for each in of_programs if _same_place(each, event) and apart(each, event) <= NEAR_S]
-    found = suspect_gpu.suspect(case.events, said[0]) if said and said[0].device else None
-    return root if found is None else replace(root, programs=found.programs, beside=found.said)
+        said = suspect_gpu.of_rank(case.events, event)
+    counted = suspect_gpu.counted(case.events) if said else {}
+    for each in {(one.place.node, one.device): one for one in reversed(said) if one.device}.values():
+        if found := suspect_gpu.suspicion(counted, each):
+            return replace(root, suspicion=found, beside=each)
+    return root
 
 
 def _blame(root: Root, ending: Ending) -> Root:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ from nodegate.files.gz import packed_path
 from nodegate.probe.document import document_of
 from nodegate.records.evidence import FACTS
 from nodegate.records.run_folder import RunFolder
+from nodegate.subjects.gpu_processes import owners
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
 from nodegate.triage.job_log import Log
-from nodegate.triage.kernel_log import kernel_event
+from nodegate.triage.kernel_log import kernel_event, which
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import without_kernel_log
 from nodegate.unknown import Unknown
@@ -49,6 +51,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         log.remarks.say(without_kernel_log(said.reason))
         return log
     _learn_gpus(node, facts, events)
+    _learn_processes(node, facts, events)
     log.lines = len(lines)
     log.size_bytes = sum(len(line.text) for line in lines)
     log.nodes.add(node)
@@ -57,7 +60,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         if event is None:
             continue
         stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
-        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, event.device, template(line.text))
+        key = (log.name, stamp and int(stamp.epoch_s // 60), event.kind.id, which(line.text), template(line.text))
         if not events.known(key):
             events.add(key, replace(event, stamp=stamp))
     return log
@@ -68,3 +71,11 @@ def _learn_gpus(node: str, facts: NodeFacts, events: Events) -> None:
     for gpu in facts.known_gpus:
         if not isinstance(gpu.address, Unknown):
             events.names.gpu_at.setdefault((node, gpu.address), gpu.index)
+
+
+def _learn_processes(node: str, facts: NodeFacts, events: Events) -> None:
+    """Whose the processes on each GPU were when the node was looked at."""
+    with suppress(CannotMeasure):
+        for gpu in facts.known_gpus:
+            found = owners(gpu, facts.jobs)
+            events.names.owners.update({(node, pid): owner for pid, owner in found.items()})

@@ -1,30 +1,26 @@
-"""A GPU on which different programs meet an application's Xid: then the GPU is to be suspected, not each of them."""
+"""A GPU on which programs that have nothing in common meet an application's Xid: it is suspected, not each of them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.program_xids import ProgramXids
 from nodegate.knowledge.words import Cause
+from nodegate.knowledge.xid_lines import xid_said
+from nodegate.triage.candidates import NEAR_S, apart
+from nodegate.triage.place import same_node
+from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.kernel_log.program_xids import Suspicion
     from nodegate.triage.events import Event
 
 _CODE = re.compile(r"xid_[0-9]{1,5}")
-_PROGRAM = re.compile(r"pid=(?P<pid>[0-9]{1,10}), name=(?P<name>[^,]{1,60})")
-_MANY_PROGRAMS, _MANY_PROCESSES = 2, 4  # of different names, of different numbers
-_LONG_S = 3600.0  # between the first and the last: not one job that was tried again and again
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """The programs that met such an Xid on one GPU, and the kernel message of the last one."""
-
-    programs: tuple[str, ...]
-    said: Event
+_DAY_S = 86400.0  # from the error of a rank: a GPU that was suspect then still is
+_NO_TIME = Unknown(Why.MISSING, "the line has no time")
 
 
 def of_programs(events: Sequence[Event]) -> list[Event]:
@@ -36,16 +32,42 @@ def of_programs(events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def suspect(events: Sequence[Event], said: Event) -> Suspect | None:
-    """The suspicion against the GPU of this message; None if one program, or several GPUs, explain as much."""
-    node = said.place.node
-    alike = [event for event in of_programs(events) if event.place.node == node]
-    if any(event.device != said.device for event in alike):
-        return None
-    processes = {match["pid"]: match["name"] for event in alike if (match := _PROGRAM.search(event.text))}
-    names = {name.strip().rstrip("0123456789.") for name in processes.values()}
-    times = [event.printed_s for event in alike if event.printed_s is not None]
-    lasted_s = max(times, default=0.0) - min(times, default=0.0)
-    if len(names) < _MANY_PROGRAMS or len(processes) < _MANY_PROCESSES or lasted_s < _LONG_S:
-        return None
-    return Suspect(tuple(sorted(set(processes.values()))), said)
+def counted(events: Sequence[Event]) -> dict[str, ProgramXids]:
+    """Those of each node, counted by unit and program."""
+    found: dict[str, ProgramXids] = {}
+    for event in of_programs(events):
+        if met := xid_said(event.text):
+            timed = met.at(_NO_TIME if event.printed_s is None else event.printed_s)
+            found.setdefault(event.place.node, ProgramXids()).add(timed)
+    return found
+
+
+def suspicion(nodes: dict[str, ProgramXids], said: Event) -> Suspicion | None:
+    """Why the GPU of this message is to be suspected; None if one program, or several GPUs, explain as much."""
+    met = xid_said(said.text)
+    node = nodes.get(said.place.node)
+    return node.suspicion(met.code, met.address, met.instance) if met and node else None
+
+
+def is_any(events: Sequence[Event], failed: Event) -> bool:
+    """Whether any GPU is to be suspected at the time of an error, be it the GPU of that error or not."""
+    near = [event for event in of_programs(events) if apart(event, failed) <= _DAY_S]
+    nodes = counted(near)
+    return any(suspicion(nodes, said) for said in {(each.place.node, each.device): each for each in near}.values())
+
+
+def of_rank(events: Sequence[Event], failed: Event) -> list[Event]:
+    """The messages that can be of a rank's error, the nearest first: of its GPU where that is known, else of its node.
+
+    One that is not of its time counts for a day: other programs met it there.
+    """
+    found = [event for event in of_programs(events) if _of_same_gpu(event, failed)]
+    nodes = {event.place.node for event in found}
+    near = [event for event in found if apart(event, failed) <= (NEAR_S if len(nodes) > 1 else _DAY_S)]
+    return sorted(near, key=lambda event: apart(event, failed))
+
+
+def _of_same_gpu(said: Event, failed: Event) -> bool:
+    if failed.place.node and not same_node(said.place.node, failed.place.node):
+        return False
+    return None in (said.place.gpu, failed.place.gpu) or said.place.gpu == failed.place.gpu

@@ -15,6 +15,8 @@ MOST_NAMED_FILES = 32
 VALUE_LIMIT = 300
 MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
+_DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+_REPLICA = re.compile(r'"(GPU-[0-9a-f-]{36})::[0-9]{1,4}"')  # a GPU that the device plugin gives out several times
 _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "memlock": resource.RLIMIT_MEMLOCK}
 DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
@@ -103,7 +105,12 @@ def _adjtimex() -> object:
 def read_jobs() -> object:
     """The data of section `jobs`."""
     running = [process for process in processes.listed() if not process.is_ours]
-    return {"slurm": _slurm_jobs(running), "gpu_users": _gpu_users(running), "listening_ports": _listening_ports()}
+    return {
+        "slurm": _slurm_jobs(running),
+        "gpu_users": _gpu_users(running),
+        "listening_ports": _listening_ports(),
+        "shared_gpus": _shared_gpus(),
+    }
 
 
 def _slurm_jobs(running: List[processes.Process]) -> List[str]:
@@ -111,6 +118,12 @@ def _slurm_jobs(running: List[processes.Process]) -> List[str]:
     titles = [files.plain(f"/proc/{one.pid}/cmdline") for one in running if one.comm == "slurmstepd"]
     matches = [re.search(r"\[([0-9_]+)", title) for title in titles]
     return sorted({match.group(1) for match in matches if match})
+
+
+def _shared_gpus() -> List[str]:
+    """GPUs that Kubernetes gives to several pods (time-slicing, MPS), by UUID; without root and Kubernetes none."""
+    registered = files.text(_DEVICE_PLUGINS, limit=1 << 20)
+    return sorted(set(_REPLICA.findall(registered if isinstance(registered, str) else "")))[:MOST_GPU_USERS]
 
 
 def _gpu_users(running: List[processes.Process]) -> object:

@@ -1,0 +1,83 @@
+"""Who holds the memory of a GPU on which a rank ran out of it: the rank, its job, another, or not known who."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.signatures import signature
+from nodegate.knowledge.words import Text
+from nodegate.probe.jobs import Whose
+from nodegate.triage.events import Kind
+
+if TYPE_CHECKING:
+    from nodegate.triage.events import Event, Names
+
+OUT_OF_MEMORY = "cuda_oom"
+_SIZE = r"(?P<size>[0-9.]{1,16} [KMG]iB)"
+_OF_OTHERS = re.compile(rf"Process (?P<pid>[0-9]{{1,10}}) has {_SIZE} memory in use")
+_OWN = re.compile(rf"this process has {_SIZE} memory in use")
+_ALLOCATED = re.compile(rf"allocated memory {_SIZE} is allocated by PyTorch")
+_TRIED, _FREE = re.compile(rf"Tried to allocate {_SIZE}"), re.compile(rf"of which {_SIZE} is free")
+_UNITS = {"KiB": 1 / 1024 / 1024, "MiB": 1 / 1024, "GiB": 1.0}
+_MOST_GIB = 1 << 20  # PyTorch prints 17179869184.00 GiB where the driver does not know
+_CONTEXT_GIB = 1.0  # a rank that only opens another's GPU holds about half of it there: that is the job's own fault
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the message of an allocation that failed says, in GiB: of itself, what it lacked, and by process number."""
+
+    own: float
+    lacking: float
+    others: dict[int, float]
+
+
+def held(text: str) -> Held | None:
+    """Who holds what; None if the message does not say it.
+
+    In a container the rank does not know its own number: it is the process that holds as much as PyTorch allocated.
+    """
+    own = _gib(_OWN.search(text))
+    others = {int(match["pid"]): _gib(match) or 0.0 for match in _OF_OTHERS.finditer(text)}
+    allocated = _gib(_ALLOCATED.search(text))
+    if own is None and allocated is not None:
+        itself = min((pid for pid in others if others[pid] >= allocated), key=lambda pid: others[pid], default=None)
+        own = None if itself is None else others.pop(itself)
+    if own is None or not others:
+        return None
+    return Held(own, (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), others)
+
+
+def kind(event: Event, node: str, names: Names) -> Kind:
+    """What the failed allocation comes to, with the process that holds the memory if it may not be the job's."""
+    if event.held is None:
+        return event.kind
+    whose = {pid: names.owners.get((node, pid)) for pid in event.held.others}
+    own = {pid for pid, owner in whose.items() if owner and owner.whose is Whose.JOB} | names.pids
+    others = {pid: gib for pid, gib in event.held.others.items() if gib >= _CONTEXT_GIB and pid not in own}
+    foreign = {pid: gib for pid, gib in others.items() if (owner := whose[pid]) and owner.whose is Whose.FOREIGN}
+    found = "" if not others else "cuda_oom_not_ours" if foreign else _by_size(event.held, sum(others.values()))
+    if not found:
+        return event.kind
+    pid, gib = max((foreign or others).items(), key=lambda each: each[1])
+    row = Kind.of(signature(found))
+    en, zh = f"process {pid} has {gib:.1f} GiB", f"进程 {pid} 占用 {gib:.1f} GiB"
+    return replace(row, meaning=Text(f"{row.meaning.en}: {en}", f"{row.meaning.zh}：{zh}"))
+
+
+def _by_size(held: Held, others_gib: float) -> str:
+    """Nothing says whose the others are: what the sizes suggest."""
+    if others_gib >= held.own:
+        return "cuda_oom_foreign"
+    return "cuda_oom_beside" if others_gib >= held.lacking else ""
+
+
+def _gib(match: re.Match[str] | None) -> float | None:
+    if match is None:
+        return None
+    number, _, unit = match["size"].partition(" ")
+    size = float(number) * _UNITS[unit] if number.replace(".", "", 1).isdigit() else _MOST_GIB
+    return size if size < _MOST_GIB else None
