@@ -54,7 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _is_given(stream: TextIO) -> bool:
-    """Whether a pipe or a file is on standard input: a terminal or nothing is no log."""
+    """Whether a pipe or a file is on standard input: not a terminal, and not nothing."""
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):

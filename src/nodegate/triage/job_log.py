@@ -63,7 +63,7 @@ class Log:
     near_s: float | None = None  # about when it was written, for times without a year
     torn_down: bool = False  # a launcher ended the workers after a failure
     part_of: str = ""
-    in_archive: bool = False  # its name is no path
+    in_archive: bool = False  # its name is not a path
     mixed: bool = False
     end: recognised.End = field(default_factory=recognised.End)
     finished: bool = False  # the training came to its end, and nothing failed after that
