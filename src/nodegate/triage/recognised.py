@@ -40,6 +40,7 @@ _COUNT = re.compile(
     r"|rollouts?)|samples|it)"
     r"(?:\(\w{1,12}\))?['\"]?[\s:=#\[\]'\"]{0,8}(?P<number>[0-9]{1,15}(?:\.[0-9]{1,12})?)"
     r"|(?P<zh>步骤|步数|步|迭代|轮次|轮|第|进度)[\s:：=]{0,4}(?P<zh_number>[0-9]{1,15})"
+    r"|^ {0,12}(?P<size>[0-9]{1,15}) {1,14}[0-9]{1,15} {1,9}(?:float|half|double|bfloat16|u?int[0-9]{1,2}|fp?8\w{0,6}) "
     r"|(?<![0-9/.:-])(?P<bar>[0-9]{1,12}) ?/ ?[0-9]{1,12}(?![0-9/])",
     re.IGNORECASE,
 )
@@ -159,8 +160,8 @@ def _counts(text: str) -> list[tuple[str, float]]:
         return []
     found = []
     for match in _COUNT.finditer(text):
-        word = (match["word"] or match["zh"] or "/").lower()
-        found.append((word, float(match["number"] or match["zh_number"] or match["bar"])))
+        word = (match["word"] or match["zh"] or ("size" if match["size"] else "/")).lower()
+        found.append((word, float(match["number"] or match["zh_number"] or match["size"] or match["bar"])))
     return found[:8]
 
 
