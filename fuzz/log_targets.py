@@ -63,11 +63,15 @@ def _logs_with_page(data: bytes) -> None:
 
 
 def _packed(data: bytes) -> None:
-    """A gzip file, as it came and cut short."""
+    """Packed files and archives, as they came and cut short."""
     whole = gzip.compress(data, 1, mtime=0)
-    for packed in (b"\x1f\x8b" + data, whole[: 10 + len(data) % max(len(whole), 1)], whole + data):
-        for _ in read.chunks(io.BytesIO(packed), "log.gz", Remarks()):
-            pass
+    tar = data[:257].ljust(257, b"0") + b"ustar" + data
+    magic = (b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh91AY&SY", b"PK\3\4", b"\xff\xfe")
+    for packed in (*(each + data for each in magic), tar, whole[: 10 + len(data) % max(len(whole), 1)], whole + data):
+        said = Remarks()
+        for _, parts in read.members(io.BytesIO(packed), "log.gz", said):
+            for _ in read.chunks(parts, said):
+                pass
 
 
 def _line_parts(data: bytes) -> None:

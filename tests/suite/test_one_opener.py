@@ -40,6 +40,7 @@ EXCEPTIONS = {
     ("transport/openssh.py", "_Master.open"): "a connection",
     ("history.py", DATABASE): "SQLite opens it; a pipe or a device is refused before",
     ("triage/reading.py", "source.open"): "by the one opener",
+    ("triage/packed.py", "archive.open"): "a member of an archive that the one opener has opened",
 }
 
 

@@ -100,4 +100,5 @@ def _chinese(value: object) -> Iterator[str]:
 def quoted_by(case: Case) -> set[str]:
     """What an answer of this case may quote."""
     names = {log.name for log in case.logs} | {path for path, _ in case.passed_over}
-    return {event.text for event in case.events} | set(case.unread) | names
+    lines = {worth.text for log in case.logs for worth in log.end.worth}
+    return {event.text for event in case.events} | set(case.unread) | names | lines

@@ -58,7 +58,7 @@ def test_a_packed_log_that_is_not_whole_forbids_the_word_that_there_is_no_error(
     write(tmp_path, "rank0.log", HEALTHY)
     spoil(packed(tmp_path, "rank1.log.gz"))
     found = judged(tmp_path)
-    assert not found.failed
+    assert (found.failed, found.sure, found.recognised) == (True, False, False)
     assert found.sentence.en.startswith(
         "cannot tell: no error in what could be read, but 1 log could not be, or not all"
     )
@@ -90,7 +90,7 @@ def test_a_log_that_cannot_be_opened_forbids_the_word_that_there_is_no_error(tmp
     write(tmp_path, "rank1.log", HEALTHY)
     refuse(monkeypatch, (Source, "open"), "rank1.log", OSError(5, "Input/output error"))
     found = judged(tmp_path)
-    assert not found.failed
+    assert (found.failed, found.sure, found.recognised) == (True, False, False)
     assert found.sentence.en.startswith("cannot tell: no error in what could be read, but 1 log could not be")
 
 

@@ -212,7 +212,7 @@ CASES = {
         {"root": "nccl_warning"},
     ),
     "a plugin of NCCL that is not installed is no missing library": (
-        {"rank0.log": [PLUGIN]},
+        {"rank0.log": [PLUGIN, iteration("15:36:01.0", 1)]},
         {"failed": False},
     ),
     "a GPU that asks for a reset is named": (

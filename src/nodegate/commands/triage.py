@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from nodegate.triage import render
 from nodegate.triage.homes_of_pods import read_map
+from nodegate.triage.sources import STDIN
 from nodegate.triage.triage import triage
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="a log (plain, .gz, .zst), a folder, a glob, a run folder, or - for stdin",
+        help="a log (also packed), an archive, a folder, a glob, a run folder, or - for stdin (the default for a pipe)",
     )
     command.add_argument(
         "--kernel",
@@ -50,10 +53,20 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _is_given(stream: TextIO) -> bool:
+    """Whether a pipe or a file is on standard input: not a terminal, and not nothing."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
     homes = None if asked.map is None else read_map(asked.map)
-    given = triage(asked.logs, kernel=asked.kernel, zones=asked.utc_offset, homes=homes)
+    logs = asked.logs or ([STDIN] if not asked.kernel and _is_given(sys.stdin) else [])
+    given = triage(logs, kernel=asked.kernel, zones=asked.utc_offset, homes=homes)
     if asked.html is not None:
         from nodegate.triage.page import write_page  # noqa: PLC0415 - jinja2 only for a page
 

@@ -93,7 +93,7 @@ def _inconclusive(report: Report) -> str:
 def _healthy(report: Report, logs: Answer | None) -> str:
     """No check fails: what the nodes warn of, and what is waived, come before the word that they are fine."""
     code = ""
-    if logs is not None and logs.failed:
+    if logs is not None and logs.failed and logs.recognised:
         code = f"look at the code: {logs.meaning.en}" if logs.cause is LogCause.PROGRAM else logs.sentence.en
     hint = code or (logs.sentence.en if logs is not None else "add the job's logs (--job-log)")
     for kind, found in (

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.candidates import ERROR_LINE, soft
+from nodegate.triage.doubt import ACTION, doubt
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import notes
 from nodegate.triage.place import Place
-from nodegate.triage.remarks import Note
 from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
+    from nodegate.triage.recognised import Worth
+    from nodegate.triage.remarks import Note
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -33,8 +35,11 @@ _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 class Answer:
     """The result of the logs. Times are seconds since 1970 (UTC); None if unknown.
 
-    `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error.
+    `recognised` is false where no error was found and nothing shows that the job is well; `worth` are lines to read.
+    `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error
+    and the logs show that the job is well.
     `nodes_fine` is true if the program failed and no kernel log speaks against its node.
+    `began_after`: the first error is later than `began_s`, and nothing says by how much.
     `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC. `places` are those
     of all ranks to be looked at.
     """
@@ -48,6 +53,7 @@ class Answer:
     places: tuple[Place, ...]
     device: str
     began_s: float | None
+    began_after: bool
     root: Event | None
     meaning: Text
     action: Text
@@ -59,6 +65,8 @@ class Answer:
     progress_s: float | None
     zone_s: float
     read: reasons.Read
+    recognised: bool
+    worth: tuple[Worth, ...]
     notes: tuple[Note, ...]
 
     @property
@@ -95,9 +103,11 @@ def answer(case: Case) -> Answer:
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     nodes_fine = nodes_fine and not (event and suspect_gpu.is_any(case.events, event))
     failed = event is not None or root.follows or root.hangs
+    began_s, began_after = _began(root)
+    unclear = None if failed else doubt(case, last)
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
-    if not failed and (missing := _not_read(case)):
-        said = meaning = reasons.unread(missing)
+    if unclear:
+        failed, said, meaning, action = True, unclear.sentence, unclear.sentence, ACTION
     return Answer(
         failed=failed,
         cause=cause,
@@ -107,7 +117,8 @@ def answer(case: Case) -> Answer:
         where=where,
         places=places,
         device=device,
-        began_s=event.began_s if event else root.silent.last_s if root.silent else None,
+        began_s=began_s,
+        began_after=began_after,
         root=event,
         meaning=meaning,
         action=action,
@@ -119,10 +130,24 @@ def answer(case: Case) -> Answer:
         progress_s=last.progress_s,
         zone_s=case.zone_s,
         read=read,
+        recognised=unclear is None,
+        worth=unclear.worth if unclear else (),
         notes=notes(
             case, [event for event in last.outside if _is_fault(event)], why=why, do=action if failed else None
         ),
     )
+
+
+def _began(root: Root) -> tuple[float | None, bool]:
+    """When it began, and whether it is only known that it was after that. A kernel message beside it has the time."""
+    event = root.event or root.hang
+    if event is None:
+        return (root.silent.last_s if root.silent else None), False
+    if event.after_s is None:
+        return event.began_s, False
+    if root.beside is not None and root.beside.began_s is not None and not root.beside.about:
+        return root.beside.began_s, False
+    return event.after_s, True
 
 
 def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
@@ -264,19 +289,13 @@ def _within_a_day(event: Event, case: Case) -> bool:
     return min(times) - _MOST_OFF_S <= event.printed_s <= max(times) + _MOST_OFF_S
 
 
-def _not_read(case: Case) -> list[Text]:
-    """The logs that were not read, or not to their end, each with the reason."""
-    lost = {log.part_of or log.name: log.remarks.lost for log in case.logs if log.remarks.lost}
-    return [*(Text(why, why) for why in case.unread), *(Note(why, (name,)).text for name, why in lost.items())]
-
-
 def _read(case: Case) -> reasons.Read:
     jobs = job_logs(case)
     kernel = [log for log in case.logs if log.kernel and log.lines]
     whole = [log for log in kernel if not log.remarks.lost]
     nodes = {node for log in whole for node in (log.nodes or {log.place.node}) if node}
     return reasons.Read(
-        job_logs=len({log.part_of or log.name for log in jobs}),
+        job_logs=len({log.part_of or log.name for log in jobs if log.size_bytes}),
         kernel_logs=len(kernel),
         kernel_nodes=tuple(sorted(nodes)),
         ranks=len(set[int]().union(*(log.all_ranks() for log in jobs))),

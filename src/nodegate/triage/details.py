@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.triage.events import MOST_NAMES, Collective, Reached
+from nodegate.knowledge.signatures import find
+from nodegate.knowledge.words import Role, Side
+from nodegate.probe.kernel_line import parse_line
+from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Reached
+from nodegate.triage.secrets import without_secrets
+from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from nodegate.knowledge.signature import Hit
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
 
+_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
+# [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
+_LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
 _TRIED_AGAIN = re.compile(r"\battempt {1,2}[0-9]{1,3}(?: ?/ ?| of )[0-9]{1,3}\b.{0,60}\bretry(?:ing)?\b", re.IGNORECASE)
 _RAN = re.compile(r"\) ran for ([0-9]{1,12}) milliseconds")
 _LIMIT = re.compile(r"collective operation timeout[^\n]{0,200}?Timeout\(ms\)=([0-9]{1,12})\)")
@@ -110,3 +118,15 @@ def tried_again(event: Event) -> bool:
     The attempts of one place count as one event: a second failure would have raised its `count`.
     """
     return event.count == 1 and bool(_TRIED_AGAIN.search(event.text))
+
+
+def of_kernel(line: str) -> Hit | None:
+    """What a line of a kernel is, in the log of a job."""
+    hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=_BOOT).text, Side.KERNEL)
+    return None if hit is None or hit.signature.role is Role.CONTEXT else hit
+
+
+def shown(text: str) -> str:
+    """The text on one line, without the labels that repeat what the answer says."""
+    labels = _LABELS.match(text)
+    return without_secrets(" ".join(text[labels.end() if labels else 0 :].split()))[:TEXT_SHOWN]

@@ -85,6 +85,11 @@ class Event:
         return self.stamp is None
 
     @property
+    def after_s(self) -> float | None:
+        """The time before a line without one, if nothing says until when it was printed: it was later than that."""
+        return self.early_s if self.about and self.until is None else None
+
+    @property
     def began_s(self) -> float | None:
         """When it began: a hang began before its watchdog spoke."""
         return None if self.printed_s is None else self.printed_s - self.ran_s
@@ -202,6 +207,11 @@ class Events:
         """A later line has a time: the event was printed until then."""
         if held := self._events.get(key):
             self._events[key] = (replace(held[0], until=until), held[1])
+
+    def carry(self, key: tuple[object, ...], episode: int) -> None:
+        """The training continued, and this event may have come after that."""
+        if held := self._events.get(key):
+            self._events[key] = (replace(held[0], episode=episode), held[1])
 
     def add_collective(self, collective: Collective) -> None:
         """Keep a collective that timed out."""

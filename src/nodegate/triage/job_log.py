@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
-from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, scan
+from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, recognised, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
-from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
+from nodegate.triage.events import Event, Kind, template
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import NUL_BYTES, Remarks
 from nodegate.triage.secrets import without_secrets
 from nodegate.triage.writers import Writers
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,15 +31,12 @@ _TAIL_BYTES = 1 << 18
 _STAMP_CHARACTERS = 150  # of a line in which its own time is
 _BLOCK_BYTES = 4096  # of torchrun's report
 _MPI_LINES = 8  # of mpirun's
-_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
 _WHOSE = ("index", "podname", "node")  # a line that differs in one of these, or in its device, is another
 _MOST_CACHED = 20_000
-# [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
-_LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
 
 
 @dataclass
@@ -68,7 +63,9 @@ class Log:
     near_s: float | None = None  # about when it was written, for times without a year
     torn_down: bool = False  # a launcher ended the workers after a failure
     part_of: str = ""
+    in_archive: bool = False  # its name is not a path
     mixed: bool = False
+    end: recognised.End = field(default_factory=recognised.End)
     finished: bool = False  # the training came to its end, and nothing failed after that
 
     def all_ranks(self) -> set[int]:
@@ -97,7 +94,7 @@ class JobLogReader:
         positions: Positions | None = None,
     ) -> None:
         self.log, self.events, self.hits, self.now_s, self.positions = log, events, hits, now_s, positions
-        self.before = b""  # the chunk before this one
+        self.before = self.earlier = b""  # the chunk before this one, and the one before that
         self.open = False  # an error was seen, and no progress after it
         self.failed_at: Stamp | None = None  # the newest time of the errors since then
         self.failed_sources: set[str] = set()
@@ -109,12 +106,17 @@ class JobLogReader:
             self._chunk(chunk)
             self.log.lines += chunk.count(b"\n")
             self.log.size_bytes += len(chunk)
-            self.before = chunk
+            self.earlier, self.before = self.before, chunk
         if not self.open:
             self._progress(self.before, 0, len(self.before))
-        tail = self.before[-_TAIL_BYTES:].decode("utf-8", "replace")
+        more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
+        tail = (more + self.before)[-_TAIL_BYTES:].decode("utf-8", "replace")
         self.log.last = last_stamp(tail[-_HEAD_BYTES:], now_s=self.now_s, near_s=self.log.near_s)
         self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
+        said = recognised.last_lines(
+            tail, self.log.lines, self._place, self._first, many=len(self.log.writers.by_name) > 1
+        )
+        self.log.end = recognised.end_of(self.log.name, list(said), lambda text: self._look_up(text)[0] is not None)
 
     def _chunk(self, chunk: bytes) -> None:
         start = self.log.size_bytes
@@ -174,7 +176,7 @@ class JobLogReader:
         stripped = self._place(text).text if side is Side.USER else text
         hit = find(stripped, side)
         if side is Side.USER and (hit is None or hit.signature.id in UNKNOWN_LINES):
-            hit = _of_kernel(text) or hit
+            hit = details.of_kernel(text) or hit
         quoted = stripped.partition(_EXCEPTION)[2]
         if quoted and (inner := find(quoted, side)) is not None:
             hit = inner  # the watchdog only quotes it
@@ -213,7 +215,7 @@ class JobLogReader:
             key,
             Event(
                 kind,
-                _shown(found.text),
+                details.shown(found.text),
                 self.log.name,
                 number,
                 where,
@@ -307,6 +309,18 @@ class JobLogReader:
             self.log.episode += self.open
             self.open, self.log.finished = False, True
 
+    def _got_over(self, source: str) -> None:
+        """The training continued, as this writer shows: after all errors but those that nothing gives a time.
+
+        One without a time, of another writer that has printed no time since, stays open; lines in the order of time say
+        when it was.
+        """
+        self.log.episode += 1
+        self.open = False
+        for key, who in self.waiting.items() if not self.log.writers.mixed else ():
+            if who not in ("", source):
+                self.events.carry(key, self.log.episode)
+
     def _later(self, when: Stamp | None, source: str) -> bool:
         """Whether this was printed after the errors that are open: by the clock, else by its place in the log."""
         if not self.open:
@@ -327,22 +341,9 @@ class JobLogReader:
         if known is not None and known.stamp and found.stamp and found.stamp.epoch_s < known.stamp.epoch_s:
             return  # of another log in this one
         if self.open:
-            self.log.episode += 1
-            self.open = False
+            self._got_over(found.source)
         self.log.iteration = found
 
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:
         stern = self.log.writers.stern
         return progress.last_iteration(chunk, start, end, now_s=self.now_s, near_s=self.log.near_s, stern=stern)
-
-
-def _of_kernel(line: str) -> Hit | None:
-    """What a line of a kernel is, in the log of a job."""
-    hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=_BOOT).text, Side.KERNEL)
-    return None if hit is None or hit.signature.role is Role.CONTEXT else hit
-
-
-def _shown(text: str) -> str:
-    """The text on one line, without the labels that repeat what the answer says."""
-    labels = _LABELS.match(text)
-    return without_secrets(" ".join(text[labels.end() if labels else 0 :].split()))[:TEXT_SHOWN]

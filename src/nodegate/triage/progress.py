@@ -4,6 +4,7 @@ Only a number that grows is progress; a smaller one is a restart. The search is 
 a log has far more iterations than errors.
 """
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import re
@@ -19,6 +20,10 @@ _FORMS = (
     (b'"current_steps"', re.compile(rb"\"current_steps\": {0,4}([0-9]{1,12})")),
     (b"steps: ", re.compile(rb"steps: ([0-9]{1,12}) loss: ")),
     (b"/it]", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}s/it\]")),
+    (
+        "步".encode(),
+        re.compile("(?:第|步骤|步数)(?: |:|：)?([0-9]{1,12}) ?(?:步)?(?: |,|，|:|：).{0,60}(?:损失|loss)".encode()),
+    ),
     (b"it/s", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}it/s[,\]]")),
 )
 _TRIES = 8  # lines that contain the string but are not iterations, before a form is dropped

@@ -1,18 +1,20 @@
-"""The bytes of a log, plain or compressed, in chunks of whole lines; bounded, whatever the file contains."""
+"""The text of a log, plain, packed or recoded, in chunks of whole lines; bounded, whatever the file contains."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import shutil
 import subprocess
 import zlib
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
-from nodegate.triage import remarks
+from nodegate.triage import packed, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +23,21 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 12
+_HEAD_BYTES = 512  # that show what a file is
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-PACKED = (_GZIP, _ZSTD)
+_PACKED = (_GZIP, _ZSTD, packed.XZ, packed.ZIP, *packed.BZIP2)
 _EITHER_HEADER = 32  # zlib: read both gzip and zlib headers
+_BYTE_ORDERS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def is_text(head: bytes) -> bool:
+    """Whether a file that begins with this is text as it is."""
+    return not (head.startswith(_PACKED) or packed.is_tar(head) or _utf_16(head))
 
 
 def is_plain(path: str) -> bool:
-    """Whether this is a regular file that is not compressed.
+    """Whether this is a regular file that is neither packed nor recoded.
 
     Raises:
         OSError: it cannot be read.
@@ -36,25 +45,78 @@ def is_plain(path: str) -> bool:
     if not Path(path).is_file():
         return False
     with open_regular(path) as stream:
-        return not stream.read(4).startswith(PACKED)
+        return is_text(stream.read(_HEAD_BYTES))
 
 
-def chunks(stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
-    """The text of a log in chunks that end at a line's end, about 1 MiB each.
+def members(stream: IO[bytes], name: str, said: Remarks) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """The logs of a file with their text: the file itself, whose name here is "", or the members of an archive.
 
-    A line longer than a chunk is cut. Problems of the file are added to `said`; what could be read is returned.
+    Each is to be read before the next. Problems of the file are added to `said`; what could be read is returned.
 
     Raises:
         UsageError: it is zstd and there is no program that can read it.
     """
     head = _part(stream)
-    if head.startswith(_GZIP):
-        parts = _gunzipped(head, stream, said)
-    elif head.startswith(_ZSTD):
-        parts = _zstd(head, stream, name, said)
+    most = [packed.limit(stream)]
+    if head.startswith(packed.ZIP):
+        inside = packed.members_of_zip(stream, said)
     else:
-        parts = _plain(head, stream, said)
+        first, parts = _begun(_unpacked(_plain(head, stream, said), name, said, most))
+        if not packed.is_tar(first):
+            yield "", parts
+            return
+        inside = packed.members_of_tar(parts, said)
+    for member, text in inside:
+        bounded = packed.limited(text, most, said) if head.startswith(packed.ZIP) else text
+        first, parts = _begun(_unpacked(bounded, name, said, most))
+        if first.startswith(packed.ZIP) or packed.is_tar(first) or (_is_binary(first) and not _utf_16(first)):
+            said.lose(remarks.NESTED)
+        elif first:
+            yield member, parts
+
+
+def _begun(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """How these parts begin, and all of them."""
+    first = next(parts, b"")
+    return first, chain([first], parts)
+
+
+def _is_binary(head: bytes) -> bool:
+    return head[:_LOOK_BYTES].count(0) * 10 > len(head[:_LOOK_BYTES])
+
+
+def _unpacked(parts: Iterator[bytes], name: str, said: Remarks, most: list[int]) -> Iterator[bytes]:
+    """The content, if it is packed as a single stream; as it is otherwise."""
+    head, parts = _begun(parts)
+    if head.startswith(_GZIP):
+        return packed.limited(_gunzipped(parts, said), most, said)
+    if head.startswith(_ZSTD):
+        return packed.limited(_zstd(parts, name, said), most, said)
+    if head.startswith((packed.XZ, *packed.BZIP2)):
+        return packed.limited(packed.unpacked(head, parts, said), most, said)
+    return parts
+
+
+def chunks(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
+    """The text of a log in UTF-8, in chunks of about 1 MiB that end at a line's end; a longer line is cut."""
+    head, parts = _begun(parts)
+    encoding = _utf_16(head)
+    if encoding:
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        parts = (decoder.decode(part).removeprefix("\ufeff").encode("utf-8", "replace") for part in parts)
+    elif _is_binary(head):
+        said.lose(remarks.NOT_DECODED)
     yield from _whole_lines(parts, said)
+
+
+def _utf_16(head: bytes) -> str:
+    """The byte order of text in UTF-16 that begins so; "" for other text. Without a mark by the zeros of its ASCII."""
+    units = head[: _HEAD_BYTES & ~1]
+    low, high = units[::2].count(0), units[1::2].count(0)
+    by_zeros, most, least = "utf-16-le" if high > low else "utf-16-be", max(low, high), min(low, high)
+    if most > least and _BYTE_ORDERS.get(head[:2]) == by_zeros:
+        return by_zeros
+    return by_zeros if len(units) >= 16 and most * 8 >= len(units) and least * 16 <= most else ""
 
 
 def _plain(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
@@ -77,11 +139,11 @@ def _part(stream: IO[bytes]) -> bytes:
     return stream.read(CHUNK_BYTES - _LOOK_BYTES + end)
 
 
-def _gunzipped(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
+def _gunzipped(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
     """The members of a gzip file one after the other, never more than a chunk at once."""
     member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
-    for packed in _plain(head, stream, said):
-        data = packed
+    for part in parts:
+        data = part
         while data:
             before = member.copy()
             try:
@@ -117,7 +179,7 @@ def _before_damage(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:
     yield bytes(text)
 
 
-def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
+def _zstd(parts: Iterator[bytes], name: str, said: Remarks) -> Iterator[bytes]:
     program = shutil.which("zstd")
     if program is None:
         raise UsageError(
@@ -135,7 +197,7 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[
         start_new_session=True,  # zstd must not get Ctrl-C: a log that it truncated would look corrupt
     ) as running:
         assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018
-        feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, said), daemon=True)
+        feeder = threading.Thread(target=_feed, args=(parts, running.stdin), daemon=True)
         feeder.start()
         try:
             while text := running.stdout.read(CHUNK_BYTES):
@@ -147,10 +209,10 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[
         said.lose(remarks.ZSTD_CORRUPT)
 
 
-def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], said: Remarks) -> None:
+def _feed(parts: Iterator[bytes], into: IO[bytes]) -> None:
     try:
-        for packed in _plain(head, stream, said):
-            into.write(packed)
+        for part in parts:
+            into.write(part)
         into.close()
     except OSError:
         return  # zstd stopped reading; its exit code says why

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
@@ -17,7 +16,8 @@ from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader, Log
 from nodegate.triage.place import Place
-from nodegate.triage.read import chunks, is_plain
+from nodegate.triage.read import chunks, is_plain, members
+from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import STDIN
 
 if TYPE_CHECKING:
@@ -133,30 +133,51 @@ def _read_by(
     when: tuple[float, float | None],
     positions: grep.Positions | None,
 ) -> list[Log]:
-    now_s, near_s = when
-    where = Place(node=source.node) if source.node else place.of_path(source.name)
-    log = Log(source.name, source.kernel, where, near_s=near_s)
+    logs: list[Log] = []
     with source.open() as stream:
-        parts = chunks(stream, source.name, log.remarks)
-        first = next(parts, b"")
-        head = _text(first[:16_384])
-        log.kernel = log.kernel or kernel_log.looks_like(head, source.name)
-        if log.kernel:
-            kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
-            return [log]
-        held = [first]
-        if apart.has_writers(head):
-            held += _held(parts)
-            if shares := _shares(log, b"".join(held), now_s):
-                return [_read_share(share, log, events, hits, now_s) for share in shares]
-        JobLogReader(log, events, hits, now_s=now_s, positions=positions).read(_again(held, parts))
+        of_file = Remarks()
+        for member, parts in members(stream, source.name, of_file):
+            own = Remarks() if member else of_file
+            name = f"{source.name}/{member}" if member else source.name
+            where = Place(node=source.node) if source.node else place.of_path(name)
+            log = Log(name, source.kernel, where, own, near_s=when[1], in_archive=bool(member))
+            logs += _read_text(log, parts, events, hits, now_s=when[0], positions=positions)
+        if of_file.said and not any(log.remarks is of_file for log in logs):
+            logs.append(Log(source.name, source.kernel, Place(), of_file))
+    return logs
+
+
+def _read_text(
+    log: Log,
+    parts: Iterator[bytes],
+    events: Events,
+    hits: dict[str, Hit | None],
+    *,
+    now_s: float,
+    positions: grep.Positions | None,
+) -> list[Log]:
+    """Read one log, which is a file or the member of an archive; several where the clocks of its writers differ."""
+    parts = chunks(parts, log.remarks)
+    first = next(parts, b"")
+    head = _text(first[:16_384])
+    log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
+    if log.kernel:
+        kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
+        return [log]
+    held = [first]
+    if apart.has_writers(head):
+        held += _held(parts)
+        if shares := _shares(log, b"".join(held), now_s):
+            return [_read_share(share, log, events, hits, now_s) for share in shares]
+    JobLogReader(log, events, hits, now_s=now_s, positions=positions).read(_again(held, parts))
     return [log]
 
 
 def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
     """The logs by writer where their clocks differ; sets `log.mixed` if they differ and the log cannot be split."""
     large = len(text) > apart.MOST_BYTES
-    windows = apart.windows_of_file(log.name) if large and is_plain(log.name) else apart.windows_of(text)
+    in_file = large and not log.in_archive and is_plain(log.name)
+    windows = apart.windows_of_file(log.name) if in_file else apart.windows_of(text)
     differ = apart.differ(windows, now_s=now_s, near_s=log.near_s)
     shares = apart.shares(text) if differ and not large else []
     log.mixed = differ and not shares
@@ -179,7 +200,7 @@ def _read_share(share: apart.Share, whole: Log, events: Events, hits: dict[str, 
     where = share.place.or_else(whole.place)
     log = Log(name, kernel=False, place=where, near_s=whole.near_s, lines=share.begins, part_of=whole.name)
     log.remarks.add(whole.remarks)
-    JobLogReader(log, events, hits, now_s=now_s).read(chunks(BytesIO(share.text), name, log.remarks))
+    JobLogReader(log, events, hits, now_s=now_s).read(chunks(iter([share.text]), log.remarks))
     log.lines, log.size_bytes = share.own, share.size_bytes
     return log
 

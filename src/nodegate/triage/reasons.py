@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
-from nodegate.text import counted
 from nodegate.triage import clock_words
 from nodegate.triage.clock import shown
 from nodegate.triage.episodes import SKEW_S
@@ -18,7 +17,7 @@ from nodegate.triage.silence import late_start
 from nodegate.triage.wording import cut, lasting, later
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from nodegate.triage.collectives import Laggards
     from nodegate.triage.episodes import Ending
@@ -135,16 +134,6 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
 
 
-def unread(logs: Sequence[Text]) -> Text:
-    """The answer where no error was found, and not everything could be read: the logs with the reason."""
-    count, first = len(logs), logs[0]
-    return Text(
-        f"cannot tell: no error in what could be read, but {counted(count, 'log')} could not be, or not all of it:"
-        f" {cut(first.en, 160)}",
-        f"无法判断：可读部分没有错误，但有 {count} 个日志未能读取或未能完整读取：{cut(first.zh, 160)}",
-    )
-
-
 def _ends(last: Ending, case: Case) -> Iterator[Text]:
     """Why there is no error: how the job ended, and what it got over."""
     if last.overcome:
@@ -227,8 +216,11 @@ def _why_first(first: Event, last: Ending) -> Iterator[Text]:
     users = [event for event in others if not event.ran_s and event.kind.side is Side.USER]
     if users and first.kind.side is Side.KERNEL:
         user = min(users, key=lambda event: abs(_after(event, first)))
-        when = later(_after(user, first))
         line = cut(user.text, 100)
+        if user.after_s is not None:  # it only was printed after that
+            yield Text(f"{_who(user)} reported, without a time: {line}", f"{_who(user)} 报告（无时间）：{line}")
+            return
+        when = later(_after(user, first))
         yield Text(f"{_who(user)} reported {when.en}: {line}", f"{when.zh} {_who(user)} 报告：{line}")
     elif not hangs and any(_after(event, first) < -SKEW_S for event in others):
         yield Text("it is the earliest error that can be the cause", "它是可能作为原因的错误中最早的")

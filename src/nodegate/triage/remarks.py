@@ -22,6 +22,22 @@ ZSTD_CORRUPT = Text(
     "its zstd data is corrupt or truncated; the part before that was read",
     "zstd 数据损坏或不完整，只读取了损坏处之前的部分",
 )
+PACKED_CORRUPT = Text(
+    "what it has packed is corrupt or protected; the part before that was read",
+    "其压缩数据损坏或加密，只读取了此前的部分",
+)
+PACKED_FOLLOWED = Text(
+    "its packed data is followed by other data, which was ignored", "压缩数据之后还有其他数据，已忽略"
+)
+PACKED_TRUNCATED = Text("is cut off; its complete part was read", "文件不完整，只读取了其中完整的部分")
+TOO_LARGE = Text(
+    "was not read to its end: unpacked it is too large for what it is packed", "未读到末尾：解压后的大小超出限制"
+)
+TOO_MANY = Text("was not read to its end: it has too many members", "未读到末尾：其中的文件过多")
+NESTED = Text("holds an archive or a file that is not text, which was not read", "其中有归档或非文本文件，未读取")
+SPARSE = Text("holds a sparse file, which was not read", "其中有稀疏文件，未读取")
+ZIP_OF_A_PIPE = Text("is a zip archive from a pipe: give the file", "是来自管道的 zip 归档，请给出文件")
+NOT_DECODED = Text("is mostly NUL bytes: nodegate cannot decode it", "大部分是 NUL 字节，无法解码为文本")
 LONG_LINE = Text("has a line of more than 1 MiB, which was read in parts", "有一行超过 1 MiB，已分段读取")
 ZONE_KNOWN = Text(
     "names the zone of its times, so --tz does not apply to it", "其时间已注明时区，因此 --tz 对它不起作用"

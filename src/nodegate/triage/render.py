@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.triage/1"
 _MOST_WHY = 4
+_MOST_WORTH = 6
 _MOST_FOLLOWED = 4
 _MOST_NOTES = 3
 _WIDTH = 160
 _ADDRESS = re.compile(r"[0-9.]{7,15}|[0-9a-fA-F:.]{0,40}:[0-9a-fA-F:.]{1,40}")
-_ENGLISH = ("when", "where", "first", "why", "do", "then", "also", "last", "read", "note", "past")
-_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "另有", "进度", "已读", "注意", "曾有")
+_ENGLISH = ("when", "where", "first", "why", "do", "then", "also", "last", "read", "note", "past", "line")
+_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "另有", "进度", "已读", "注意", "曾有", "原文")
 _LABELS = {"en": dict(zip(_ENGLISH, _ENGLISH, strict=True)), "zh": dict(zip(_ENGLISH, _CHINESE, strict=True))}
 
 
@@ -94,6 +95,9 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
         rows += [(labels["why"], pick(_more(len(answer.why) - most_why, "reason", "条"), language))]
     if answer.failed:
         rows += [(labels["do"], pick(answer.action, language))]
+    rows += [
+        (labels["line"], f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}") for each in answer.worth[:_MOST_WORTH]
+    ]
     if answer.iteration is not None:
         rows += [(labels["last"], pick(_progress(answer.iteration, answer), language))]
     return [*rows, (labels["read"], read_line(answer, language))]
@@ -106,7 +110,7 @@ def _progress(iteration: int, answer: Answer) -> Text:
     clock = shown(answer.progress_s, zone_s=answer.zone_s)
     en, zh = f"the training completed iteration {iteration} at {clock}", f"训练在 {clock} 完成第 {iteration} 次迭代"
     early_s = (answer.began_s or 0.0) - answer.progress_s
-    if answer.root is None or answer.root.about or early_s < SAME_MOMENT_S:
+    if answer.root is None or answer.root.about or answer.began_after or early_s < SAME_MOMENT_S:
         return Text(en, zh)
     far = lasting(early_s)
     what, what_zh = ("the hang began", "挂起开始") if answer.root.ran_s else ("the first error", "出现首个错误")
@@ -117,6 +121,9 @@ def when(answer: Answer, language: str) -> str:
     """When it began."""
     if answer.root is None or answer.root.printed_s is None or answer.began_s is None:
         return "unknown: its line has no time" if language == "en" else "未知：该行没有时间"
+    if answer.began_after:
+        clock = f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}"
+        return f"after {clock}: its line has no time" if language == "en" else f"晚于 {clock}：该行没有时间"
     about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
 
@@ -198,6 +205,8 @@ def as_json(answer: Answer) -> str:
         "ranks": rank_list(answer.ranks) if answer.ranks else "",
         "nodes": fold(answer.nodes),
         "device": answer.device or None,
+        "recognised": answer.recognised,
+        "worth_reading": [{"log": each.log, "line": each.line, "text": visible(each.text)} for each in answer.worth],
         "began_epoch_s": answer.began_s,
         "first_error": _event(answer.root) if answer.root else None,
         "meaning": _both(answer.meaning),
@@ -208,6 +217,7 @@ def as_json(answer: Answer) -> str:
         "overcome": [_group(group) for group in answer.overcome],
         "last_iteration": answer.iteration,
         "last_progress_epoch_s": answer.progress_s,
+        "began_after": answer.began_after,
         "clock_utc_offset_s": answer.zone_s,
         "read": vars(answer.read),
         "notes": [note.text.en for note in answer.notes],

@@ -243,5 +243,5 @@ def _blame(root: Root, ending: Ending) -> Root:
 
 def _laggards(case: Case, timed_out: set[int]) -> Laggards | None:
     known = set[int]().union(*(log.all_ranks() for log in job_logs(case)))
-    known |= set(case.found.names.node_of_rank) | set(range(case.found.names.world))
+    known |= set(case.found.names.node_of_rank)
     return collectives.laggards(case.found.reached, timed_out, known)

@@ -14,7 +14,7 @@ from nodegate.errors import UsageError
 from nodegate.files.bounded import open_given, open_regular
 from nodegate.knowledge.words import Text
 from nodegate.triage import remarks
-from nodegate.triage.read import PACKED
+from nodegate.triage.read import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,6 +142,6 @@ def _no_log(path: str, name: str) -> Text | None:
         return _EMPTY
     with open_regular(path) as stream:
         head = stream.read(_SNIFFED_BYTES)
-    if head.startswith(PACKED):
+    if not is_text(head):
         return None
     return remarks.NO_TEXT if head.count(0) * 10 > len(head) else None

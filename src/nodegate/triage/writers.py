@@ -69,12 +69,12 @@ class Writers:
 
     def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the tail of the log."""
-        many = len(self.by_name) > 1 or any(len(writer.ranks) > 1 for writer in self.by_name.values())
+        many = any(self.by_name) or any(len(writer.ranks) > 1 for writer in self.by_name.values())
         most = _MOST_LINES_OF_MANY if many else _MOST_LINES
         for line in [line for line in text.splitlines() if line][-most:]:
             stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
             found = place.of_line(line[:2000], stern=self.stern) if many else None
-            writer = self._writer(_name_of(found) if found else "", found)
+            writer = self._writer(name_of(found) if found else "", found)
             if found is not None and found.rank is not None:
                 writer.ranks.add(found.rank)
             if stamp:
@@ -108,6 +108,6 @@ class Writers:
         return known
 
 
-def _name_of(found: Place) -> str:
+def name_of(found: Place) -> str:
     """The writer of a line; its rank where its prefix names no one else."""
     return found.source or ("" if found.rank is None else f"rank {found.rank}")

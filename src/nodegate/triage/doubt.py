@@ -1,0 +1,100 @@
+"""The answer where no error was found and nothing shows that the job is well: "cannot tell", and what to read."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.words import Text
+from nodegate.text import counted
+from nodegate.triage.episodes import job_logs
+from nodegate.triage.remarks import Note
+from nodegate.triage.wording import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.triage.episodes import Ending
+    from nodegate.triage.job_log import Log
+    from nodegate.triage.reading import Case
+    from nodegate.triage.recognised import Worth
+
+_MOST_WORTH = 40
+_QUIET_S = 3600.0  # an evaluation or a checkpoint after the last iteration
+ACTION = Text(
+    "read these lines: the last ones, and those that name an exception, a host, a rank or an address",
+    "请阅读下列原文：最后几行，以及提到异常、主机、rank 或地址的行",
+)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why the logs give no all-clear, in one sentence, and the lines that are worth reading."""
+
+    sentence: Text
+    worth: tuple[Worth, ...]
+
+
+def doubt(case: Case, last: Ending) -> Doubt | None:
+    """Why logs without an error are not "no error"; None if they are. Kernel logs alone answer for themselves."""
+    logs = [log for log in job_logs(case) if log.size_bytes]
+    said = _unread(case) or _unknown_words(logs) or _unrecognised(logs, last)
+    return Doubt(said, _worth(logs)) if said else None
+
+
+def _unread(case: Case) -> Text | None:
+    """The logs that were not read, or not to their end, with the reason of the first."""
+    lost = {log.part_of or log.name: log.remarks.lost for log in case.logs if log.remarks.lost}
+    logs = [*(Text(why, why) for why in case.unread), *(Note(why, (name,)).text for name, why in lost.items())]
+    return _not_read(logs) if logs else None
+
+
+def _not_read(logs: Sequence[Text]) -> Text:
+    count, first = len(logs), logs[0]
+    return Text(
+        f"cannot tell: no error in what could be read, but {counted(count, 'log')} could not be, or not all of it:"
+        f" {cut(first.en, 160)}",
+        f"无法判断：可读部分没有错误，但有 {count} 个日志未能读取或未能完整读取：{cut(first.zh, 160)}",
+    )
+
+
+def _unknown_words(logs: Sequence[Log]) -> Text | None:
+    """The last words of a writer that look like a failure and that no row knows."""
+    words = [log.end.unknown_word for log in logs if log.end.unknown_word and not log.finished]
+    if not words:
+        return None
+    first = words[0]
+    said = f'{first.log}:{first.line}: "{cut(first.text, 120)}"'
+    return Text(
+        f"cannot tell: the last words of a log look like a failure that nodegate does not know: {said}",
+        f"无法判断：日志的最后一行像是故障，但 nodegate 不认识：{said}",
+    )
+
+
+def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
+    if not logs or any(log.finished or log.end.works or _goes_on(log) for log in logs):
+        return None
+    lines = sum(log.lines for log in logs)
+    if last.iteration is None:
+        count = counted(lines, "line")
+        return Text(f"cannot tell: nothing was recognised in {count}", f"无法判断：{lines} 行中没有可识别的内容")
+    return Text(
+        f"cannot tell: nothing was recognised after iteration {last.iteration}",
+        f"无法判断：第 {last.iteration} 次迭代之后没有可识别的内容",
+    )
+
+
+def _goes_on(log: Log) -> bool:
+    """Whether the last lines of a log are not long after its last iteration."""
+    done = log.iteration.stamp if log.iteration else None
+    if done is None or log.last is None or done.zoned != log.last.zoned:
+        return log.iteration is not None
+    return log.last.epoch_s - done.epoch_s <= _QUIET_S
+
+
+def _worth(logs: Sequence[Log]) -> tuple[Worth, ...]:
+    """The lines that say the most, in the order of the logs."""
+    found = [(worth.order, number, worth.line, worth) for number, log in enumerate(logs) for worth in log.end.worth]
+    best = sorted(found, key=lambda each: each[:3])[:_MOST_WORTH]
+    return tuple(each[3] for each in best)

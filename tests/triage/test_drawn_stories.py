@@ -1,0 +1,140 @@
+"""Jobs whose end is known, in layouts drawn at random: what was not recognised is not called good, nobody is blamed.
+
+Each row is one thing that happens to a job of three workers, drawn in four layouts.
+"""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from support.drawn_logs import TIMES, Line, drawn, files, joins, starts, times_out, trains
+from support.job_logs import told, write
+
+from nodegate.triage.triage import triage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from support.drawn_logs import Layout
+
+NOW_S = 1_786_406_400.0  # 2026-08-11
+DRAWS = 4
+DATED = ("date", "brackets")
+EN_WORDS = (
+    "the exchange with the store was lost",
+    "job failed: no heartbeat from the leader",
+    "cannot go on without quorum",
+)
+ZH_WORDS = ("训练失败：通信超时", "错误：第 3 张卡掉卡", "无法连接到主节点")
+OOM = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB. GPU 0 is full."
+ECC = "[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
+SHM = (
+    "[rank0]: RuntimeError: DataLoader worker (pid 8143) is killed by signal: Bus error. It is possible that"
+    " dataloader's workers are out of shared memory. Please try to raise your shared memory limit."
+)
+
+
+def workers(language: str, *first: Line, last: tuple[Line, ...] = (), until: int = 40) -> list[list[Line]]:
+    """Worker 0 prints its start and `first`; only the last worker prints iterations, as Megatron-LM does."""
+    quiet = [starts(number, language) for number in range(2)]
+    quiet[0] += first
+    return [*quiet, [*starts(2, language), *trains(1, until, language), *last]]
+
+
+def last_words(layout: Layout, number: int) -> list[list[Line]]:
+    said = (EN_WORDS if layout.language == "en" else ZH_WORDS)[number % 3]
+    return workers(layout.language, last=((1300, True, said),))
+
+
+def nobody_knows(layout: Layout, number: int) -> list[list[Line]]:
+    said = (
+        ("reading the configuration", "stage of preparation") if layout.language == "en" else ("读取配置", "准备阶段")
+    )
+    return [[*starts(each, layout.language), (3, True, said[0]), (4, number % 2 == 0, said[1])] for each in range(3)]
+
+
+def beats(layout: Layout, _: int) -> list[list[Line]]:
+    def of(worker: int, until: int) -> list[Line]:
+        return starts(worker, layout.language) + [(at, True, f"heartbeat of {worker}") for at in range(10, until, 20)]
+
+    return [of(0, 300), of(1, 1800), of(2, 1800)]
+
+
+def halves(layout: Layout, _: int) -> list[list[Line]]:
+    seen = range(4, 8)
+    return [
+        [
+            *starts(1, layout.language),
+            *(joins(rank, 8) for rank in seen),
+            *(times_out(rank, 700, timed=True) for rank in seen),
+        ]
+    ]
+
+
+def all_time_out(layout: Layout, _: int) -> list[list[Line]]:
+    hung = workers(layout.language, last=(times_out(2, 1300, timed=False),))
+    return [[*lines, times_out(rank, 1300, timed=False)] if rank < 2 else lines for rank, lines in enumerate(hung)]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happens, and what the answer has to be."""
+
+    happens: Callable[[Layout, int], list[list[Line]]]
+    expected: Mapping[str, object]
+    says: str = ""
+    never: tuple[str, ...] = ("no error in these logs",)
+    clocks: tuple[str, ...] = TIMES
+
+
+def ends_with(text: str, at: int = 1180) -> Callable[[Layout, int], list[list[Line]]]:
+    return lambda layout, _: workers(layout.language, (at, False, text))
+
+
+def goes_on(layout: Layout, _: int) -> list[list[Line]]:
+    return workers(
+        layout.language, (2, False, OOM.replace("[rank0]: ", "")), (1500, True, "evaluation begins"), until=60
+    )
+
+
+UNKNOWN = {"failed": True, "cause": "unknown", "sure": False}
+HEALTHY = {"failed": False}
+STORIES = {
+    "memory of a rank, undated": Story(ends_with(OOM), {"cause": "program", "rank": 0}),
+    "ecc of a rank, undated": Story(ends_with(ECC), {"cause": "hardware", "rank": 0}),
+    "shared memory, undated": Story(ends_with(SHM), {"cause": "host"}),
+    "all ranks time out, undated": Story(
+        all_time_out, {"failed": True}, never=("no error", "did not reach", "no time-out")
+    ),
+    "one half of the ranks": Story(halves, {**UNKNOWN, "rank": None}, never=("no error", "did not reach")),
+    "last words": Story(last_words, UNKNOWN, "cannot tell"),
+    "nothing is known": Story(nobody_knows, UNKNOWN, "cannot tell: nothing was recognised in"),
+    "one worker stops": Story(beats, UNKNOWN, clocks=DATED),
+    "goes on": Story(lambda layout, _: workers(layout.language), HEALTHY, "no error", never=("cannot tell",)),
+    "an error that is followed by lines of its worker": Story(goes_on, HEALTHY, "no error", never=(), clocks=DATED),
+    "ends well": Story(
+        lambda layout, _: workers(layout.language, last=((1300, True, "Training completed in 1290 s"),)),
+        HEALTHY,
+        "no error",
+        never=(),
+    ),
+}
+
+
+@pytest.mark.parametrize("number", range(DRAWS))
+@pytest.mark.parametrize("name", STORIES)
+def test_the_answer_is_right_in_every_layout(name, number, tmp_path):
+    story = STORIES[name]
+    layout = drawn(Random(f"{name} {number}"), clocks=story.clocks)  # noqa: S311 - a layout
+    for file, lines in files(story.happens(layout, number), layout).items():
+        write(tmp_path, file, *lines)
+    answer = triage([str(tmp_path)], now_s=NOW_S)
+    found = {key: getattr(value, "value", value) for key, value in told(answer).items()}
+    assert {key: found[key] for key in story.expected} == story.expected, (layout, answer.sentence.en)
+    assert story.says in answer.sentence.en, (layout, answer.sentence.en)
+    said = " ".join([answer.sentence.en, *(reason.en for reason in answer.why)])
+    assert not [word for word in story.never if word in said], (layout, said)
