@@ -118,7 +118,7 @@ def test_what_is_claimed(tmp_path, files, expected):
     [
         "[rank3]: acme.pipeline.ShardError: shard 3 has no manifest",
         "RuntimeError: the frobnicator is not ready",
-        "2026-08-10 15:30:00 OSError: [Errno 5] something of its own",
+        "2026-08-10 15:30:00 OSError: [Errno 71] something of its own",
     ],
 )
 def test_an_error_that_nobody_knows_says_nothing_of_the_nodes(tmp_path, line):

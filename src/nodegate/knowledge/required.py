@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 IGNORES_CASE = 2  # re.IGNORECASE: then no string of the pattern is sure to be there as it is written
 _LONG_ENOUGH = 10  # characters from which a longer string is not rarer
-_SHORTEST = 3  # characters below which a string is in nearly every line
+_SHORTEST = 3  # bytes below which a string is in nearly every line; two Chinese characters are six
 # What healthy logs are full of: a string that stands here is the last choice. It decides about speed, nothing else.
 _HEALTHY = """
  [2026-05-27 07:58:10.261551] iteration 100/ 500000 | consumed samples: 25600 | elapsed time per iteration (ms): 3000.1
@@ -33,6 +33,7 @@ _HEALTHY = """
  - dataset - WARNING - shard 12 has 3 short documents, packed; NVRM: loading NVIDIA UNIX x86_64 Kernel Module RANK: 0
  [pod/job-worker-0/pytorch] [rank0]: 10%| 100/1000 [05:10<46:30, 3.10s/it] mlx5_core 0000:4b:00.0 eth5: Link up error:
  operation Operation received Received Connection to ceph: temperature Corruption I/O EDAC [INFO] DEBUG Exit exit file
+ 步骤 10 损失 2.0 节点 主机 机器 任务 作业 训练 进程 加载 保存 检查点 完成 耗时 学习率 GPU 显存 显卡
  systemd[1]: Started Session 3 of User root. NVIDIA nvidia CUDA cuda device Device Python python memory [Rank 0] Rank
 """
 
@@ -76,7 +77,7 @@ def _of_sequence(parts: Iterable[tuple[Any, Any]]) -> set[str] | None:
         if inner := _of_part(kind, value):
             choices.append(inner)
     choices.append({run})
-    usable = [choice for choice in choices if all(len(string) >= _SHORTEST for string in choice)]
+    usable = [choice for choice in choices if all(len(string.encode()) >= _SHORTEST for string in choice)]
     return min(usable, key=_cost) if usable else None
 
 
@@ -115,4 +116,6 @@ def _of_part(kind: Any, value: Any) -> set[str] | None:
 
 def _cost(choice: set[str]) -> float:
     """How much healthy text a search for these strings would stop at, and how long it takes; only to compare."""
-    return sum(10 ** (-min(len(string), _LONG_ENOUGH) / 2) + (10 if string in _HEALTHY else 0) for string in choice)
+    return sum(
+        10 ** (-min(len(string.encode()), _LONG_ENOUGH) / 2) + (10 if string in _HEALTHY else 0) for string in choice
+    )

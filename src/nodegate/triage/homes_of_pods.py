@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import yaml
-
 from nodegate.errors import UsageError
 from nodegate.files.text_file import read_text
-from nodegate.triage import place
+from nodegate.triage import kubectl_objects, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,9 +35,7 @@ _POD_ON = re.compile(
 )
 _WORD = re.compile(r"[\w.-]{2,120}")
 _OBJECTS = re.compile(r"\A\s{0,20}\{|(?m:^(?:apiVersion|kind):)")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_BYTES = 256 << 20  # a thousand pods are 10 MB of YAML
-_TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
 
 
 def learn(logs: Iterable[Log], names: Names) -> None:
@@ -64,8 +59,8 @@ def learn(logs: Iterable[Log], names: Names) -> None:
 
 def _told(log: Log) -> Iterator[tuple[str, str]]:
     """Pods and nodes that the log names together, whoever wrote the line."""
-    yield from _table(log)
     for writer in log.writers.by_name.values():
+        yield from _table(writer.hello)
         for match in (match for text in writer.hello if (match := _POD_ON.search(text))):
             yield match["pod"], match["node"].rstrip(".-,")
 
@@ -84,29 +79,26 @@ def read_map(path: Path) -> dict[str, str]:
 
 
 def _rows(lines: list[str]) -> Iterator[tuple[str, str]]:
-    header = next((line for line in lines if _TABLE.match(line)), "")
+    """Rows of `kubectl get pods -o wide`; where there is none, `POD,NODE` a line."""
+    if any(place.POD_ROW.match(line) for line in lines):
+        yield from _table(lines)
+        return
     for line in lines:
-        pod, node = (
-            (_cell(header, line, "NAME"), _cell(header, line, "NODE"))
-            if header
-            else (*(cell.strip() for cell in line.split(",")), "", "")[:2]
-        )
-        if pod and node and line != header and node != "<none>":
+        pod, node = (*(cell.strip() for cell in line.split(",")), "", "")[:2]
+        if pod and node:
             yield pod, node
 
 
 def _objects(text: str, path: Path) -> Iterator[tuple[str, str]]:
     """Pods and their nodes of Kubernetes objects, one or a list of them, one or several documents."""
     try:
-        documents = [json.loads(text)] if text.lstrip().startswith("{") else list(yaml.load_all(text, Loader=_LOADER))
-    except (ValueError, RecursionError, yaml.YAMLError) as broken:
+        objects = kubectl_objects.parsed(text)
+    except ValueError as broken:
         raise UsageError(f"is neither JSON nor YAML of kubectl: {str(broken)[:200]}", file=str(path)) from None
-    for document in documents:
-        items = document.get("items", [document]) if isinstance(document, dict) else []
-        for one in items if isinstance(items, list) else []:
-            pod, node = _inside(one, "metadata", "name"), _inside(one, "spec", "nodeName")
-            if pod and node and one.get("kind", "Pod") == "Pod":
-                yield pod, node
+    for one in objects:
+        pod, node = _inside(one, "metadata", "name"), _inside(one, "spec", "nodeName")
+        if pod and node and isinstance(one, dict) and one.get("kind", "Pod") == "Pod":
+            yield pod, node
 
 
 def _inside(one: object, part: str, key: str) -> str:
@@ -144,19 +136,7 @@ def _said(writer: Writer, nodes: set[str], pod: str) -> str:
     return ""
 
 
-def _table(log: Log) -> Iterator[tuple[str, str]]:
+def _table(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Pod and node of each row of `kubectl get pods -o wide`."""
-    for writer in log.writers.by_name.values():
-        header = ""
-        for line in writer.hello:
-            if _TABLE.match(line):
-                header = line
-            elif header:
-                name, node = (_cell(header, line, column) for column in ("NAME", "NODE"))
-                if name and node and node != "<none>":
-                    yield name, node
-
-
-def _cell(header: str, line: str, column: str) -> str:
-    match = re.search(rf"(?:^| ){column} *", header)
-    return line[match.start() :].split(maxsplit=1)[0] if match and line[match.start() :].split() else ""
+    rows = (match for line in lines if (match := place.POD_ROW.match(line)))
+    yield from ((row["pod"], row["node"]) for row in rows if row["node"])

@@ -53,10 +53,19 @@ _IN_BRACKETS = re.compile(
 _CAPACITY = re.compile(r"\bGPU (?P<gpu>[0-9]{1,3}) has a total capacity")
 # What an event of Kubernetes or a line of a kubelet is about.
 _POD = re.compile(
-    r"\bpod/(?P<object>[\w.-]{1,120})|\bpods?=\[?\"(?:[\w.-]{1,120}/)?(?P<quoted>[\w.-]{1,120})\""
-    r"|\b[Pp]od [\w.-]{1,120}/(?P<said>[\w.-]{1,120})"
+    r"\b[Pp]od/(?P<object>[\w.-]{1,120})|\bpods?=\[?\"(?:[\w.-]{1,120}/)?(?P<quoted>[\w.-]{1,120})\""
+    r"|\b[Pp]od [\w.-]{1,120}/(?P<said>[\w.-]{1,120})|\bin pod (?P<container>[\w.-]{1,120})_"
 )
-_NODE = re.compile(r"\bnode/(?P<object>[\w.-]{1,120})|\bNode (?P<said>[\w.-]{1,120}) status is now")
+_NODE = re.compile(
+    r"\b[Nn]ode/(?P<object>[\w.-]{1,120})|\bNode (?P<said>[\w.-]{1,120}) status is now|\bkubelet, (?P<by>[\w.-]{1,253})"
+)
+# A row of `kubectl get pods`, with and without its namespace, and with -o wide.
+_GAP = r"[ \t]{1,80}"
+POD_ROW = re.compile(
+    rf"(?:[a-z0-9][\w.-]{{0,62}}{_GAP})?(?P<pod>[a-z0-9][\w.-]{{0,252}}){_GAP}\d{{1,3}}/\d{{1,3}}{_GAP}[A-Z]\S{{1,60}}{_GAP}"
+    rf"\d{{1,6}}(?: \([^)\n]{{1,20}} ago\))?{_GAP}[0-9a-z-]{{1,12}}"
+    rf"(?:{_GAP}[0-9a-fA-F.:<>no]{{3,45}}{_GAP}(?P<node>[a-z0-9][\w.-]{{0,252}}))?"
+)
 _UNLIKE_POD = re.compile(r"^[\d.-]+$|^(?:epoch|step|iter|iteration)\b")
 _POD_WORDS = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-pool)-[0-9]{1,6}(?:-[a-z0-9]{5})?$")
 # The names under which collectors of logs export these, the best first.
@@ -122,15 +131,17 @@ class Place:
         """This place, with the node, pod and GPU that a line of this kind names in its text."""
         if hit.signature.id == "jax_task_lost" and (task := _JAX_TASK.search(text)):
             return Place(rank=int(task["rank"]), source=self.source)
-        gpu = hit.group("index")
-        place = replace(self, gpu=int(gpu)) if gpu else self
+        gpu, own = hit.group("index"), hit.group("node")
+        place = replace(self, gpu=int(gpu) if gpu else self.gpu, node=own or self.node)
         if not hit.signature.id.startswith("k8s_"):
             return place
+        if row := POD_ROW.match(text):
+            return replace(place, pod=row["pod"], node=row["node"] or "")
         pod, node = _POD.search(text), _NODE.search(text)
         return replace(
             place,
-            pod=(pod["object"] or pod["quoted"] or pod["said"]) if pod else self.pod,
-            node=(node["object"] or node["said"]) if node else "" if pod else self.node,
+            pod=next(filter(None, pod.groups())) if pod else self.pod,
+            node=own or (next(filter(None, node.groups())) if node else "" if pod else self.node),
         )
 
 

@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, place, zones
+from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, kubectl_objects, place, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
@@ -165,6 +165,9 @@ def _read_text(
         kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
         return [log]
     held = [first]
+    if kubectl_objects.looks_like(head):
+        held, parts = _as_tables(held, parts)
+        positions = None
     if apart.has_writers(head):
         held += _held(parts)
         if shares := _shares(log, b"".join(held), now_s):
@@ -182,6 +185,16 @@ def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
     shares = apart.shares(text) if differ and not large else []
     log.mixed = differ and not shares
     return shares
+
+
+def _as_tables(held: list[bytes], parts: Iterator[bytes]) -> tuple[list[bytes], Iterator[bytes]]:
+    """What kubectl printed as JSON or YAML, as the lines of its tables; as it is where that cannot be."""
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) > kubectl_objects.MOST_BYTES:
+            return held, parts
+    lines = kubectl_objects.as_lines(_text(b"".join(held)))
+    return (held if lines is None else [lines.encode()]), iter(())
 
 
 def _held(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -38,12 +38,12 @@ def together(strings: Iterable[str], expressions: Iterable[str] = ()) -> re.Patt
     `expressions` begin with a letter.
     """
     rests: dict[str, list[str]] = {}
-    for string in strings:
+    for string in (each.encode().decode("latin-1") for each in strings):  # a letter a byte
         rests.setdefault(string[0], []).append(re.escape(string[1:]))
     for expression in expressions:
         rests.setdefault(expression[0], []).append(expression[1:])
     branches = (f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in sorted(rests.items()))
-    return re.compile("|".join(branches).encode())
+    return re.compile("|".join(branches).encode("latin-1"))
 
 
 _ANY = together(STRINGS, GLOG)

@@ -19,7 +19,7 @@ _MOST_LINES = 120  # of the head and of the tail of a log
 _MOST_LINES_OF_MANY = 3000  # of the tail, where several write
 _MOST_HELLO = 8  # first lines of a writer, in which it may say where it runs
 _ANCHOR = re.compile(r"\bRANK[:=] ?(?P<rank>[0-9]{1,6})\b|\bnode[_ ]rank[:= ] ?(?P<node_rank>[0-9]{1,6})\b")
-_TELLS_NODE = re.compile(r"NODE_?NAME|\bpod[=: ]{1,3}[\w.-]{1,120}[ ,;]{1,3}(?:on|node|NODE)")
+_TELLS_NODE = re.compile(r"NODE_?NAME|\bpod[=: ]{1,3}[\w.-]{1,120}[ ,;]{1,3}(?:on|node|NODE)| {3}<none>$")
 _REGULAR = 5  # lines with a time from which a writer has a habit
 
 

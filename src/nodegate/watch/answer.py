@@ -127,6 +127,7 @@ class Answer:
     finished: bool = False
     died: bool = False
     notes: tuple[str, ...] = ()
+    notes_zh: tuple[str, ...] = ()
 
     @property
     def exit(self) -> int:

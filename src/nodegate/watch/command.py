@@ -74,11 +74,11 @@ class _Watch:
         if self.asked.json:
             self.say(render.answer_json(answer, self.name))
         elif self.asked.once:
-            for line in render.text(answer, self.name):
+            for line in render.text(answer, self.name, self.asked.lang):
                 self.say(line)
         else:
-            for note in answer.notes:
-                self.say(f"note: {note}")
+            for note in render.notes(answer, self.asked.lang):
+                self.say(note)
             self.say(f"{self.name}: {render.headline(answer)}")
         return answer.exit
 

@@ -34,6 +34,7 @@ class Asked:
     format: str = "auto"
     pattern: str = ""
     notice: str = ""
+    lang: str = "en"
     json: bool = False
     html: Path | None = None
 
@@ -89,6 +90,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add(
         "--notice", default="", metavar="COMMAND", help="program that gets each finding as a line on its standard input"
     )
+    add("--lang", choices=["en", "zh"], default="en", help="the language of the notes")
     add("--json", action="store_true", help="one JSON object per line; the last is the answer")
     add("--html", type=Path, default=None, metavar="FILE", help="write the answer with a plot")
 

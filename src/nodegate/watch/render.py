@@ -1,5 +1,6 @@
 """The answer as text for people and as one JSON object for programs."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import json
@@ -17,14 +18,23 @@ SCHEMA = "nodegate.watch/1"
 MOST_LINES = 50  # of slow times and silences that the text shows
 
 
-def text(answer: Answer, log: str) -> Iterable[str]:
+def text(answer: Answer, log: str, language: str = "en") -> Iterable[str]:
     """The result, the worst first; the last line is the answer in one sentence."""
     found: list[Slow | Silent] = [*answer.slow, *answer.silent]
     yield from (each.line for each in found[-MOST_LINES:])
     if len(found) > MOST_LINES:
         yield f"({len(found) - MOST_LINES} more before these)"
-    yield from (f"note: {note}" for note in answer.notes)
+    yield from notes(answer, language)
     yield f"{log}: {headline(answer)}"
+
+
+def notes(answer: Answer, language: str) -> Iterable[str]:
+    """The notes in the language that was asked for."""
+    return (
+        (f"注意：{note}" for note in answer.notes_zh)
+        if language == "zh"
+        else (f"note: {note}" for note in answer.notes)
+    )
 
 
 def headline(answer: Answer) -> str:
@@ -75,6 +85,7 @@ def answer_json(answer: Answer, log: str) -> str:
             "period": None if answer.period is None else asdict(answer.period),
             "restarts": [list(each) for each in answer.restarts],
             "notes": list(answer.notes),
+            "notes_zh": list(answer.notes_zh),
         }
     )
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.watch import remarks
 from nodegate.watch.answer import Silent
 
 if TYPE_CHECKING:
     from collections import deque
 
+    from nodegate.knowledge.words import Text
     from nodegate.watch.lines import Stamp
 
 SILENCE_S = 300.0
@@ -28,7 +30,7 @@ class Silence:
 
     def __init__(self, limit_s: float, between: deque[float]) -> None:
         self.found: list[Silent] = []
-        self.explained: list[str] = []
+        self.explained: list[Text] = []
         self.timed = 0  # lines that had a time
         self._limit_s = limit_s
         self._between = between
@@ -66,7 +68,7 @@ class Silence:
         """A line that explains something; the first one after a gap says what the silent process did."""
         self._mark_after = self._mark_after or name
 
-    def judged(self, explained: str) -> Silent | None:
+    def judged(self, explained: Text | None) -> Silent | None:
         """The next iteration is there, or the end; `explained` is what was between it and the one before."""
         gap, self._gap = self._gap, None
         if gap is None:
@@ -75,7 +77,7 @@ class Silence:
             gap = replace(gap, died=True)
         elif explained:
             if len(self.explained) < MOST_FOUND:
-                self.explained.append(f"{gap.seconds:.0f} s without a line at {gap.time}: {explained}")
+                self.explained.append(remarks.explained(gap.seconds, gap.time, explained))
             return None
         if len(self.found) < MOST_FOUND:
             self.found.append(gap)

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from nodegate.text import counted
-from nodegate.watch import marks
+from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
 from nodegate.watch.formats import FORMATS
@@ -19,16 +19,10 @@ from nodegate.watch.silence import SILENCE_S, Silence
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.knowledge.words import Text
     from nodegate.watch.given import Given
     from nodegate.watch.lines import Stamp
-    from nodegate.watch.pattern import Pauses, Period
     from nodegate.watch.reading import Point, Reading
-
-ITSELF = (
-    "compared with its own pace only: a job that is slow from its first iteration looks like this too;"
-    " to compare with an earlier run: --like EARLIER.log or --usual TIME"
-)
-_PAUSES = {"checkpoint": "a checkpoint", "evaluation": "an evaluation"}
 
 
 class Watcher:
@@ -52,7 +46,7 @@ class Watcher:
         self._silence = Silence(silence_s, self._between)
         self._at: Stamp | None = None
         self._read_at: Stamp | None = None
-        self._explained = "the start of training"
+        self._explained: Text | None = remarks.START
         self._finished = self._died = False
         self._first = self._points = self._readings = 0
 
@@ -92,12 +86,13 @@ class Watcher:
 
     def end(self) -> list[Silent]:
         """There will be no more lines; returns a gap that was not judged yet."""
-        found = self._silence.judged("the end of training" if self._finished else self._explained)
+        found = self._silence.judged(remarks.END if self._finished else self._explained)
         return [found] if found else []
 
     def answer(self) -> Answer:
         """The result of the lines so far."""
         state, reason = self._state()
+        notes = self._notes()
         return Answer(
             state=state,
             reason=reason,
@@ -113,7 +108,8 @@ class Watcher:
             restarts=tuple(self._series.restarts),
             finished=self.finished,
             died=self._died and not self._finished,
-            notes=tuple(self._notes()),
+            notes=tuple(note.en for note in notes),
+            notes_zh=tuple(note.zh for note in notes),
         )
 
     def _read(self, text: str) -> Reading | None:
@@ -132,8 +128,8 @@ class Watcher:
         if self._readings == 1:
             self._first = reading.iteration
         restarted = len(self._series.restarts) > runs
-        silent = self._silence.judged("a new start" if restarted else self._explained)
-        self._explained = "" if before else self._explained
+        silent = self._silence.judged(remarks.RESTART if restarted else self._explained)
+        self._explained = None if before else self._explained
         if at and self._read_at and before and not restarted:
             self._between.append(max(0.0, at.s - self._read_at.s))
         self._read_at = at
@@ -163,10 +159,10 @@ class Watcher:
     def _marked(self, name: str) -> None:
         if name == "start":
             self._series.start()
-            self._explained = "a new start"
-        elif name in _PAUSES:
+            self._explained = remarks.RESTART
+        elif name in remarks.PAUSES:
             self._series.pause(name)
-            self._explained = self._explained or _PAUSES[name]
+            self._explained = self._explained or remarks.PAUSES[name]
         elif name == "finished":
             self._finished = True
         else:
@@ -198,51 +194,19 @@ class Watcher:
         given = self.pace.given
         return given.name if given and not self.pace.incomparable else "itself"
 
-    def _notes(self) -> list[str]:
-        notes = [
-            f"restarted after iteration {before}, continued from {after}"
-            for before, after in self._series.restarts[:20]
-        ]
+    def _notes(self) -> list[Text]:
+        notes = [remarks.restarted(before, after) for before, after in self._series.restarts[:20]]
         if self.pace.kinds_seen > 1:
-            notes.append(
-                f"batch, sequence length or ranks changed: {self.pace.kinds_seen} settings, each judged separately"
-            )
+            notes.append(remarks.settings(self.pace.kinds_seen))
         notes += self._silence.explained[:20]
         if not self._silence.timed:
-            notes.append("the lines have no time: silences between them cannot be detected")
+            notes.append(remarks.NO_TIMES)
         if self._died and not self._finished:
-            notes.append("the log ends with an error; run nodegate triage LOG")
+            notes.append(remarks.DIED)
         if period := self._spikes.period():
-            notes.append(_sentence(period))
+            notes.append(remarks.periodic(period))
         elif pauses := self._spikes.irregular():
-            notes.append(_irregular(pauses))
+            notes.append(remarks.irregular(pauses))
         if self.pace.judged and not self.pace.given:
-            notes.append(ITSELF)
+            notes.append(remarks.ITSELF)
         return notes
-
-
-def _irregular(pauses: Pauses) -> str:
-    """What pauses of equal length at no period mean."""
-    grew = ""
-    if pauses.at_last < 0.7 * pauses.at_first:
-        grew = (
-            f"; more and more often: each {pauses.at_first:.0f} iterations at first, each {pauses.at_last:.0f} at last"
-        )
-    return (
-        f"{pauses.count} single pauses of about {pauses.seconds:.1f} s at no period (iterations"
-        f" {pauses.first}-{pauses.last}), {pauses.part * 100:.1f} % of the time{grew}: check garbage collection first:"
-        " each rank collects when it likes and all wait (gc.collect at one step on all ranks), then data loading"
-    )
-
-
-def _sentence(period: Period) -> str:
-    """What periodic spikes mean."""
-    what = (
-        f"one slow step ({period.times:.1f} times the usual) every {period.iterations} iterations,"
-        f" {period.part * 100:.1f} % of the time: "
-    )
-    if period.pauses > 0.8 * period.spikes:
-        return what + "after checkpoints or evaluations"
-    return what + (
-        "not at checkpoints; check garbage collection (gc.collect at one step on all ranks), logging, data loading"
-    )

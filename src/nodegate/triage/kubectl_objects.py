@@ -1,0 +1,142 @@
+"""Objects that `kubectl -o json` or `-o yaml` printed, written as the lines of its tables: those a log is read by."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_BYTES = 32 << 20  # three thousand pods
+_OBJECTS = re.compile(
+    r"\A\s{0,20}(?:\{[^{}]{0,200}\"(?:apiVersion|kind|items)\":|(?:---\s{1,4})?(?:apiVersion|kind|items):)"
+)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_STARTS = re.compile(r"^(?: {8}\{| {0,2}- apiVersion:)", re.MULTILINE)
+_WELL = ("Completed", "PodInitializing", "ContainerCreating")  # for how long, the object does not say
+
+
+def looks_like(head: str) -> bool:
+    """Whether a log begins as objects of Kubernetes do."""
+    return _OBJECTS.match(head) is not None and "apiVersion" in head
+
+
+def parsed(text: str) -> list[object]:
+    """The objects of one or several documents, lists of them opened.
+
+    Raises:
+        ValueError: it is neither JSON nor YAML.
+    """
+    try:
+        documents = list(_documents(text)) if text.lstrip().startswith("{") else list(yaml.load_all(text, _LOADER))
+    except (RecursionError, yaml.YAMLError) as broken:
+        raise ValueError(str(broken)[:200]) from None
+    found: list[object] = []
+    for document in documents:
+        items = document.get("items", [document]) if isinstance(document, dict) else []
+        found += items if isinstance(items, list) else []
+    return found
+
+
+def _documents(text: str) -> Iterator[object]:
+    """JSON objects one after the other, as `kubectl get -w` prints them."""
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text.rstrip()):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        document, at = decoder.raw_decode(text, at)
+        yield document
+
+
+def as_lines(text: str) -> str | None:
+    """The objects as lines of tables, each where its object begins in the text; None if they cannot be read."""
+    try:
+        objects = parsed(text)
+    except ValueError:
+        return None
+    starts = [text.count("\n", 0, match.start()) for match in _STARTS.finditer(text)] if len(text) < MOST_BYTES else []
+    lines: list[str] = []
+    places = starts if len(starts) == len(objects) else [0] * len(objects)
+    for place, each in zip(places, objects, strict=True):
+        lines += [""] * (place - len(lines))
+        lines += _rows(each) if isinstance(each, dict) else ()
+    return "\n".join([*lines, ""])
+
+
+def _rows(one: dict[str, object]) -> Iterable[str]:
+    kind = one.get("kind")
+    read = {"Event": _event, "Pod": _pod, "Node": _node}.get(kind if isinstance(kind, str) else "")
+    return () if read is None else (" ".join(row.split("\n")) for row in read(one))
+
+
+def _event(one: dict[str, object]) -> Iterator[str]:
+    about = _in(one, "involvedObject") or _in(one, "regarding")
+    times = (one, "lastTimestamp"), (one, "deprecatedLastTimestamp"), (one, "eventTime"), (one, "firstTimestamp")
+    when = next((said for of, key in times if (said := _text(of, key))), "")
+    host = _text(_in(one, "source") or _in(one, "deprecatedSource"), "host")
+    by = f" kubelet, {host}" if host else ""
+    said = _text(one, "message") or _text(one, "note")
+    yield (
+        f"{when} {_text(one, 'type')} {_text(one, 'reason')} {_text(about, 'kind').lower()}/{_text(about, 'name')}"
+        f"{by} {said[:1000]}"
+    ).lstrip()
+
+
+def _pod(one: dict[str, object]) -> Iterator[str]:
+    name, status = _text(_in(one, "metadata"), "name"), _in(one, "status")
+    node, own = _text(_in(one, "spec"), "nodeName"), _list(status, "containerStatuses")
+    if node:
+        yield f"pod={name} node={node}"
+    ready = f"{sum(each.get('ready') is True for each in own)}/{len(own)}"
+    restarts = sum(count for each in own if isinstance(count := each.get("restartCount"), int))
+    for state, when in _states(status):
+        yield f"{when} {name}   {ready}   {state}   {restarts}   -   <none>   {node or '<none>'}".lstrip()
+    for each in _list(status, "conditions"):
+        if _text(each, "reason") == "Unschedulable":
+            yield f"{_text(each, 'lastTransitionTime')} FailedScheduling pod/{name} {_text(each, 'message')[:1000]}"
+
+
+def _states(status: dict[str, object]) -> Iterator[tuple[str, str]]:
+    """What the pod and its containers are in, with the time of an end; what ended a container before it waits."""
+    if reason := _text(status, "reason"):
+        yield reason, ""
+    for each in (*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses")):
+        state = _in(each, "state")
+        waiting, ended = _text(_in(state, "waiting"), "reason"), _in(state, "terminated")
+        if waiting and waiting not in _WELL:
+            yield waiting, ""
+            ended = _in(_in(each, "lastState"), "terminated")
+        if (reason := _text(ended, "reason")) and reason not in _WELL:
+            yield reason, _text(ended, "finishedAt")
+    yield _text(status, "phase"), ""
+
+
+def _node(one: dict[str, object]) -> Iterator[str]:
+    name, held = _text(_in(one, "metadata"), "name"), _in(one, "spec").get("unschedulable") is True
+    for each in _list(_in(one, "status"), "conditions"):
+        if _text(each, "type") == "Ready":
+            well = _text(each, "status") == "True"
+            state = f"{'Ready' if well else 'NotReady'}{',SchedulingDisabled' if held else ''}"
+            when = "" if well else f"{_text(each, 'lastTransitionTime')} "
+            yield f"{when}{name}   {state}   <none>   0s   v1"
+
+
+def _in(one: dict[str, object], key: str) -> dict[str, object]:
+    inner = one.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _list(one: dict[str, object], key: str) -> list[dict[str, object]]:
+    inner = one.get(key)
+    return [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
+
+
+def _text(one: dict[str, object], key: str) -> str:
+    """A text of an object; a time, which YAML reads as one, as RFC 3339 writes it."""
+    inner = one.get(key)
+    if hasattr(inner, "isoformat"):
+        return str(inner.isoformat()).replace("+00:00", "Z")
+    return inner if isinstance(inner, str) else ""
