@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import launchers, meanings, reasons
+from nodegate.triage.advice import Advice, advice
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
-from nodegate.triage.notes import notes
+from nodegate.triage.notes import kernel_log_helps, notes
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import Note
 from nodegate.triage.root import Root, find_root
@@ -51,6 +52,7 @@ class Answer:
     root: Event | None
     meaning: Text
     action: Text
+    advice: Advice
     failure_modes: tuple[str, ...]
     why: tuple[Text, ...]
     followed: tuple[Group, ...]
@@ -94,6 +96,15 @@ def answer(case: Case) -> Answer:
     meaning, action = meanings.meaning(root, where, case), meanings.action(root, _nodes(places))
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     failed = event is not None or root.follows or root.hangs
+    helps = event is None or kernel_log_helps(cause, event.kind.failure_modes)
+    advised = advice(
+        failed=failed,
+        hangs=root.hangs,
+        kind=event.kind.id if event else "",
+        cause=cause,
+        sure=sure,
+        nodes=_nodes(places),
+    )
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
     if not failed and (missing := _not_read(case)):
         said = meaning = reasons.unread(missing)
@@ -110,6 +121,7 @@ def answer(case: Case) -> Answer:
         root=event,
         meaning=meaning,
         action=action,
+        advice=advised,
         failure_modes=event.kind.failure_modes if event else (),
         why=why,
         followed=tuple(fold_events(each for each in last.events if each != event and each.kind.id != ERROR_LINE)),
@@ -119,7 +131,10 @@ def answer(case: Case) -> Answer:
         zone_s=case.zone_s,
         read=read,
         notes=notes(
-            case, [event for event in last.outside if _is_fault(event)], why=why, do=action if failed else None
+            case,
+            [event for event in last.outside if _is_fault(event)],
+            why=why,
+            do=action if failed and helps else None,
         ),
     )
 
