@@ -80,8 +80,12 @@ def _without(said: str, quotes: list[str]) -> str:
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    """How many characters two texts have in common at their beginning; the first may lack the other's middle."""
+    same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    rest = one[same + 1 :]
+    if one[same : same + 1] != "…":
+        return same
+    return same + 1 + next((size for size in range(len(rest), 0, -1) if other.endswith(rest[:size])), 0)
 
 
 def chinese_of(answer: Answer) -> list[str]:

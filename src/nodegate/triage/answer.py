@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import launchers, meanings, reasons, suspect_gpu
+from nodegate.triage.advice import Advice, advice
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.doubt import ACTION, doubt
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
-from nodegate.triage.notes import notes
+from nodegate.triage.notes import kernel_log_helps, notes
 from nodegate.triage.place import Place
 from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
@@ -57,6 +58,7 @@ class Answer:
     root: Event | None
     meaning: Text
     action: Text
+    advice: Advice
     failure_modes: tuple[str, ...]
     why: tuple[Text, ...]
     followed: tuple[Group, ...]
@@ -105,6 +107,15 @@ def answer(case: Case) -> Answer:
     failed = event is not None or root.follows or root.hangs
     began_s, began_after = _began(root)
     unclear = None if failed else doubt(case, last)
+    helps = event is None or kernel_log_helps(cause, event.kind.failure_modes)
+    advised = advice(
+        failed=failed,
+        hangs=root.hangs,
+        kind=event.kind.id if event else "",
+        cause=cause,
+        sure=sure,
+        nodes=_nodes(places),
+    )
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
     if unclear:
         failed, said, meaning, action = True, unclear.sentence, unclear.sentence, ACTION
@@ -122,6 +133,7 @@ def answer(case: Case) -> Answer:
         root=event,
         meaning=meaning,
         action=action,
+        advice=advised,
         failure_modes=event.kind.failure_modes if event else (),
         why=why,
         followed=tuple(fold_events(each for each in last.events if each != event and each.kind.id != ERROR_LINE)),
@@ -133,7 +145,10 @@ def answer(case: Case) -> Answer:
         recognised=unclear is None,
         worth=unclear.worth if unclear else (),
         notes=notes(
-            case, [event for event in last.outside if _is_fault(event)], why=why, do=action if failed else None
+            case,
+            [event for event in last.outside if _is_fault(event)],
+            why=why,
+            do=action if failed and helps else None,
         ),
     )
 

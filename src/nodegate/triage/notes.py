@@ -3,9 +3,12 @@
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.words import Text
+from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.knowledge.signatures import signatures
+from nodegate.knowledge.words import Cause, Side, Text
 from nodegate.text import counted
 from nodegate.triage import clock_words
 from nodegate.triage.clock import shown
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.triage.reading import Case
 
 _MOST_UNREAD = 20
+_OF_DEVICES = (Cause.HARDWARE, Cause.FABRIC)
 _KERNEL = "--kernel NODE=FILE"
 NO_KERNEL_LOG = Text(
     f"no kernel log was given: what the nodes' GPUs and NICs reported is not known; add {_KERNEL}",
@@ -26,10 +30,23 @@ NO_KERNEL_LOG = Text(
 )
 
 
+def kernel_log_helps(cause: Cause, modes: Iterable[str]) -> bool:
+    """Whether the nodes' kernel logs could say more of an error: not of a name, a version or a full disk."""
+    return cause in (*_OF_DEVICES, Cause.UNKNOWN) or not _modes_of_devices().isdisjoint(modes)
+
+
+@cache
+def _modes_of_devices() -> frozenset[str]:
+    """The failure modes that kernel messages of GPUs, switches and NICs show."""
+    rows = (row for row in signatures() if row.side is Side.KERNEL and row.cause in _OF_DEVICES)
+    known = failure_modes()
+    return frozenset(mode for row in rows for mode in row.failure_modes if known[mode].cause is not Cause.HOST)
+
+
 def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None) -> tuple[Note, ...]:
     """The notes. `faults` are kernel messages of another time; what `why` or `do` say already is not said again.
 
-    `do` is what to do now; None if nothing failed.
+    `do` is what to do now; None if nothing failed or kernel logs could not say more.
     """
     said = set(why)
     asks = do is not None and _KERNEL not in do.en

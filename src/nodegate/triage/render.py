@@ -12,7 +12,7 @@ from nodegate.knowledge.words import Text
 from nodegate.text import counted, visible
 from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.groups import Group, rank_list
-from nodegate.triage.wording import SAME_MOMENT_S, cut, lasting
+from nodegate.triage.wording import SAME_MOMENT_S, cut, cut_middle, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,18 +89,30 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
         rows += [(labels["where"], place_of(answer, language))]
     if root is not None:
         rows += [(labels["when"], when(answer, language))]
-        rows += [(labels["first"], f"{root.log}:{root.line}: {cut(root.text, _WIDTH)}")]
+        rows += [(labels["first"], f"{root.log}:{root.line}: {cut_middle(root.text, _WIDTH)}")]
     rows += [(labels["why"], pick(reason, language)) for reason in answer.why[:most_why]]
     if len(answer.why) > most_why:
         rows += [(labels["why"], pick(_more(len(answer.why) - most_why, "reason", "条"), language))]
     if answer.failed:
-        rows += [(labels["do"], pick(answer.action, language))]
+        rows += [(labels["do"], pick(_to_do(answer), language))]
     rows += [
         (labels["line"], f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}") for each in answer.worth[:_MOST_WORTH]
     ]
     if answer.iteration is not None:
         rows += [(labels["last"], pick(_progress(answer.iteration, answer), language))]
     return [*rows, (labels["read"], read_line(answer, language))]
+
+
+def _to_do(answer: Answer) -> Text:
+    """The action, and how to start the job without the nodes whose fault is sure."""
+    said, without = answer.action, answer.advice
+    if not without.without:
+        return said
+    option = f"--exclude={fold(without.without)}"
+    return Text(
+        f"{said.en}; restart the job without it (Slurm: {option})",
+        f"{said.zh}；重启作业时排除该节点（Slurm：{option}）",
+    )
 
 
 def _progress(iteration: int, answer: Answer) -> Text:
@@ -211,6 +223,7 @@ def as_json(answer: Answer) -> str:
         "first_error": _event(answer.root) if answer.root else None,
         "meaning": _both(answer.meaning),
         "action": _both(answer.action),
+        "advice": answer.advice.as_json(),
         "failure_modes": answer.failure_modes,
         "why": [_both(reason) for reason in answer.why],
         "followed": [_group(group) for group in answer.followed],

@@ -41,3 +41,11 @@ def later(seconds: float) -> Text:
 def cut(text: str, most: int) -> str:
     """A line as it was printed, with a mark where it was cut."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def cut_middle(text: str, most: int) -> str:
+    """A line without its middle: what matters stands at its start, or behind many labels at its end."""
+    if len(text) <= most:
+        return text
+    head = most * 3 // 5
+    return f"{text[:head]}…{text[head + 1 - most :]}"

@@ -1,0 +1,74 @@
+"""What a program is told to do with a job: wait, stop, restart without which nodes, or fix something first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.job_logs import iteration, judge, kernel, times_out, xid
+
+from nodegate.triage import render
+
+RESTART = (
+    "2026-08-10 15:30:00 slurmstepd: error: *** JOB 7 ON gpu-001 CANCELLED AT 2026-08-10T15:30:00 DUE TO {why} ***"
+)
+CASES = {
+    "a fault of a node that is sure": (
+        {
+            "dmesg-gpu08.txt": [kernel("15:36:05.0", xid("0000:9b:00", 48, "DBE"))],
+            "gpu08.log": [iteration("15:36:04.0", 9)],
+        },
+        {"do": "restart", "without": ["gpu08"], "exclude": "--exclude=gpu08", "sure": True},
+    ),
+    "a fault that is perhaps a node's": (
+        {"gpu08.log": ["[rank1]: RuntimeError: CUDA error: unknown error"]},
+        {"do": "restart", "without": [], "exclude": "", "sure": False},
+    ),
+    "a fault of the program": (
+        {"gpu08.log": ["[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB."]},
+        {"do": "fix", "without": [], "sure": True},
+    ),
+    "a hang": ({"rank0.log": [times_out(0, "15:46:05.0")]}, {"do": "stop", "without": [], "sure": False}),
+    "an error that is not known": (
+        {"rank0.log": ["acme.pipeline.ShardError: shard 3 has no manifest"]},
+        {"do": "restart", "without": [], "sure": False},
+    ),
+    "the scheduler ended the job": ({"job.log": [RESTART.format(why="PREEMPTION")]}, {"do": "restart", "without": []}),
+    "a pod waits for a node": (
+        {
+            "events.txt": [
+                "5m  Warning  FailedScheduling  pod/w-0  0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+            ]
+        },
+        {"do": "wait", "without": []},
+    ),
+    "nothing failed": ({"rank0.log": [iteration("15:36:04.0", 9), iteration("15:36:05.0", 10)]}, {"do": "wait"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_advice_is(name, tmp_path):
+    logs, expected = CASES[name]
+    given = json.loads(render.as_json(judge(tmp_path, logs)))["advice"]
+    assert {key: given[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("[rank1]: RuntimeError: CUDA error: an illegal memory access was encountered", True),
+        ("[rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered", True),
+        ("OSError: [Errno 28] No space left on device: '/data/ckpt.pt'", False),
+        ("ModuleNotFoundError: No module named 'apex'", False),
+    ],
+)
+def test_a_kernel_log_is_asked_for_only_where_it_could_say_more(tmp_path, line, asked):
+    said = render.text(judge(tmp_path, {"rank1.log": [line]}))
+    assert ("no kernel log was given" in said) is asked
+
+
+def test_a_long_first_line_keeps_its_end(tmp_path):
+    line = f"[rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered {'x' * 200} on GPU 0000:9b:00.0"
+    said = render.text(judge(tmp_path, {"rank1.log": [line]}))
+    assert "uncorrectable ECC" in said
+    assert "on GPU 0000:9b:00.0" in said
