@@ -1,6 +1,6 @@
 """What is said of fleets whose nodes are all wrong in the same way: docs/evidence/wrong-alike.md.
 
-Ten fleets of 1, 4, 8 and 64 HGX H100 nodes, judged by every check of profile delivery:
+Twelve fleets of 1, 4, 8 and 64 HGX H100 nodes, judged by every check of profile delivery:
 
     PYTHONPATH=tests python bench/wrong_alike.py docs/evidence/wrong-alike.md
 """

@@ -146,7 +146,7 @@ def test_collectives(
 
 
 def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
-    """all_reduce over the rack and over the fleet is as fast as the rails and as racks of this size. (F07, F09, F14)
+    """Collectives over the rack and over the fleet are as fast as the rails and as racks of this size. (F07, F09, F14)
 
     What pairs cannot show: uplinks that are too few, congestion, a switch that is slow. All nodes of a launch have one
     value, which proves nothing by itself: it is held to a share of the rails' rate, and to other launches over as many
@@ -155,7 +155,7 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     findings.skip_alone(verdicts, nccl_groups)
     if not any(run.plan.kind in {"rack", "fleet"} for run in nccl_groups.runs):
         verdicts.not_done("the node is in no group of more than two nodes, or the profile asks for pairs only")
-    whats, kinds = ("all_reduce",), ("rack", "fleet")
+    whats, kinds = ("all_reduce", "alltoall", "sendrecv"), ("rack", "fleet")
     rates = findings.physics(rdma)
     findings.judge_bandwidth(
         verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE, physics=rates

@@ -53,6 +53,9 @@ def fleet(what: str = "all_reduce", **more: object) -> ProgramRun:
     return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)  # type: ignore[arg-type]
 
 
+EXCHANGES = (fleet("alltoall", busbw=380.0), fleet("sendrecv", busbw=380.0))
+
+
 def part(*nodes: str, good: tuple[str, ...] = (), **more: object) -> ProgramRun:
     name = f"part {'+'.join(nodes)}"
     return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)  # type: ignore[arg-type]
@@ -163,14 +166,25 @@ BANDWIDTH = [
     *of("nccl_groups.wide", GroupCase("pairs only", SKIP, pairs())),
     *of(
         "nccl_groups.wide",
-        GroupCase("the fleet is fast", PASS, [*pairs(), fleet()]),
+        GroupCase("the fleet is fast", PASS, [*pairs(), fleet(), *EXCHANGES]),
+        GroupCase("alltoall over the fleet was not launched", ERROR, [*pairs(), fleet(), EXCHANGES[1]]),
+        GroupCase(
+            "the fleet is slow in alltoall alone",
+            FAIL,
+            [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]],
+            beside=("gpu02", "gpu03", "gpu04"),
+        ),
         GroupCase(
             "the fleet is slow, and all its nodes are judged",
             FAIL,
             [*pairs(), fleet(busbw=200.0)],
             beside=("gpu02", "gpu03", "gpu04"),
         ),
-        GroupCase("the fleet is slow, and its other nodes are not judged", NOT_JUDGED, [*pairs(), fleet(busbw=200.0)]),
+        GroupCase(
+            "the fleet is slow, and its other nodes are not judged",
+            NOT_JUDGED,
+            [*pairs(), fleet(busbw=200.0), *EXCHANGES],
+        ),
         GroupCase(
             "the fleet is slow because of this node, and its other nodes are not judged",
             FAIL,

@@ -69,7 +69,7 @@ def test_a_floor_proves_nothing() -> None:
     claim = of(RESULTS, record("burn.speed", found(kind=LimitKind.FLOOR)))
     assert (claim.state, claim.why) == (
         State.NOT_PROVEN,
-        "the value of a good board is unknown, there is only a floor (h100.yaml)",
+        "the value of a good board is unknown, there is only a floor of 650 TFLOPS (h100.yaml)",
     )
 
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from nodegate.records.finding import Record
 
 CHECKS = tuple(f"nccl_groups.{name}" for name in ("data", "hang", "all_reduce", "collectives", "wide", "share_of_rate"))
-GOOD_GB_PER_S = {"all_reduce": 385.0, "alltoall": 60.0, "sendrecv": 47.0}
+GOOD_GB_PER_S = {"all_reduce": 385.0, "alltoall": 46.0, "sendrecv": 47.0}  # of an alltoall, what leaves the node
+GPUS = 8
 GOOD_S = 20.0  # a launch that succeeds, start and end included
 FACTS = facts_of(Machine.hgx_h100())
 
@@ -148,6 +149,9 @@ class Fabric:
         if len({self._rack_of[name] for name in nodes}) > 1:
             share = min(share * self.across, self.uplink)
         good = GOOD_GB_PER_S[what] * share
+        if what == "alltoall":  # what stays in a node comes on top
+            ranks = GPUS * len(nodes)
+            good *= (ranks - 1) / max(ranks - GPUS, 1)
         if self.draw.random() < self.disturbed:
             good *= 1.0 - self.draw.uniform(0.05, 0.30)
         return max(good * self.draw.gauss(1.0, self.noise), 0.01)

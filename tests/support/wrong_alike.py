@@ -101,6 +101,14 @@ def _collectives_slow(machine: Machine) -> None:
     machine.under_load(groups.NAME, groups.slower(0.5))
 
 
+def _alltoall_slow(machine: Machine) -> None:
+    machine.under_load(groups.NAME, groups.slower(0.5, "alltoall"))
+
+
+def _sendrecv_slow(machine: Machine) -> None:
+    machine.under_load(groups.NAME, groups.slower(0.5, "sendrecv"))
+
+
 def _no_gpudirect(machine: Machine) -> None:
     del machine.sections["system"]["modules"]["nvidia_peermem"]
     driver, closed = machine.sections["driver"], "NVIDIA UNIX x86_64 Kernel Module"
@@ -157,6 +165,8 @@ FLEETS = (
     Alike(
         "all_reduce between nodes at half", _collectives_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4
     ),
+    Alike("alltoall between nodes at half", _alltoall_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4),
+    Alike("sendrecv between nodes at half", _sendrecv_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4),
     Alike("no GPUDirect", _no_gpudirect, frozenset(("software.gpudirect",)), "no_rdma"),
     Alike("PCIe Gen4 instead of Gen5", _gen4, frozenset(("copies.host_to_device",)), "host_copies"),
     Alike("power capped at 500 W", _power_capped, frozenset(("power.limit",)), "clock_limits"),

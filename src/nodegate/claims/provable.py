@@ -40,7 +40,9 @@ def provable(
     for claim in claims:
         limits = {key: absolute_limit(baseline, key) for _, keys in claim.limits for key in keys}
         missing = [
-            f"no limit {' or '.join(keys)}" for _, keys in claim.limits if all(limits[key] is None for key in keys)
+            f"no limit {' or '.join(keys)}"
+            for _, keys in claim.limits
+            if not any(limit is not None and limit.kind.proves for limit in map(limits.get, keys))
         ]
         missing += [f"no {tool}" for tool in claim.tools if tool in lacking]
         if nodes is not None and nodes < claim.nodes:

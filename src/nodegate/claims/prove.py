@@ -12,6 +12,7 @@ from nodegate.records.claim import Amount, Shown, State, joined
 from nodegate.records.finding import LimitKind, kinds
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
+from nodegate.text import with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -126,7 +127,8 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
 
 def _not_held(finding: Finding) -> str:
     if finding.limit is not None and finding.limit.kind is LimitKind.FLOOR:
-        return f"the value of a good board is unknown, there is only a floor ({finding.limit.source})"
+        floor = with_unit(finding.limit.value, finding.limit.unit)
+        return f"the value of a good board is unknown, there is only a floor of {floor} ({finding.limit.source})"
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
         return f"{finding.part.short}: {finding.brief}"
     return "no absolute limit: compared with other nodes or parts only"

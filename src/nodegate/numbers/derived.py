@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
 
+_PROVES_FROM_PERCENT = 50.0  # of what physics allows
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
 _HOST = "memory.host_to_device_gb_per_s"  # its peak is what the PCIe link carries in one direction
 _BOTH_WAYS = "memory.host_both_ways_gb_per_s"
@@ -73,12 +74,16 @@ def of_platform(metric: Metric, baseline: Baseline) -> Physics:
 
 
 def share_of(baseline: Baseline, key: str, top: float, unit: str, whose: str) -> NumberLimit | None:
-    """So many percent of what physics allows, as a limit that says it is derived; None where no share is stored."""
+    """So many percent of what physics allows, as a limit that says it is derived; None where no share is stored.
+
+    Less than half is a floor: what keeps it may still have lost half of its lanes, or a link of two.
+    """
     share = baseline.find_number(key)
     if share is None:
         return None
     source = f"derived: {share.value:g} % of {whose} of {with_unit(top, unit)}; {share.source}"
-    return Limit(round(top * share.value / 100, 3), unit, source, AT_LEAST, LimitKind.DERIVED)
+    kind = LimitKind.DERIVED if share.value >= _PROVES_FROM_PERCENT else LimitKind.FLOOR
+    return Limit(round(top * share.value / 100, 3), unit, source, AT_LEAST, kind)
 
 
 def _bound(metric: Metric, baseline: Baseline) -> tuple[str, str]:

@@ -150,7 +150,9 @@ def judge_bandwidth(
         found = groups.named(NAMES[what])
         metrics = [each for each in found if each.conditions.get("group") in kinds and not groups.is_for_others(each)]
         chosen += metrics
-        excused = {run.plan.group: groups.excuses(run) for run in groups.of(what) if run.plan.kind in kinds}
+        launched = [run for run in groups.of(what) if run.plan.kind in kinds]
+        launched = launched or [run for run in groups.of("all_reduce") if run.plan.kind in kinds]  # the first to run
+        excused = {run.plan.group: groups.excuses(run) for run in launched}
         excused = {group: named for group, named in excused.items() if named}
         for group, named in excused.items():
             text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node succeeds without it"
@@ -226,10 +228,15 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     within = inside_the_node(baseline)
     if within is not None and within.value < total:
         source = f"{share.value:g} % of the {within.value:g} GB/s that it needs inside a node; {share.source}"
-        return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
+        return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=_kind(within))
     count = len(_rails(rdma, baseline))
     source = f"{share.value:g} % of the {total * 8:g} Gb/s of {count} rails; {share.source}"
     return Limit(round(total * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
+
+
+def _kind(within: NumberLimit) -> LimitKind:
+    """Of a share of what a node carries inside: of a floor there is only a floor."""
+    return LimitKind.FLOOR if within.kind is LimitKind.FLOOR else LimitKind.DERIVED
 
 
 def inside_the_node(baseline: Baseline) -> NumberLimit | None:
@@ -272,12 +279,27 @@ def bounds_of(rdma: Rdma) -> Bounds:
             limit = least_by_rate(rdma, baseline)
             least = None if isinstance(limit, Unknown) else replace(limit, direction=AT_LEAST)
             return Physics(top, whose, least)
-        per_gpu = total * _nodes(metric) / max(int(metric.conditions.get("gpus", "0") or 0), 1)
-        within = inside_the_node(baseline)
-        per_gpu = per_gpu if within is None else min(per_gpu, within.value)
-        return Physics(top, whose, share_of(baseline, _EXCHANGE, per_gpu, "GB/s", "what the rails give each GPU,"))
+        return Physics(top, whose, _least_of_exchange(metric, total, baseline))
 
     return bounds
+
+
+def _least_of_exchange(metric: Metric, total: float, baseline: Baseline) -> NumberLimit | None:
+    """What alltoall and sendrecv must reach by the rails, in GB/s of a GPU; None where no share is stored.
+
+    Of an alltoall what goes to GPUs of the own node does not take the rails (NVIDIA/nccl-tests issue 130).
+    """
+    nodes, gpus = _nodes(metric), int(metric.conditions.get("gpus", "0") or 0)
+    if nodes < 2 or gpus < nodes:
+        return None
+    per_gpu = total * nodes / gpus
+    if metric.name == NAMES["alltoall"]:
+        per_gpu *= (gpus - 1) / (gpus - gpus / nodes)
+    within = inside_the_node(baseline)
+    top = per_gpu if within is None else min(per_gpu, within.value)
+    least = share_of(baseline, _EXCHANGE, top, "GB/s", "what the rails give each GPU,")
+    is_floor = least and within and top < per_gpu and within.kind is LimitKind.FLOOR
+    return replace(least, kind=LimitKind.FLOOR) if least and is_floor else least
 
 
 def _nodes(metric: Metric) -> int:

@@ -21,6 +21,7 @@ from nodegate.measure.groups.second_looks import (
     SlowLaunches,
     enough_in_pairs,
     is_slow_together,
+    is_slower_over_racks,
     slow_in_pairs,
     slow_launches,
 )
@@ -77,7 +78,7 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
                 continue
             tour = Tour(launch_session, ready, pool)
             good = [name for name in names if name not in bad]
-            pairs_again = PairsAgain(tour, enough_in_pairs(suspects))
+            pairs_again = PairsAgain(tour, enough_in_pairs(suspects), is_slower=is_slower_over_racks(suspects))
             well = pairs_again.run(bad, good) if bad else frozenset(names)
             kept |= pairs_again.compared
             SlowLaunches(tour, slow_in_pairs(pairs_again, suspects).union(set(names) - well)).run(slow)

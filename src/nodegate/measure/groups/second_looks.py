@@ -36,20 +36,22 @@ class PairsAgain:
     A suspect whose rack has no other good node meets good ones of other racks, and in some fabrics these pairs are
     slower than those of one rack. Then they are compared with good pairs over racks, not with pairs of one rack.
 
-    `compared` are the good nodes that were launched over racks to compare suspects with.
+    `compared` are the good nodes that were launched over racks to compare suspects with. `is_slower`: an earlier look
+    has seen that pairs over racks are slower here.
     """
 
-    def __init__(self, tour: Tour, enough: Mapping[str, float]) -> None:
+    def __init__(self, tour: Tour, enough: Mapping[str, float], *, is_slower: bool = False) -> None:
         self.tour = tour
         self.compared: set[str] = set()
         self._enough = enough
+        self._is_slower = is_slower
         self._good_pairs: list[Group] = []
 
     def run(self, bad: Sequence[str], good: Sequence[str]) -> frozenset[str]:
         """Suspects with nodes that passed, one after the other; if none passed, as at first. Who is then well."""
         if not good:
             return self.tour.pairs()
-        well, is_slower = set(good), False
+        well, is_slower = set(good), self._is_slower
         for place in self.tour.partners(bad, good, PARTNERS):
             met = [pair(suspect, partner, [partner]) for suspect, partner in place]
             far = [each for each in met if self.tour.is_far(each)]
@@ -148,6 +150,11 @@ def enough_in_pairs(suspects: Suspects) -> Enough:
         if what and doubt.enough is not None and doubt.metric.conditions.get("group") == PAIR:
             found[what] = max(found.get(what, 0.0), doubt.enough)
     return found
+
+
+def is_slower_over_racks(suspects: Suspects) -> bool:
+    """Whether a suspect was held against pairs over racks already: then those of this fabric are known to be slower."""
+    return any("racks" in doubt.metric.conditions for doubts in suspects.values() for doubt in doubts)
 
 
 class SlowLaunches:
