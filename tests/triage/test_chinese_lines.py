@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from nodegate.knowledge.signatures import find
-from nodegate.knowledge.words import Side
+from nodegate.knowledge.words import Cause, Side
 from nodegate.triage.triage import triage
 
 BEFORE = "2026-06-01 08:00:00 步骤 10 损失 2.0\n"
@@ -59,7 +59,8 @@ def test_a_line_in_chinese_is_known(line):
 @pytest.mark.parametrize("line", HARMLESS)
 def test_words_of_errors_in_what_is_harmless_are_no_error(tmp_path, line):
     (tmp_path / "job.log").write_text(f"{BEFORE}2026-06-01 08:01:00 {line}\n")
-    assert not triage([str(tmp_path)]).failed
+    found = triage([str(tmp_path)])
+    assert (found.root, found.cause) == (None, Cause.UNKNOWN)
 
 
 def test_a_gpu_and_a_node_that_are_said_to_be_lost_are_named_and_suspected(tmp_path):

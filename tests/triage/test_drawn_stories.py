@@ -29,7 +29,7 @@ EN_WORDS = (
     "job failed: no heartbeat from the leader",
     "cannot go on without quorum",
 )
-ZH_WORDS = ("训练失败：通信超时", "错误：第 3 张卡掉卡", "无法连接到主节点")
+ZH_WORDS = ("训练失败：数据管道断开", "错误：第 3 张卡掉卡", "无法连接到主节点")
 OOM = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB. GPU 0 is full."
 ECC = "[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
 SHM = (

@@ -44,7 +44,7 @@ def test_a_line_tells_its_place(line, rank, node, gpu, text):
         ("job-worker-3   | [rank9]: boom", "job-worker-3", "", 9, "boom"),
         ("[worker-11] boom", "worker-11", "", None, "boom"),
         ("[node-11] boom", "", "node-11", None, "boom"),
-        ("Nov 21 08:15:44 gpu07 kubelet[2211]: boom", "", "gpu07", None, "kubelet[2211]: boom"),
+        ("Nov 21 08:15:44 gpu07 kubelet[2211]: boom", "", "gpu07", None, "boom"),
         ("2026年11月20日 08：15：44 [rank2]: boom", "", "", 2, "boom"),
         (
             '{"@timestamp": "2026-11-21T08:15:44Z", "pod": "job-worker-1", "host": "gpu07", "message": "[rank3]: x"}',

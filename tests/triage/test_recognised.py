@@ -63,7 +63,7 @@ NOT_WELL = {
     "the same step again and again": ["step: 7 loss: 3.1"] * 8,
     "steps, then half an hour of something else": [*steps("step: {0} loss"), "2026-08-10 07:40:00 still here"],
     "steps, then a failure that nobody knows": [*steps("step: {0} loss"), "2026-08-10 07:09:01 lost the quorum"],
-    "steps, then a failure in Chinese": [*steps("step: {0} loss"), "2026-08-10 07:09:01 训练失败：通信超时"],
+    "steps, then a failure in Chinese": [*steps("step: {0} loss"), "2026-08-10 07:09:01 无法连接到主节点"],
 }
 
 

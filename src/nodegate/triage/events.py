@@ -134,6 +134,7 @@ class Names:
     pods: set[str] = field(default_factory=set)
     pids: set[int] = field(default_factory=set)  # of the job's own processes
     owners: dict[tuple[str, int], Owner] = field(default_factory=dict)  # (node, process) -> whose, by the node's facts
+    no_nodes: set[str] = field(default_factory=set)  # names of files that no log knows as nodes
     world: int = 0  # the largest communicator that was seen
 
     def learn(self, place: Place) -> None:
@@ -161,7 +162,7 @@ class Names:
     def at_home(self, place: Place) -> Place:
         """The place with the node of its pod; a pod is never left where a node is meant."""
         pod = place.pod or (place.node if place.node in self.pods or place.node in self.home else "")
-        node = "" if place.node in self.pods else place.node
+        node = "" if place.node in self.pods or place.node in self.no_nodes else place.node
         return replace(place, pod=pod, node=self.home.get(pod, node) if pod else node)
 
     def resolve(self, place: Place) -> Place:

@@ -35,8 +35,14 @@ _KERNEL_LINE = re.compile(
     r"|(?:\S{1,40} ){1,5}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
     r"|kern {0,4}:\w{1,8} {0,4}:"
-    r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [\w.-]{1,100} [\w./()@-]{1,60}(?:\[[0-9]{1,9}\])?: "  # a host's syslog
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5}) [\w.-]{1,100} [\w./()@-]{1,60}\[[0-9]{1,9}\]: "
+    # a host's syslog: of the kernel and of the host's own services; any other program's lines are the log of a job
+    r"|(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5})) "
+    r"[\w.-]{1,100} "
+    r"(?:kernel|systemd|sshd|cron|CRON|anacron|kubelet|containerd|dockerd|k3s|slurm\w{0,10}|crio|NetworkManager|dbus|rsyslogd|chronyd|ntpd"
+    r"|nvidia|nv-|dcgm|sudo|su|audit|udevd|snapd"
+    r"|dhclient|agetty|multipathd|irqbalance|smartd|mcelog|rasdaemon|ipmi|polkitd"
+    r"|login|cloud-init|unattended|journal|opensm|ibacm|munged|lldpd|snmpd|puppet|salt|node_exporter|zed|mdadm|tuned)"
+    r"[\w./()@-]{0,60}(?:\[[0-9]{1,9}\])?: "
     r"|\[[^\s\[\]]{1,12} [^\s\[\]]{1,12} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")

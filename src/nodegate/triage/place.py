@@ -21,6 +21,8 @@ _TIME = (
     r"(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
     r"|[0-9]{4}年[0-9]{1,2}月[0-9]{1,2}日 {0,2}[0-9]{2}[:：][0-9]{2}[:：][0-9]{2}(?:[.,][0-9]{1,9})?)"
 )
+_DAY = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"  # a time of day without its date
 _STERN = re.compile(r"(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,100}-)[a-z0-9]{1,20}) [a-z][a-z0-9-]{0,60} (?=\S)")
 _WORKER = r"[a-z][a-z0-9_.-]{0,80}?[-_]?[0-9]{1,6}(?:-[a-z0-9]{5})?"
 # What can be before the text, one after the other, in any order and number.
@@ -28,7 +30,8 @@ _PREFIX = re.compile(
     r"(?P<mpi>\[[0-9]{1,6},(?P<mpi_rank>[0-9]{1,7})\]<std(?:out|err|diag)>: ?)"
     r"|(?P<tagged>\[rank(?P<rank>[0-9]{1,7})\]:? ?)"
     r"|(?P<default>\[(?:default|local[_ ]?rank ?)(?P<local>[0-9]{1,4})\]:? ?)"
-    r"|(?P<numbered> {0,6}(?P<task>[0-9]{1,7}): ?)"
+    rf"|(?P<clock>\[?{_CLOCK}\]? (?=\S))"
+    r"|(?P<numbered> {0,6}(?P<task>[0-9]{1,7}): ?(?![0-9]{2}[:：][0-9]{2}))"
     rf"|(?P<time>\[?{_TIME}\]? (?=\S))"
     r"|(?P<cri>std(?:out|err) [FP] )"
     rf"|(?P<pod>\[pod/(?P<pod_name>{_HOST})(?:/[\w.-]{{1,100}})?\] )"
@@ -37,9 +40,19 @@ _PREFIX = re.compile(
     rf"|(?P<compose>(?P<compose_name>{_WORKER}) {{1,30}}\| )"
     rf"|(?P<tag>\[(?P<tag_name>(?:[a-z][a-z0-9]{{0,30}}-){{0,4}}"
     r"(?:worker|pod|node|host|master|launcher|task|trainer|actor)[-_ ]?[0-9]{1,6})\]:? )"
-    rf"|(?P<syslog>[A-Z][a-z]{{2}} [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?P<syslog_host>{_HOST})"
-    r" (?=[\w./()-]{1,60}(?:\[[0-9]{1,9}\])?: ))"
+    rf"|(?P<syslog>{_DAY} (?P<syslog_host>{_HOST}) (?=[\w./()-]{{1,60}}(?:\[[0-9]{{1,9}}\])?: ))"
+    rf"|(?P<service>(?P<service_host>{_HOST}) (?=[\w./()-]{{1,60}}\[[0-9]{{1,9}}\]: ))"
+    r"|(?P<process>[\w./()-]{1,60}\[[0-9]{1,9}\]: )"
+    rf"|(?P<day>{_DAY} (?=\S))"
+    r"|(?P<address>(?P<pdsh_ip>(?:[0-9]{1,3}\.){3}[0-9]{1,3}): (?=\S))"
     r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
+)
+# A rank that labels the line behind whatever stands before it: a level, an address, an own time.
+_TAG_CHARACTERS = 200
+_RANK_TAG = re.compile(
+    r"\[[Rr]ank[ _:=]?([0-9]{1,7})\]:? ?|\([Rr]ank[ _:=]?([0-9]{1,7})\):? |\b[Rr]ank[ _:=]?([0-9]{1,7}) ?\| "
+    r"|^\[([0-9]{1,7})\]: "
+    r"|\bmpirank:([0-9]{1,7})\b[^>\n]{0,80}> ?:?|^\[(?:trainer|role_)([0-9]{1,7})\|[0-9]{1,4}\]: ?"
 )
 _NCCL = re.compile(rf"(?P<node>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
 _OPEN_MPI = re.compile(rf"^\[(?P<node>{_HOST}):[0-9]{{5,10}}\] ")
@@ -85,6 +98,7 @@ _NODE_TOKEN = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.IGNORECASE)
 _NODE_NAME = re.compile(
     r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx|worker)-?[0-9]{1,6}|.*[a-z-][0-9]{2,6}", re.IGNORECASE
 )
+_NODE_WORD = re.compile(r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx)(?:-?[a-z]?[0-9]{1,6}){1,3}", re.IGNORECASE)
 _NO_NODE = re.compile(
     r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|s?xid|error|case|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
     r"-?[0-9-]*$|[a-z]-?[0-9-]*$|gb[0-9]{3}$",
@@ -157,8 +171,15 @@ def of_line(line: str, *, stern: bool = False) -> Place:
         if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
             break
         place, at = place.or_else(_of_prefix(match)), match.end()
-    text = line[at:]
-    return replace(place.or_else(_of_text(text[:1000])), text=text)
+    text = said = line[at:]
+    if place.rank is None and (match := _RANK_TAG.search(text, 0, _TAG_CHARACTERS)):
+        place, text = replace(place, rank=int(next(filter(None, match.groups())))), text[match.end() :]
+    return replace(place.or_else(_of_text(said[:1000])), text=text)
+
+
+def is_node_word(name: str) -> bool:
+    """Whether a name in the path of a log says itself that it is a node: gpu007, node-3, dgx-12."""
+    return bool(_NODE_WORD.fullmatch(name))
 
 
 def same_node(one: str, other: str) -> bool:
@@ -209,7 +230,9 @@ def _of_prefix(match: Match[str]) -> Place:
     local = match["local"]
     pod = match["pod_name"] or match["compose_name"] or match["tag_name"] or ""
     pod = "" if match["compose"] and not _is_host(pod.replace("worker", "w")) else pod
-    node = match["ray_ip"] or match["pdsh_node"] or match["syslog_host"] or ""
+    node = (
+        match["ray_ip"] or match["pdsh_node"] or match["syslog_host"] or match["service_host"] or match["pdsh_ip"] or ""
+    )
     if match["tag"] and pod.startswith(("node", "host")):
         pod, node = "", pod
     return Place(

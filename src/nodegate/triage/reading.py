@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nodegate.knowledge.signature import Hit
     from nodegate.knowledge.words import Text
     from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Event
+    from nodegate.triage.events import Event, Names
     from nodegate.triage.sources import Source, Sources
     from nodegate.triage.zones import Clocks
 
@@ -87,10 +87,19 @@ def read(
         lost = [f"{log.name}: {log.remarks.lost.en}" for log in logs if log.remarks.lost]
         raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)
+    events.names.no_nodes = _names_of_files(logs, events.names)
     given = given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(list(_resolved(case)))))
+
+
+def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
+    """What looks like a node in the names of job logs, and is one neither by its own words nor by another log."""
+    known = {*names.home.values()}.union(*(log.nodes for log in logs))
+    known |= {log.place.node for log in logs if log.kernel}
+    found = {log.place.node for log in logs if not log.kernel} - known
+    return {name for name in found if name and not place.is_node_word(name)}
 
 
 def _about(found: tuple[Source, ...]) -> float | None:
