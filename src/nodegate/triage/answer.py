@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import launchers, meanings, reasons, suspect_gpu
+from nodegate.triage import details, launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.advice import Advice, advice
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.doubt import ACTION, doubt
@@ -136,7 +136,13 @@ def answer(case: Case) -> Answer:
         advice=advised,
         failure_modes=event.kind.failure_modes if event else (),
         why=why,
-        followed=tuple(fold_events(each for each in last.events if each != event and each.kind.id != ERROR_LINE)),
+        followed=tuple(
+            fold_events(
+                each
+                for each in last.events
+                if each != event and each.kind.id != ERROR_LINE and not (event and details.only_warns(each))
+            )
+        ),
         overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
         iteration=last.iteration,
         progress_s=last.progress_s,

@@ -187,7 +187,12 @@ def weight(event: Event) -> int:
 
 def soft(event: Event) -> bool:
     """Whether jobs usually continue after this, so that it is a first error only if there is no other."""
-    return event.kind.id in SOFT or event.kind.id in _soft_xids() or details.tried_again(event)
+    return (
+        event.kind.id in SOFT
+        or event.kind.id in _soft_xids()
+        or details.tried_again(event)
+        or details.only_warns(event)
+    )
 
 
 @cache

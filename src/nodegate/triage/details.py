@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 # [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
 _LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
+_ONLY_WARNS = re.compile(
+    r"^(?:[\w.-]{1,60}: {1,2})?[Ww]arning: |\((?:ignored|ignoring)\)\s{0,4}$"
+    r"|client socket has failed to connect to \[[^\]\n]{1,120}\]:[0-9]{1,6} \(errno"  # the rendezvous goes on trying
+)
 _TRIED_AGAIN = re.compile(r"\battempt {1,2}[0-9]{1,3}(?: ?/ ?| of )[0-9]{1,3}\b.{0,60}\bretry(?:ing)?\b", re.IGNORECASE)
 _RAN = re.compile(r"\) ran for ([0-9]{1,12}) milliseconds")
 _LIMIT = re.compile(r"collective operation timeout[^\n]{0,200}?Timeout\(ms\)=([0-9]{1,12})\)")
@@ -118,6 +122,11 @@ def tried_again(event: Event) -> bool:
     The attempts of one place count as one event: a second failure would have raised its `count`.
     """
     return event.count == 1 and bool(_TRIED_AGAIN.search(event.text))
+
+
+def only_warns(event: Event) -> bool:
+    """Whether the line calls itself a warning, ignored or one attempt of several: programs go on after it."""
+    return bool(_ONLY_WARNS.search(event.text))
 
 
 def of_kernel(line: str) -> Hit | None:
