@@ -10,8 +10,8 @@ from nodegate.triage import render
 WARNINGS = {
     "libibverbs": "libibverbs: Warning: couldn't load driver 'librxe-rdmav34.so': librxe-rdmav34.so:"
     " cannot open shared object file: No such file or directory",
-    "Open MPI": "[node-4:04112] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot open"
-    " shared object file: No such file or directory (ignored)",
+    "Open MPI": "[node-4:04112] mca_base_component_repository_open: unable to open mca_pml_ucx: libucp.so.0: cannot"
+    " open shared object file: No such file or directory (ignored)",
     "the rendezvous' first attempt": "[W socket.cpp:663] [c10d] The client socket has failed to connect to"
     " [node-0]:29500 (errno: 111 - Connection refused).",
 }
