@@ -47,7 +47,7 @@ _PREFIX = re.compile(
     r"|(?P<address>(?P<pdsh_ip>(?:[0-9]{1,3}\.){3}[0-9]{1,3}): (?=\S))"
     r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
 )
-# A rank that labels the line behind whatever stands before it: a level, an address, an own time.
+# A rank that labels the line behind whatever comes before it: a level, an address, an own time.
 _TAG_CHARACTERS = 200
 _RANK_TAG = re.compile(
     r"\[[Rr]ank[ _:=]?([0-9]{1,7})\]:? ?|\([Rr]ank[ _:=]?([0-9]{1,7})\):? |\b[Rr]ank[ _:=]?([0-9]{1,7}) ?\| "

@@ -44,7 +44,7 @@ def cut(text: str, most: int) -> str:
 
 
 def cut_middle(text: str, most: int) -> str:
-    """A line without its middle: what matters stands at its start, or behind many labels at its end."""
+    """A line without its middle: what matters is at its start, or behind many labels at its end."""
     if len(text) <= most:
         return text
     head = most * 3 // 5

@@ -179,12 +179,15 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
         value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
         text = f"{value} says nothing about this node: {why}"
         whom, code = metric_findings.part_of(metric), "path" if path else ""
-        verdicts.found(Verdict.NOT_JUDGED, part=whom, text=text, action=action, code=code)
+        if action:
+            verdicts.found(Verdict.NOT_JUDGED, part=whom, text=text, action=action, code=code)
+        else:
+            verdicts.left_out(part=whom, text=text)
     return bool(why)
 
 
 def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: float) -> tuple[str, str]:
-    """Why a slow launch says nothing about this node, and what to do; empty where it does.
+    """Why a slow launch says nothing about this node, and what to do; empty where it does or nothing can be done.
 
     Another node of it is slow with one node too, while this one is not; or some of its nodes are not judged here.
     """
@@ -201,8 +204,7 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
         )
     unseen = _nodes(metric) - len(together)
     if unseen > 0:
-        why = f"{unseen} of the {_nodes(metric)} nodes of the launch are not judged in this run"
-        return why, "judge all nodes of the launch together"
+        return f"{unseen} of the {_nodes(metric)} nodes of the launch are not judged in this run", ""
     return "", ""
 
 
