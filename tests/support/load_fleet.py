@@ -264,7 +264,7 @@ def _tree(root: Path, rails: int) -> None:
     tree.file("/proc/meminfo", "MemTotal: 1056312320 kB\nMemAvailable: 996312320 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n")
     for family in ("tcp", "tcp6"):
         tree.file(
-            f"/proc/net/{family}", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n"
+            f"/proc/net/{family}", "  sl  local_address rem_address   st tx_queue rx_queue\n"
         )
     tree.path("/sys/block/nvme0n1/device").mkdir(parents=True)
     tree.file("/sys/block/nvme0n1/size", "7501476528\n")
