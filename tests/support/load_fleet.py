@@ -263,9 +263,7 @@ def _tree(root: Path, rails: int) -> None:
     tree.file("/sys/module/nvidia/version", "550.163.01\n")
     tree.file("/proc/meminfo", "MemTotal: 1056312320 kB\nMemAvailable: 996312320 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n")
     for family in ("tcp", "tcp6"):
-        tree.file(
-            f"/proc/net/{family}", "  sl  local_address rem_address   st tx_queue rx_queue\n"
-        )
+        tree.file(f"/proc/net/{family}", "  sl  local_address rem_address   st tx_queue rx_queue\n")
     tree.path("/sys/block/nvme0n1/device").mkdir(parents=True)
     tree.file("/sys/block/nvme0n1/size", "7501476528\n")
     tree.link("/proc/self/ns/pid", "/proc/self/ns/pid:[4026533101]")

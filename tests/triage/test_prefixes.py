@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.job_logs import judge
 
 from nodegate.triage import place
 
@@ -76,3 +77,12 @@ def test_a_clock_or_a_count_is_no_rank(line):
 def test_only_the_name_of_a_node_in_a_path_says_so_itself(name, node):
     found = place.of_path(name).node
     assert (found if place.is_node_word(found) else "") == node
+
+
+@pytest.mark.parametrize("program", ["sft", "supervised_ft", "audit_llm", "tuned-llama", "slurmtrain", "nvidia-train"])
+def test_a_job_in_the_journal_is_read_whatever_its_program_is_called(tmp_path, program):
+    said = [
+        f"Aug 10 18:00:1{second} gpu-c-11 {program}[2210]: [rank2]: {text}" for second, text in ((1, "x"), (2, SAID))
+    ]
+    found = judge(tmp_path, {"job.log": said})
+    assert (found.root.kind.id, found.where.rank) == ("cuda_ecc", 2)

@@ -38,11 +38,11 @@ _KERNEL_LINE = re.compile(
     # a host's syslog: of the kernel and of the host's own services; any other program's lines are the log of a job
     r"|(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5})) "
     r"[\w.-]{1,100} "
-    r"(?:kernel|systemd|sshd|cron|CRON|anacron|kubelet|containerd|dockerd|k3s|slurm\w{0,10}|crio|NetworkManager|dbus|rsyslogd|chronyd|ntpd"
-    r"|nvidia|nv-|dcgm|sudo|su|audit|udevd|snapd"
-    r"|dhclient|agetty|multipathd|irqbalance|smartd|mcelog|rasdaemon|ipmi|polkitd"
-    r"|login|cloud-init|unattended|journal|opensm|ibacm|munged|lldpd|snmpd|puppet|salt|node_exporter|zed|mdadm|tuned)"
-    r"[\w./()@-]{0,60}(?:\[[0-9]{1,9}\])?: "
+    r"(?:kernel|systemd(?:-[a-z]{1,20})?|\(?sd-\w{1,10}\)?|sshd(?:-session)?|cron|CRON|anacron|kubelet|containerd|dockerd"
+    r"|k3s|slurmd|slurmctld|slurmstepd|crio|NetworkManager|dbus(?:-daemon|-broker)?|rsyslogd|chronyd|ntpd|sudo|su|audit"
+    r"|auditd|snapd|dhclient|agetty|multipathd|irqbalance|smartd|mcelog|rasdaemon|polkitd|login|cloud-init|opensm|ibacm"
+    r"|munged|lldpd|snmpd|node_exporter|zed|mdadm|nv-hostengine|nv-fabricmanager|nvidia-(?:persistenced|fabricmanager|imex))"
+    r"(?:\[[0-9]{1,9}\])?: "
     r"|\[[^\s\[\]]{1,12} [^\s\[\]]{1,12} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
