@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.triage.episodes import Ending
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
     from nodegate.triage.reading import Case
     from nodegate.triage.recognised import Worth
 

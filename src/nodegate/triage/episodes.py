@@ -9,7 +9,7 @@ from nodegate.knowledge.words import Side
 
 if TYPE_CHECKING:
     from nodegate.triage.events import Event
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
     from nodegate.triage.reading import Case
 
 SKEW_S = 2.0  # by which the clocks of two nodes may differ

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from nodegate.triage.clock import Stamp
     from nodegate.triage.held_memory import Held
     from nodegate.triage.place import Place
+    from nodegate.triage.recognised import Tail
 
 MOST_EVENTS = 40_000  # that can be a first error; as many again that only follow
 MOST_COLLECTIVES = 100_000
 MOST_NAMES = 100_000
+MOST_HELD = 8 << 20  # characters of the ends of logs, which are weighed when they are asked for
 TEXT_SHOWN = 300
 _VOLATILE = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _TEMPLATE_CHARACTERS = 160
@@ -186,6 +188,14 @@ class Events:
     left_out: int = 0
     _events: dict[tuple[object, ...], tuple[Event, list[int]]] = field(default_factory=dict)
     _roots: int = 0
+    _held: int = 0
+
+    def hold(self, tail: Tail) -> None:
+        """Keep the last lines of a log until they are asked for; beyond the limit they are weighed at once."""
+        self._held += len(tail.text)
+        if self._held > MOST_HELD:
+            self._held -= len(tail.text)
+            _ = tail.end
 
     def known(self, key: tuple[object, ...]) -> bool:
         """Whether an event with this key is there; if so it is counted again."""

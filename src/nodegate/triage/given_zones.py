@@ -13,7 +13,7 @@ from nodegate.triage.zones import Given
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
 
 _OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
 _HINT = "write it as +08:00, or LOG=+08:00 for the times of one log"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.triage.events import Names
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
     from nodegate.triage.writers import Writer
 
 _NAME = r"[A-Za-z](?:[\w-]{0,80}[0-9][\w-]{0,20})(?:\.[\w.-]{1,80})?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import find
@@ -12,9 +12,8 @@ from nodegate.triage import described, details, elastic, held_memory, ignored, m
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import Event, Kind, template
 from nodegate.triage.place import Place
-from nodegate.triage.remarks import NUL_BYTES, Remarks
+from nodegate.triage.remarks import NUL_BYTES
 from nodegate.triage.secrets import without_secrets
-from nodegate.triage.writers import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Events
     from nodegate.triage.grep import Positions
+    from nodegate.triage.log import Log
     from nodegate.triage.progress import Iteration
 
 _NEARBY_BYTES = 1 << 16
@@ -37,40 +37,6 @@ _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
 _WHOSE = ("index", "podname", "node")  # a line that differs in one of these, or in its device, is another
 _MOST_CACHED = 20_000
-
-
-@dataclass
-class Log:
-    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text.
-
-    `part_of` is the file of which it has the lines of one writer; `mixed`: the clocks of its writers are hours apart.
-    """
-
-    name: str
-    kernel: bool
-    place: Place
-    remarks: Remarks = field(default_factory=Remarks)
-    lines: int = 0
-    size_bytes: int = 0
-    first: Stamp | None = None
-    last: Stamp | None = None
-    iteration: Iteration | None = None
-    episode: int = 0
-    zone_s: float | None = None
-    ranks: set[int] = field(default_factory=set)
-    nodes: set[str] = field(default_factory=set)
-    writers: Writers = field(default_factory=Writers)
-    near_s: float | None = None  # about when it was written, for times without a year
-    torn_down: bool = False  # a launcher ended the workers after a failure
-    part_of: str = ""
-    in_archive: bool = False  # its name is not a path
-    mixed: bool = False
-    end: recognised.End = field(default_factory=recognised.End)
-    finished: bool = False  # the training came to its end, and nothing failed after that
-
-    def all_ranks(self) -> set[int]:
-        """The ranks that its lines name, else the one in its file name."""
-        return self.ranks or ({self.place.rank} if self.place.rank is not None else set())
 
 
 class JobLogReader:
@@ -113,10 +79,17 @@ class JobLogReader:
         tail = (more + self.before)[-_TAIL_BYTES:].decode("utf-8", "replace")
         self.log.last = last_stamp(tail[-_HEAD_BYTES:], now_s=self.now_s, near_s=self.log.near_s)
         self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
-        said = recognised.last_lines(
-            tail, self.log.lines, self._place, self._first, many=len(self.log.writers.by_name) > 1
+        self.before = self.earlier = b""
+        last = recognised.last_lines(tail, many=len(self.log.writers.by_name) > 1)
+        self.log.tail = recognised.Tail(
+            self.log.name,
+            self.log.lines,
+            last,
+            self._place,
+            self._first,
+            lambda text: self._look_up(text)[0] is not None,
         )
-        self.log.end = recognised.end_of(self.log.name, list(said), lambda text: self._look_up(text)[0] is not None)
+        self.events.hold(self.log.tail)
 
     def _chunk(self, chunk: bytes) -> None:
         start = self.log.size_bytes

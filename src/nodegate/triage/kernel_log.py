@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nodegate.knowledge.xid_lines import GpuEvent
     from nodegate.probe.kernel_line import KernelLine
     from nodegate.triage.events import Events
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
 
 _KERNEL_LINE = re.compile(
     r"\[ *\+?[0-9]{1,9}\.[0-9]{6}\]|\[[A-Z][a-z]{2}[ 0-9][0-9] [0-9]{2}:[0-9]{2}\] "  # the second: dmesg -H

@@ -14,7 +14,8 @@ from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log,
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
-from nodegate.triage.job_log import JobLogReader, Log
+from nodegate.triage.job_log import JobLogReader
+from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import chunks, is_plain, members
 from nodegate.triage.remarks import Remarks

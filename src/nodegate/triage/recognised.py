@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from nodegate.triage.secrets import without_secrets
 from nodegate.triage.writers import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.triage.clock import Stamp
     from nodegate.triage.place import Place
@@ -100,21 +100,41 @@ class Said:
     when_s: float | None
 
 
-def last_lines(
-    tail: str, lines: int, place_of: Callable[[str], Place], time_of: Callable[[str], Stamp | None], *, many: bool
-) -> Iterator[Said]:
-    """The last lines of a log of so many lines; more of them if several write."""
-    found = tail.split("\n")
-    most = _LAST_LINES_OF_MANY if many else _LAST_LINES
-    for number, whole in enumerate(found[-most:], max(lines + 2 - len(found), lines + 2 - most)):
-        line = whole[whole[:-1].rfind("\r") + 1 :]  # what a progress bar shows at last
-        if line.strip():
-            where, stamp = place_of(line[:2000]), time_of(line[:300])
-            yield Said(number, name_of(where), where.text, stamp.epoch_s if stamp else None)
+@dataclass
+class Tail:
+    """The last lines of a log of so many lines, weighed when they are asked for: only where no log has an error.
+
+    `knows` says whether a line has a row.
+    """
+
+    log: str
+    lines: int
+    text: str
+    place_of: Callable[[str], Place]
+    time_of: Callable[[str], Stamp | None]
+    knows: Callable[[str], bool]
+
+    @cached_property
+    def end(self) -> End:
+        """What they show; the text is not needed any more."""
+        said, self.text = list(self._said()), ""
+        return _end_of(self.log, said, self.knows)
+
+    def _said(self) -> Iterator[Said]:
+        found = self.text.split("\n")
+        for number, whole in enumerate(found, self.lines + 2 - len(found)):
+            line = whole[whole[:-1].rfind("\r") + 1 :]  # what a progress bar shows at last
+            if line.strip():
+                where, stamp = self.place_of(line[:2000]), self.time_of(line[:300])
+                yield Said(number, name_of(where), where.text, stamp.epoch_s if stamp else None)
 
 
-def end_of(log: str, lines: Sequence[Said], knows: Callable[[str], bool]) -> End:
-    """What the last lines of a log show. `knows` says whether a line has a row."""
+def last_lines(text: str, *, many: bool) -> str:
+    """The lines that show how a log ends; more of them if several write."""
+    return "\n".join(text.split("\n")[-(_LAST_LINES_OF_MANY if many else _LAST_LINES) :])
+
+
+def _end_of(log: str, lines: Sequence[Said], knows: Callable[[str], bool]) -> End:
     writers: dict[str, list[Said]] = {}
     for line in lines:
         writers.setdefault(line.writer, []).append(line)
@@ -165,17 +185,15 @@ def _counts(text: str) -> list[tuple[str, float]]:
     return found[:8]
 
 
-def _works(own: Iterable[Said]) -> bool:
-    """Whether a writer ended well, works, or counts steps to its end."""
+def _works(own: Sequence[Said]) -> bool:
+    """Whether a writer counts steps to its end, ended well, or works."""
     steps: dict[str, list[tuple[float, float | None]]] = {}
-    last_s, healthy = None, False
     for line in own:
-        text = line.text[:_LOOKED_AT]
-        last_s = line.when_s if line.when_s is not None else last_s
-        healthy = healthy or _healthy(text)
-        for word, number in _counts(text):
+        for word, number in _counts(line.text[:_LOOKED_AT]):
             steps.setdefault(word, []).append((number, line.when_s))
-    return healthy or any(_grows(each) and not _late(each, last_s) for each in steps.values())
+    last_s = next((line.when_s for line in reversed(own) if line.when_s is not None), None)
+    counts = any(_grows(each) and not _late(each, last_s) for each in steps.values())
+    return counts or any(_healthy(line.text[:_LOOKED_AT]) for line in own)
 
 
 def _grows(steps: Sequence[tuple[float, float | None]]) -> bool:

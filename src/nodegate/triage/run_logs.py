@@ -15,8 +15,8 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.subjects.gpu_processes import owners
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
-from nodegate.triage.job_log import Log
 from nodegate.triage.kernel_log import kernel_event, which
+from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import without_kernel_log
 from nodegate.unknown import Unknown

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
 
     Seconds = Callable[[Stamp | None, str], float | None]
 

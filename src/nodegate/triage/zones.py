@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event, Names
-    from nodegate.triage.job_log import Log
+    from nodegate.triage.log import Log
 
 _HALF_HOUR_S = 1800.0
 _EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14

@@ -1,0 +1,55 @@
+"""A log as it was read: its name, place and size, how far the training got, who wrote it, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.triage.recognised import End
+from nodegate.triage.remarks import Remarks
+from nodegate.triage.writers import Writers
+
+if TYPE_CHECKING:
+    from nodegate.triage.clock import Stamp
+    from nodegate.triage.place import Place
+    from nodegate.triage.progress import Iteration
+    from nodegate.triage.recognised import Tail
+
+
+@dataclass
+class Log:
+    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text.
+
+    `part_of` is the file of which it has the lines of one writer; `mixed`: the clocks of its writers are hours apart.
+    """
+
+    name: str
+    kernel: bool
+    place: Place
+    remarks: Remarks = field(default_factory=Remarks)
+    lines: int = 0
+    size_bytes: int = 0
+    first: Stamp | None = None
+    last: Stamp | None = None
+    iteration: Iteration | None = None
+    episode: int = 0
+    zone_s: float | None = None
+    ranks: set[int] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    writers: Writers = field(default_factory=Writers)
+    near_s: float | None = None  # about when it was written, for times without a year
+    torn_down: bool = False  # a launcher ended the workers after a failure
+    part_of: str = ""
+    in_archive: bool = False  # its name is not a path
+    mixed: bool = False
+    tail: Tail | None = None
+    finished: bool = False  # the training came to its end, and nothing failed after that
+
+    @property
+    def end(self) -> End:
+        """What its last lines show."""
+        return self.tail.end if self.tail else End()
+
+    def all_ranks(self) -> set[int]:
+        """The ranks that its lines name, else the one in its file name."""
+        return self.ranks or ({self.place.rank} if self.place.rank is not None else set())
