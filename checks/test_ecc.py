@@ -88,26 +88,21 @@ def test_lifetime(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
 
     Asked at delivery: a board that is sold as new should have none. A warning, since a repaired row is not a fault.
     """
-    corrected = baseline.number("gpu.ecc_corrected_life_max")
+    many = baseline.number("gpu.ecc_corrected_life_max")
     for gpu in answering(gpus, verdicts):
-        verdicts.at_most(
-            part=gpu.part,
-            quantity="uncorrectable errors over the board's life",
-            observed=gpu.ecc.aggregate_uncorrected,
-            limit=_NONE_ALLOWED,
-            action=_ASK,
-            otherwise=Verdict.WARN,
-            absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),
-        )
-        verdicts.at_most(
-            part=gpu.part,
-            quantity="corrected errors over the board's life",
-            observed=gpu.ecc.aggregate_corrected,
-            limit=corrected,
-            action=_ASK,
-            otherwise=Verdict.WARN,
-            absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),
-        )
+        for what, observed, limit in (
+            ("uncorrectable", gpu.ecc.aggregate_uncorrected, _NONE_ALLOWED),
+            ("corrected", gpu.ecc.aggregate_corrected, many),
+        ):
+            verdicts.at_most(
+                part=gpu.part,
+                quantity=f"{what} errors over the board's life",
+                observed=observed,
+                limit=limit,
+                action=_ASK,
+                otherwise=Verdict.WARN,
+                absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),
+            )
 
 
 def test_sram_threshold(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
