@@ -24,7 +24,6 @@ class Do(str, Enum):
 # What Slurm or Kubernetes did with a job on purpose, or did not do yet.
 _BY_KIND = {
     "slurm_limit": Do.RESTART,
-    "slurm_preempted": Do.RESTART,
     "k8s_preempted": Do.RESTART,
     "k8s_unschedulable": Do.WAIT,
 }

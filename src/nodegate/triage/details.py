@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
 
-_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
+BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 # [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
 _LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
 _ONLY_WARNS = re.compile(
@@ -131,7 +131,7 @@ def only_warns(event: Event) -> bool:
 
 def of_kernel(line: str) -> Hit | None:
     """What a line of a kernel is, in the log of a job."""
-    hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=_BOOT).text, Side.KERNEL)
+    hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=BOOT).text, Side.KERNEL)
     return None if hit is None or hit.signature.role is Role.CONTEXT else hit
 
 

@@ -13,12 +13,12 @@ from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import Role, Side
 from nodegate.knowledge.xid_lines import NONFATAL, address_of, xid_said
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import place, scan
+from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import NUL_BYTES
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,19 +29,26 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Events
     from nodegate.triage.log import Log
 
+# The kernel, and services of a host: lines of any other program are the log of a job.
+_HOST_SERVICES = (
+    "kernel", "systemd(?:-[a-z]{1,20})?", r"\(?sd-\w{1,10}\)?", "sshd(?:-session)?", "cron", "CRON", "anacron",
+    "kubelet", "containerd", "dockerd", "k3s", "slurmd", "slurmctld", "slurmstepd",
+    "crio", "NetworkManager", "dbus(?:-daemon|-broker)?", "rsyslogd", "chronyd", "ntpd", "sudo",
+    "su", "audit", "auditd", "snapd", "dhclient", "agetty", "multipathd",
+    "irqbalance", "smartd", "mcelog", "rasdaemon", "polkitd", "login", "cloud-init",
+    "opensm", "ibacm", "munged", "lldpd", "snmpd", "node_exporter", "zed",
+    "mdadm", "nv-hostengine", "nv-fabricmanager", "nvidia-(?:persistenced|fabricmanager|imex)",
+)  # fmt: skip
 _KERNEL_LINE = re.compile(
     r"\[ *\+?[0-9]{1,9}\.[0-9]{6}\]|\[[A-Z][a-z]{2}[ 0-9][0-9] [0-9]{2}:[0-9]{2}\] "  # the second: dmesg -H
     r"|<[0-9]{1,3}>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},|\{.{0,500}\"__REALTIME_TIMESTAMP\""
     r"|(?:\S{1,40} ){1,5}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
     r"|kern {0,4}:\w{1,8} {0,4}:"
-    # a host's syslog: of the kernel and of the host's own services; any other program's lines are the log of a job
+    # a host's syslog
     r"|(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5})) "
     r"[\w.-]{1,100} "
-    r"(?:kernel|systemd(?:-[a-z]{1,20})?|\(?sd-\w{1,10}\)?|sshd(?:-session)?|cron|CRON|anacron|kubelet|containerd|dockerd"
-    r"|k3s|slurmd|slurmctld|slurmstepd|crio|NetworkManager|dbus(?:-daemon|-broker)?|rsyslogd|chronyd|ntpd|sudo|su|audit"
-    r"|auditd|snapd|dhclient|agetty|multipathd|irqbalance|smartd|mcelog|rasdaemon|polkitd|login|cloud-init|opensm|ibacm"
-    r"|munged|lldpd|snmpd|node_exporter|zed|mdadm|nv-hostengine|nv-fabricmanager|nvidia-(?:persistenced|fabricmanager|imex))"
+    rf"(?:{'|'.join(_HOST_SERVICES)})"
     r"(?:\[[0-9]{1,9}\])?: "
     r"|\[[^\s\[\]]{1,12} [^\s\[\]]{1,12} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
@@ -56,7 +63,6 @@ _SECONDS = re.compile(r"\[ *\+?([0-9]{1,12})\.")
 _STAMP_CHARACTERS = 60  # of a line in which its own time is
 _TOLD_BY_SERVICES = ("k8s_", "slurm_")
 _PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute
-_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _OF_SERVICES = ("kubelet[", "containerd[", "k3s[", "slurmd[", "crio[")
 _ANY = scan.together(shortest([*literals(Side.KERNEL), *_OF_SERVICES]))
 # The device, code and unit of a line: what is folded into one event differs in none of them.
@@ -113,7 +119,7 @@ class KernelLogReader:
             self._service(text, number, burst)
             return
         host = _HOST.search(text[:200])
-        said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=_BOOT)
+        said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=details.BOOT)
         if stamp is None:
             stamp = self._time(text[:_STAMP_CHARACTERS])
         if stamp is None and not isinstance(said.epoch_s, Unknown):

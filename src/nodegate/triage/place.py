@@ -47,6 +47,7 @@ _PREFIX = re.compile(
     r"|(?P<address>(?P<pdsh_ip>(?:[0-9]{1,3}\.){3}[0-9]{1,3}): (?=\S))"
     r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
 )
+_NODE_GROUPS = ("ray_ip", "pdsh_node", "syslog_host", "service_host", "pdsh_ip")
 # A rank that labels the line behind whatever comes before it: a level, an address, an own time.
 _TAG_CHARACTERS = 200
 _RANK_TAG = re.compile(
@@ -230,9 +231,7 @@ def _of_prefix(match: Match[str]) -> Place:
     local = match["local"]
     pod = match["pod_name"] or match["compose_name"] or match["tag_name"] or ""
     pod = "" if match["compose"] and not _is_host(pod.replace("worker", "w")) else pod
-    node = (
-        match["ray_ip"] or match["pdsh_node"] or match["syslog_host"] or match["service_host"] or match["pdsh_ip"] or ""
-    )
+    node = next((match[group] for group in _NODE_GROUPS if match[group]), "")
     if match["tag"] and pod.startswith(("node", "host")):
         pod, node = "", pod
     return Place(

@@ -105,10 +105,9 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
 
 def _to_do(answer: Answer) -> Text:
     """The action, and how to start the job without the nodes whose fault is sure."""
-    said, without = answer.action, answer.advice
-    if not without.without:
+    said, option = answer.action, answer.advice.exclude
+    if not option:
         return said
-    option = f"--exclude={fold(without.without)}"
     return Text(
         f"{said.en}; restart the job without it (Slurm: {option})",
         f"{said.zh}；重启作业时排除该节点（Slurm：{option}）",
