@@ -257,3 +257,10 @@ SHARE = (
 
 
 test_cases = asserting(LAUNCH, HANG, DATA, BANDWIDTH, APART, SHARE)
+
+
+def test_a_launch_that_says_nothing_of_a_node_proves_nothing_of_it() -> None:
+    case = next(each for each in BANDWIDTH if each.name == "the fleet is slow, and its other nodes are not judged")
+    left_out = [finding for finding in case.record().findings if finding.verdict is SKIP]
+    assert [finding.is_open for finding in left_out] == [True]
+    assert "3 of the 4 nodes of the launch are not judged in this run: judge them together" in left_out[0].text

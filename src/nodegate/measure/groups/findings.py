@@ -204,7 +204,8 @@ def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: f
         )
     unseen = _nodes(metric) - len(together)
     if unseen > 0:
-        return f"{unseen} of the {_nodes(metric)} nodes of the launch are not judged in this run", ""
+        count = _nodes(metric)
+        return f"{unseen} of the {count} nodes of the launch are not judged in this run: judge them together", ""
     return "", ""
 
 
