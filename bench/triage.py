@@ -15,7 +15,7 @@ import random
 import re
 import re._constants as op
 import re._parser as parser
-import resource  # noqa: TC003
+import resource
 import shutil
 import subprocess
 import sys

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.records.finding import AnyLimit, Finding, Limit, Value
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.records.part import Part
 
 
 @dataclass(slots=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from nodegate.commands import output
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CANNOT_TELL = 2
 TEST = "test"

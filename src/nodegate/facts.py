@@ -7,8 +7,9 @@ be read raises CannotMeasure, which is `error` for every check that asks for it,
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.packed import pack, unpack
@@ -31,18 +32,14 @@ from nodegate.probe import (
     services,
     software,
 )
+from nodegate.probe.document import ProbeDocument
+from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.rdma import Rdma
 from nodegate.probe.recorder import refuse_later_sections
 from nodegate.probe.section import section_data, section_object
 from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
-    from nodegate.probe.document import ProbeDocument
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.kernel_log import KernelLog
 
 T = TypeVar("T")
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
 
 BOUNCE = "bounce buffers"  # the path of host copies where confidential computing is on
 

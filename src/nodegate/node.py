@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.node_settings import table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.node_settings.table import NodeSettings
+from nodegate.node_settings.table import NodeSettings
 
 TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
 

@@ -11,13 +11,10 @@ import importlib.util
 import json
 import threading
 import zlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # -I: no module of the login's own folders or PYTHON* variables can replace the standard library; -S: faster.
 PYTHON_OPTIONS = ("-I", "-S")

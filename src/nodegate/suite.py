@@ -7,8 +7,11 @@ import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -18,10 +21,6 @@ from nodegate.light_marks import light_marks
 from nodegate.profile import TIERS, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-    from types import ModuleType
-
     import pytest
 
 DEFAULT_TIER = "delivery"

@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 MOST_CHARACTERS = 1000
 _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these

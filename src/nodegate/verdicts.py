@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 from nodegate.alike import Alike, held_to_limit
 from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDemanded, NotDone
@@ -21,14 +22,9 @@ from nodegate.records.finding import (
     Value,
     share_left,
 )
-from nodegate.records.part import NO_PARTS, Part
+from nodegate.records.part import NO_PARTS, Part, Parts
 from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.part import Parts
 
 NEXT_STEP_UNKNOWN = "see the evidence file for what the node answered"
 Number = int | float

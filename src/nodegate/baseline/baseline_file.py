@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.baseline.entry import DIRECTIONS, SWITCHES, Entry, switch_words, unit_for
 from nodegate.baseline.parameters import AT_LEAST, shown
 from nodegate.baseline.plausible import MOST_TOLERANCE
+from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
-from nodegate.files.strict_yaml import did_you_mean, dotted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from nodegate.errors import UsageError
-    from nodegate.files.strict_yaml import Loaded
+from nodegate.files.strict_yaml import Loaded, did_you_mean, dotted
 
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")

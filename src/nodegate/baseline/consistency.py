@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from nodegate.baseline.baseline_file import EVERYWHERE
-from nodegate.baseline.entry import kind
-from nodegate.baseline.plausible import slip_of_direction, slip_of_value
+from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
+from nodegate.baseline.entry import Entry, kind
+from nodegate.baseline.limit_keys import LimitKeys
+from nodegate.baseline.platform import Platform
+from nodegate.baseline.plausible import Ranges, slip_of_direction, slip_of_value
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.baseline.baseline_file import BaselineFile
-    from nodegate.baseline.entry import Entry
-    from nodegate.baseline.limit_keys import LimitKeys
-    from nodegate.baseline.platform import Platform
-    from nodegate.baseline.plausible import Ranges
 
 
 def has_effect(file: BaselineFile, files: Sequence[BaselineFile]) -> None:

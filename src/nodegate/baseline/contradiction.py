@@ -6,16 +6,12 @@ author says that it is meant: `{value: 70, deliberate: "reason"}`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from nodegate.baseline.baseline_file import BaselineFile
+from nodegate.baseline.entry import Entry
+from nodegate.baseline.platform import Platform
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.baseline.baseline_file import BaselineFile
-    from nodegate.baseline.entry import Entry
-    from nodegate.baseline.platform import Platform
 
 _APART = 3.0  # a good limit of a site is nearer to that of the platform
 _COUNTED = frozenset(("GPUs", "links", "switches", "lanes", "ports", "generation"))  # units of what a board has

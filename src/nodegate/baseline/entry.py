@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.parameters import difference
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SWITCHES = frozenset(
     {"gpu.ecc", "gpu.gsp", "gpu.mig"}

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from nodegate.baseline.contradiction import far_off
-from nodegate.baseline.entry import SWITCHES, kind, switch_words, unit_for
-from nodegate.baseline.plausible import slip_of_value
+from nodegate.baseline.entry import SWITCHES, Entry, kind, switch_words, unit_for
+from nodegate.baseline.limit_keys import LimitKeys
+from nodegate.baseline.platform import Platform
+from nodegate.baseline.plausible import Ranges, slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.node import Node
 from nodegate.node_settings.table import KNOWN, PREFIX
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, limit_value
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from nodegate.baseline.entry import Entry
-    from nodegate.baseline.limit_keys import LimitKeys
-    from nodegate.baseline.platform import Platform
-    from nodegate.baseline.plausible import Ranges
-    from nodegate.node import Node
 
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 

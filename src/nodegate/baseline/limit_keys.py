@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate import suite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 class LimitKeys:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import off_peak
+from nodegate.baseline.baseline_file import BaselineFile, off_peak
+from nodegate.baseline.entry import Entry
 from nodegate.baseline.platform import Platform
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.baseline.baseline_file import BaselineFile
-    from nodegate.baseline.entry import Entry
 
 
 def merged(before: Platform | None, file: BaselineFile) -> Platform:

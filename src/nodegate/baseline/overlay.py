@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
+from nodegate.baseline.entry import Entry
+from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from nodegate.baseline.entry import Entry
-    from nodegate.baseline.limit_keys import LimitKeys
 
 
 @dataclass(frozen=True)

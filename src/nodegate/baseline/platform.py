@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline_file import Match
+from nodegate.baseline.entry import Entry
+from nodegate.probe.gpu import Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.pci import Pci
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.baseline.baseline_file import Match
-    from nodegate.baseline.entry import Entry
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
 
 _SHARES = (1, 2, 4)  # of the GPUs of a board, as clouds sell them: with any other number one is missing
 # What holds for a board as a whole, and not for a part of it.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from nodegate.baseline.entry import Entry
 
-    from nodegate.baseline.entry import Entry
-
-    Ranges = Mapping[str, tuple[float, float]]  # the lowest and the highest value of each key
-
+Ranges = Mapping[str, tuple[float, float]]  # the lowest and the highest value of each key
 MOST_TOLERANCE = 0.5
 _MORE_IS_BETTER = ("_tflops", "_gb_per_s", "_gbps", "_mbps", "_mhz")
 _LESS_IS_BETTER = ("_us",)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
-from nodegate.records.cause import ORDER, Class, Severity, class_of
+from nodegate.files.strict_yaml import Loaded
+from nodegate.records.cause import ORDER, CheckFinding, Class, Severity, class_of
 from nodegate.records.verdict import Verdict
 from nodegate.text import number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from nodegate.files.strict_yaml import Loaded
-    from nodegate.records.cause import CheckFinding
 
 FILE = "causes.yaml"
 _WORDS = ("findings", "says", "do", "severity", "class", "one", "reach", "explains", "errors")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.lines import line
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.records.cause import Cause, CheckFinding
-    from nodegate.records.finding import Record
+from nodegate.records.cause import Cause, CheckFinding
+from nodegate.records.finding import Record
 
 MOST_FOLLOWING = 20
 

@@ -8,25 +8,18 @@ condition can cost; so a fault that the first does not explain stays a cause of 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from nodegate.causes.conditions import Condition
+from nodegate.causes.conditions import Condition, Conditions
 from nodegate.errors import TOOL, UNREACHABLE_KINDS
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
-from nodegate.records.finding import NOT_FOR_LACK_OF_A_LIMIT, kinds
-from nodegate.records.part import NODE, Kind
+from nodegate.records.finding import NOT_FOR_LACK_OF_A_LIMIT, Finding, Record, kinds
+from nodegate.records.part import NODE, Kind, Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.causes.conditions import Conditions
-    from nodegate.records.finding import Finding, Record
-    from nodegate.records.part import Part
 
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.causes.explain import alike_but_for_its_part, worst_first
 from nodegate.numbers.batches import by_chance
 from nodegate.records.cause import NOT_JUDGED, Cause, Class
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _REPLACEABLE = frozenset(
     (Kind.GPU, Kind.NIC, Kind.PORT, Kind.NVSWITCH, Kind.NVLINK, Kind.DISK, Kind.MEMORY, Kind.BRIDGE)

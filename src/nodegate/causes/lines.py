@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
 from nodegate.numbers.batches import OF_BATCH
-from nodegate.records.cause import NOT_JUDGED
-from nodegate.records.part import Kind
+from nodegate.records.cause import NOT_JUDGED, Cause
+from nodegate.records.part import Kind, Part
 from nodegate.text import number, some, with_unit
-
-if TYPE_CHECKING:
-    from nodegate.records.cause import Cause
-    from nodegate.records.part import Part
 
 _MOST_PARTS = 8
 _MOST_QUANTITIES = 3

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.metric import Metric
 from nodegate.numbers.derived import of_platform
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.records.claim import Claim
-    from nodegate.records.finding import AnyLimit
+from nodegate.records.claim import Claim
+from nodegate.records.finding import AnyLimit
 
 
 @dataclass(frozen=True)

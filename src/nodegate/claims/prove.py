@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodegate import suite
 from nodegate.claims.table import SITE, claims_of, homes
-from nodegate.records.claim import Amount, Shown, State, joined
-from nodegate.records.finding import LimitKind, kinds
+from nodegate.profile import Profile
+from nodegate.records.claim import Amount, Claim, Shown, State, joined
+from nodegate.records.finding import Finding, LimitKind, Record, kinds
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.profile import Profile
-    from nodegate.records.claim import Claim
-    from nodegate.records.finding import Finding, Record
 
 LEFT_OUT = "not asked for: this run covered only part of its profile"
 _OPEN = frozenset((Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP))  # one of them may prove nothing

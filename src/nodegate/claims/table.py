@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.files.strict_yaml import Loaded
 from nodegate.profile import TIERS, Profile
 from nodegate.records.claim import Claim
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
 _LOST = "install nodegate again: a file of checks/ is damaged or missing; a check goes together with its line here"

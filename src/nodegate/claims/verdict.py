@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from nodegate.records.claim import State
+from nodegate.records.claim import Shown, State
+from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.records.claim import Shown
-    from nodegate.records.finding import Record
 
 _SAYS_SOMETHING = frozenset((Verdict.PASS, Verdict.WARN))
 

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_json
 from nodegate.node import Connection, Node
 from nodegate.node_settings.table import PREFIX
 from nodegate.text import names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SCHEMA = "nodegate.demands/1"
 MOST_BYTES = 4 << 20

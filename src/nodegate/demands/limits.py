@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
 from nodegate.baseline.overlay import Overlay
+from nodegate.demands.demands import Demands, Embedded
 from nodegate.files.strict_yaml import Loaded
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from nodegate.demands.demands import Demands, Embedded
 
 
 def baselines_of(demands: Demands, more: Sequence[Path] = ()) -> Baselines:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.demands.demands import Demands, Embedded
 from nodegate.files import strict_yaml
+from nodegate.node import Node
 from nodegate.node_settings.table import PREFIX
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from nodegate.node import Node
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.files import strict_yaml
+from nodegate.files.strict_yaml import Loaded
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import Verdict
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from nodegate.files.strict_yaml import Loaded
 
 ALARMS = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
 _WORDS = ("node", "check", "verdict", "subject", "failure_mode", "what")

@@ -11,10 +11,8 @@ import os
 import select
 import stat
 import time
-from typing import IO, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import IO
 
 PIPE_LIMIT_S = 30.0  # for the program that writes to a pipe: <(...) of a shell
 _CHUNK = 1 << 16

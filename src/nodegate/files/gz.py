@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.files.bounded import read_bounded
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENDING = ".gz"
 _GZIP = zlib.MAX_WBITS | 16  # gzip's header and check sum

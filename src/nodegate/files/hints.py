@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from nodegate.text import some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

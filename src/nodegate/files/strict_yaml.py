@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 import yaml
 
@@ -25,12 +27,7 @@ from nodegate.errors import UsageError
 from nodegate.files.hints import did_you_mean, shown
 from nodegate.files.text_file import MAX_BYTES, read_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    Lines = Mapping[object, int]  # key of a mapping, or index of a list -> line
-
+Lines = Mapping[object, int]  # key of a mapping, or index of a list -> line
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",

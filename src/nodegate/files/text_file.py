@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_bounded, read_given
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_BYTES = 16 << 20
 

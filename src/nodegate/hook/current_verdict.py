@@ -5,21 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from nodegate.demands.demands import Demands
 from nodegate.demands.here import demands_here
 from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
 from nodegate.hook import verdict_cache
 from nodegate.hook.answer import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from nodegate.demands.demands import Demands
 
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`

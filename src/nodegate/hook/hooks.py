@@ -11,14 +11,11 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, job, slurm
+from nodegate.hook.answer import Answer
 from nodegate.hook.reason import reason
-
-if TYPE_CHECKING:
-    from nodegate.hook.answer import Answer
 
 FRESH_S = 300.0
 PORT = "; MASTER_PORT was not looked at"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ROOT = Path("/")
 

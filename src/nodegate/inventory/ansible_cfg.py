@@ -6,16 +6,13 @@ import configparser
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import shown
 from nodegate.files.text_file import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _NAME = "ansible.cfg"
 _MOST_BYTES = 1 << 20

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nodegate.errors import UsageError
-from nodegate.files.strict_yaml import dotted, shown
+from nodegate.files.strict_yaml import Loaded, dotted, shown
 from nodegate.inventory.names import parse_entry
-from nodegate.inventory.tree import Layer
-
-if TYPE_CHECKING:
-    from nodegate.files.strict_yaml import Loaded
-    from nodegate.inventory.tree import Group, Tree
+from nodegate.inventory.tree import Group, Layer, Tree
 
 GROUP_KEYS = ("hosts", "children", "vars")
 

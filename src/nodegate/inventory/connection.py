@@ -5,27 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, did_you_mean, shown
+from nodegate.inventory.ansible_cfg import Defaults
 from nodegate.inventory.known_variables import is_secret, probably_meant
 from nodegate.inventory.names import ADDRESS, NUMBER, USER
-from nodegate.node import Connection
+from nodegate.inventory.tree import Host
+from nodegate.inventory.variables import Variables
+from nodegate.node import Connection, TransportName
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.inventory.ansible_cfg import Defaults
-    from nodegate.inventory.tree import Host
-    from nodegate.inventory.variables import Variables
-    from nodegate.node import TransportName
-
-    HostKeys = Literal["strict", "accept-new", "off"]
-
+HostKeys = Literal["strict", "accept-new", "off"]
 TRANSPORTS: dict[str, TransportName] = {
     "ssh": "ssh",
     "smart": "ssh",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from nodegate.inventory import ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # A longer row of digits is not a node number, and `expand` refuses it.
 _NUMBER = re.compile(r"(?<![0-9])([0-9]{1,30})(?![0-9])", re.ASCII)

@@ -5,27 +5,22 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.inventory import patterns
-from nodegate.inventory.ansible_cfg import defaults
+from nodegate.inventory.ansible_cfg import Defaults, defaults
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.var_files import VarFiles
-from nodegate.inventory.variables import Merger
+from nodegate.inventory.variables import Merger, Variables
 from nodegate.node import Node
 from nodegate.node_settings.table import CONNECTION, PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.inventory.ansible_cfg import Defaults
-    from nodegate.inventory.variables import Variables
 
 _DEFAULT_PORT = 22
 _NAME = re.compile(r"\w{1,100}")

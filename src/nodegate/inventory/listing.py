@@ -7,16 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, shown
 from nodegate.inventory.names import parse_entry
 from nodegate.inventory.tree import Group, Layer, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 PROGRAM = "ansible-inventory"
 TIMEOUT_S = 120

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import shown
 from nodegate.inventory import ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 NODE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*(?<![.-])", re.ASCII)
 ADDRESS = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_:][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]{1,30})?", re.ASCII)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import fnmatch
 import re
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.inventory import hostlist, ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # Without leading zeros: gpu[001:128] is a range of names even if there is a group called gpu.
 _SUBSCRIPT = re.compile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
@@ -16,12 +17,8 @@ from nodegate.files.source import Source
 from nodegate.files.text_file import read_text
 from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
 from nodegate.inventory.connection import LOCAL_NAMES
+from nodegate.inventory.tree import Tree
 from nodegate.inventory.var_files import VAULT_HEADER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.inventory.tree import Tree
 
 STDIN = "-"
 IGNORED_FOLDERS = frozenset({"group_vars", "host_vars", "vars_plugins"})

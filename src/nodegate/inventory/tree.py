@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.inventory.names import check_group_name
+from nodegate.inventory.names import Written, check_group_name
 from nodegate.inventory.ranges import MAX_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.inventory.names import Written
 
 ALL, UNGROUPED = "all", "ungrouped"
 MAX_DEPTH = 100  # of groups in groups: each has the hosts of all below it

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.text_file import read_text
 from nodegate.inventory.tree import Layer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 Kind = Literal["group_vars", "host_vars"]
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, dotted
 from nodegate.inventory.tree import ALL, Group, Host, Layer, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.errors import UsageError
-    from nodegate.inventory.var_files import VarFiles
+from nodegate.inventory.var_files import VarFiles
 
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JINJA = ("{{", "{%", "{#")

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.facts import NodeFacts
 from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.probe.disks import Disks
+from nodegate.probe.driver import Driver
+from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.rdma import Rdma
 from nodegate.probe.readings import mapped
+from nodegate.probe.services import Services
+from nodegate.probe.software import Software
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.rdma import is_active, roce_gid
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nodegate.facts import NodeFacts
-    from nodegate.probe.disks import Disks
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.rdma import Rdma
-    from nodegate.probe.services import Services
-    from nodegate.probe.software import Software
 
 MAX_TEXT = 200
 _MODULES = ("nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_uverbs", "ib_umad", "rdma_cm", "mlx5_ib")

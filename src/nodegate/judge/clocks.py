@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median_low
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.facts import NodeFacts
 
 
 @dataclass(frozen=True)

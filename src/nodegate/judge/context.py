@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
+from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.errors import ByDesign, CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
+from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
+from nodegate.measure.measurement import Measured
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
+from nodegate.node import Node
+from nodegate.numbers.peers import NodePeers
 from nodegate.packed import pack, unpack
-from nodegate.probe.document import document_of
+from nodegate.probe.document import ProbeDocument, document_of
+from nodegate.probe.gpu import Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.pci import Pci
+from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS as FACTS_OF_NODE
-from nodegate.records.part import NO_PARTS, Parts
+from nodegate.records.evidence import Evidence
+from nodegate.records.part import NO_PARTS, Part, Parts
+from nodegate.subjects.counters import Counters
 from nodegate.subjects.order import order_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
-    from nodegate.baseline.baseline import Baseline, Baselines
-    from nodegate.judge.fleet import Fleet
-    from nodegate.measure.measurement import Measured
-    from nodegate.node import Node
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.document import ProbeDocument
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci
-    from nodegate.profile import Profile
-    from nodegate.records.evidence import Evidence
-    from nodegate.records.part import Part
-    from nodegate.subjects.counters import Counters
-
-    _Packed = tuple[tuple[ProbeDocument, dict[str, bytes]], tuple[Part, ...], dict[str, bytes]]
-
+_Packed = tuple[tuple[ProbeDocument, dict[str, bytes]], tuple[Part, ...], dict[str, bytes]]
 T = TypeVar("T")
 _Refusal = CannotMeasure | NotApplicable | NotJudged
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "ordered", "peers", "verdicts")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import ByDesign, NotJudged
 from nodegate.judge.characteristics import Characteristics, characteristics
@@ -13,13 +13,9 @@ from nodegate.judge.clocks import CommonSkew, common_skew
 from nodegate.judge.identity import Identities, Identity
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from nodegate.records.part import Part
 
 __all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.facts import NodeFacts
+from nodegate.node import Node
 from nodegate.text import some
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from nodegate.facts import NodeFacts
-    from nodegate.node import Node
 
 T = TypeVar("T")
 MOST_NAMED = 4

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import operator
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
 from nodegate.records.evidence import BUSY
 from nodegate.records.finding import OWN_WORD, Finding, Record, reason_of
-from nodegate.records.part import NO_PARTS, NODE
+from nodegate.records.part import NO_PARTS, NODE, Part, Parts
 from nodegate.records.verdict import Verdict, worst
+from nodegate.suite import Check
 from nodegate.text import MOST_CHARACTERS, visible
 from nodegate.unknown import Why
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.records.part import Part, Parts
-    from nodegate.suite import Check
 
 _LARGEST = (1 << 63) - 1
 _SPOKEN = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))

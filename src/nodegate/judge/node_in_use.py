@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.node_side.load.residents import is_resident
+from nodegate.probe.jobs import DeviceUser
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from nodegate.facts import NodeFacts
-    from nodegate.probe.jobs import DeviceUser
 
 
 def busy_reason(facts: NodeFacts) -> str:

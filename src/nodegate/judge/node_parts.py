@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
+from nodegate.probe.driver import Driver
+from nodegate.probe.gpu import Gpus
+from nodegate.probe.pci import Pci
 from nodegate.records import part
 from nodegate.records.part import Part, Parts
 from nodegate.subjects.gpu import address_of, off_bus
 from nodegate.unknown import Known, Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nodegate.facts import NodeFacts
-    from nodegate.probe.driver import Driver
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.pci import Pci
 
 T = TypeVar("T")
 

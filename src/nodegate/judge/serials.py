@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from nodegate.facts import NodeFacts
 
 
 def serials(facts: NodeFacts) -> dict[str, str]:

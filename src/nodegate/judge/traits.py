@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.node import Node
-    from nodegate.unknown import Known
+from nodegate.node import Node
+from nodegate.unknown import Known, Unknown
 
 _OF_ONE_LOT = 6  # digits of a GPU's serial number that boards of one delivery share
 _SHORTEST = 10  # of a serial number that has them

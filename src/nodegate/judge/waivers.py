@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
-from nodegate.files.strict_yaml import did_you_mean
+from nodegate.files.strict_yaml import Loaded, did_you_mean
 from nodegate.inventory.hostlist import expand
+from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
 from nodegate.text import day
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
-
-    from nodegate.files.strict_yaml import Loaded
-    from nodegate.records.finding import Finding, Record
 
 _REQUIRED = ("node", "reason", "owner", "expires")
 _RANGES = re.compile(r"\[[^]]*(?:[0-9]{2}[-,:]|[-,:][0-9]{2})")  # numbers of a hostlist, which no shell's pattern has

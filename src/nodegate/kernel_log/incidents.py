@@ -11,7 +11,7 @@ from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known  # noqa: TC001
+from nodegate.unknown import Known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

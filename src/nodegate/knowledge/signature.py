@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re  # noqa: TC003
+import re
 from dataclasses import dataclass
 
-from nodegate.knowledge.words import Cause, Role, Side, Text  # noqa: TC001
+from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.knowledge.xid_lines import address_of
 
 DEVICES = ("device", "netdev", "pci", "volume")  # the groups of patterns that name a device

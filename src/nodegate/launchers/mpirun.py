@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.launchers.launcher import LaunchSettings, first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.launchers.launcher import Said
+from nodegate.launchers.launcher import LaunchSettings, Said, first
 
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE)\) (\d{1,3})\.|Open MPI v?(\d{1,3})\.|Open MPI|OpenRTE")
 # Open MPI refuses root otherwise. Its ssh cannot prompt: a guarded program has no terminal.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.launchers.launcher import LaunchSettings, first
+from nodegate.launchers.launcher import LaunchSettings, Said, first
 from nodegate.launchers.mpirun import PLAIN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.launchers.launcher import Said
 
 _MPI_TYPES = re.compile(r"pmix|pmix_v\d{1,2}|pmi2|cray_shasta")
 

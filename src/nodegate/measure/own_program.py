@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.measurement import Target
 from nodegate.measure.program_run import reason, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe import readings as read
+from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.part import Part, named
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from nodegate.measure.measurement import Target
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.records.program_run import Attempt, ProgramRun
-    from nodegate.wire import Wire
+from nodegate.wire import Wire
 
 PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.records.program_run import Attempt, Plan, ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.records.program_run import MissingRail
-    from nodegate.transport.session import Output, Session
+from nodegate.records.program_run import Attempt, MissingRail, Plan, ProgramRun
+from nodegate.transport.session import Output, Session
 
 MAX_KEPT = 96 << 10  # characters of each stream; of a longer one the first two thirds and the end are kept
 _LEFT_OUT = "\n[... {count} characters left out by nodegate ...]\n"

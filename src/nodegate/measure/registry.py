@@ -5,14 +5,11 @@ A measurement's module is imported on first use: a bootcheck needs none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.measure.measurement import Measurement
+from nodegate.measure.measurement import Measurement
 
 COUNTERS = "counters"  # the facts once more, after the load: not a measurement itself
 FACTS_AFTER = "facts_after"  # the name of their evidence

@@ -5,21 +5,17 @@ Each returns the value with its type; what is not set has the kind's empty value
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from nodegate.errors import UsageError
 from nodegate.files.hints import did_you_mean, shown
 from nodegate.text import day, names, port_number
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Mapping
-
-    from nodegate.errors import UsageError
 
 PATH = re.compile(r"/[^\0-\x1f\x7f]{0,1023}")
 

@@ -6,16 +6,13 @@ docs/guide/running.md says what each means to a user.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nodegate.errors import UsageError
 from nodegate.node_settings import kinds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.errors import UsageError
 
 PREFIX = "nodegate_"
 CONNECTION = frozenset({"host_keys", "recordings"})  # nodegate.inventory.connection reads them, with Ansible's own

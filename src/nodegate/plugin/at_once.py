@@ -6,19 +6,17 @@ hooks: 70 % more CPU in a passive run of 256 nodes, 14 % more in a run of 64 und
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nodegate.plugin.items import CheckItem
+from nodegate.plugin.listeners import Listeners
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
-
-    from nodegate.plugin.listeners import Listeners
-    from nodegate.records.finding import Record
-    from nodegate.run.judging import Judging
 
 
 # verdicts that pytest reports without a failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +15,7 @@ from nodegate.files.strict_yaml import did_you_mean
 from nodegate.judge.context import argument_names
 from nodegate.measure.registry import is_active
 from nodegate.plugin.items import CheckItem
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.run.judging import Judging
+from nodegate.run.judging import Judging
 
 
 class CheckCollection:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from nodegate import suite
-from nodegate.plugin.run import WORKER_CHECKS, WORKER_FOLDER
+from nodegate.plugin.run import WORKER_CHECKS, WORKER_FOLDER, PytestRun
 from nodegate.records.run import CheckInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
-
-    from nodegate.plugin.run import PytestRun
 
 
 def node_of(item_id: str) -> str:

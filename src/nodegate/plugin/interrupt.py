@@ -11,17 +11,15 @@ import select
 import signal
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
     import pytest
 
-    Handler = Callable[[int, FrameType | None], object]
-
+Handler = Callable[[int, FrameType | None], object]
 TOLD = (signal.SIGTERM, signal.SIGHUP)  # by systemd, by a batch system, by a terminal that was closed
 
 

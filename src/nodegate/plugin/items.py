@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any
 
 import pytest
 
 from nodegate.claims.table import homes
 from nodegate.errors import NotDemanded, NotDone
 from nodegate.judge.judge import record_of, refusal
+from nodegate.records.finding import Record
 from nodegate.records.store import to_bytes
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, MutableMapping
-
-    from nodegate.records.finding import Record
-    from nodegate.run.judging import Judging
-    from nodegate.suite import Check
+from nodegate.run.judging import Judging
+from nodegate.suite import Check
 
 ACCEPTANCE: pytest.StashKey[Judging] = pytest.StashKey()
 _FILE: pytest.StashKey[str] = pytest.StashKey()  # of a module: its path as pytest's reports have it

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from nodegate.plugin.items import CheckItem
 
+if TYPE_CHECKING:
     import pytest
     from pluggy import HookCaller
-
-    from nodegate.plugin.items import CheckItem
 
 _INTO_THE_PHASES = ("usepdb", "trace", "setuponly", "setupshow", "setupplan")  # options that look into them
 _ACT_ON_ITEMS = frozenset({"skip", "skipif", "xfail", "usefixtures"})  # marks

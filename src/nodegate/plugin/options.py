@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nodegate.history import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
 
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import socket
 import time
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,6 +27,7 @@ from nodegate.records.store import from_bytes
 from nodegate.records.verdict import NodeVerdict
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
+from nodegate.report.model import Report
 from nodegate.run import answer, conditions, earlier_folder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
@@ -34,13 +35,8 @@ from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
 from nodegate.run.run_evidence import drop_node
+from nodegate.run.settings import Settings
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from nodegate.report.model import Report
-    from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
 # Items, records and facts have no cycles: they go when the last reference goes. Python's usual thresholds spend a tenth

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nodegate.files.paths import CHECKS
 from nodegate.plugin.items import CheckItem
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from nodegate.plugin.run import PytestRun
+from nodegate.plugin.run import PytestRun
 
 _DEFAULT_REPORT = "fE"  # pytest's own: a list of what failed or broke
 _DEFAULT_TRACEBACK = "auto"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nodegate import suite
 from nodegate.files.paths import CHECKS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SAY = "add --inventory FILE, as in: pytest --inventory hosts.yaml"
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.claims.table import claims
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.policy.policy import Policy
-    from nodegate.records.claim import Claim
+from nodegate.policy.policy import Policy
+from nodegate.records.claim import Claim
 
 NOT_ASKED = "no policy or baseline of this node requires it (docs/guide/policies.md)"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
 from nodegate.baseline.overlay import Overlay
@@ -13,17 +13,11 @@ from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import POLICIES, suite_folder
-from nodegate.files.strict_yaml import did_you_mean
+from nodegate.files.strict_yaml import Loaded, did_you_mean
 from nodegate.metric import Statistic
 from nodegate.policy.policy import OTHER, PLATFORM, ClassRule, DefectClass, Item, Policy
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.files.strict_yaml import Loaded
-
-    Where = tuple[object, ...]
-
+Where = tuple[object, ...]
 MOST_MAY_FAIL_PERCENT = 50.0  # a policy under which most nodes may fail accepts anything
 MOST_DAYS = 3650
 _FILE_WORDS = ("policy", "title", "source", "platforms", "classes", "claims", "limits", "not_measured")

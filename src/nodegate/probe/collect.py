@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate.errors import CannotMeasure
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import program
+from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why
 from nodegate.wire import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.transport.session import Output, Session
 
 __all__ = ["collect", "decode", "program"]
 

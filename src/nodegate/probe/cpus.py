@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.unknown import Known
+from nodegate.unknown import Known
 
 _LIST = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*")
 _MOST = 1 << 16

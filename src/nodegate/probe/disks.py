@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
-from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.unknown import Known
+from nodegate.unknown import Known, Unknown
 
 _SECTOR_BYTES = 512  # the kernel's unit in /sys/block, whatever the disk's own
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.recorder import FIRST, KEY, Recorder, recorder_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEMA = "nodegate.probe/1"
 MAX_DOCUMENT_BYTES = 2 << 20

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _OF_THE_MACHINE = "pid:[4026531836]"  # the process namespace of the kernel itself: a constant of Linux since 3.8
 _VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")

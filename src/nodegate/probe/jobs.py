@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _SLURM = "Slurm job "
 _STARTERS = (

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from re import Match
 
 from nodegate.probe import plausible
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from re import Match
 
 MAX_LINE = 2000  # characters
 _DAY_S = 86400.0

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.probe.section import EVIDENCE
 from nodegate.unknown import Known, Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["KernelLine", "KernelLog", "Lost", "parse", "parse_lines"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
@@ -24,9 +25,6 @@ from nodegate.probe.gpu import (
     virtualization_of,
 )
 from nodegate.unknown import Known, Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 _NO_ERROR = 238  # the exponent of a bit error rate: no error was counted

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _OTHER_VERSION = 18  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 

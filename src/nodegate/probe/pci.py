@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _NO_LINK_WIDTHS = (0, 63, 255)
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Capabilities register

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from nodegate.probe.gpu import EccCounters, Gpu, NvLink, NvLink5
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.gpu import EccCounters, Gpu, NvLink, NvLink5
 
 T = TypeVar("T")
 Span = tuple[float, float]

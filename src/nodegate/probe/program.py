@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate.node_program import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 PACKAGE = "nodegate.node_side.probe"
 

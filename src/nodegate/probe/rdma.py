@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.records import part
+from nodegate.records.part import Part
 from nodegate.unknown import Known, Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.records.part import Part
 
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec(?: \(([0-9]{1,2})X(?: \w+)?\))?")
 _STATE = re.compile(r"[0-9]{1,3}: *(\S.*)")

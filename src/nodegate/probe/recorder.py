@@ -6,14 +6,11 @@ document when it arrives, so that no node can claim that a section is new.
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import NotDone
 from nodegate.release import suite_version
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
 
 KEY = "recorder"  # in the document
 

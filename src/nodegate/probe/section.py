@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EVIDENCE = "read what it sent in the node's facts.json"
 ROOT = "run as root, or set ansible_become for this node"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.probe.imex import ImexDomain, domain_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _NOT_ASKED = Unknown(Why.NOT_DONE, "the probe that recorded this did not ask")
 

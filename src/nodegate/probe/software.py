@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DRIVER = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")  # the driver, and what compiles kernels for its GPUs
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.text import counted, with_unit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class State(str, Enum):

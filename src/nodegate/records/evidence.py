@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, Unreachable
 from nodegate.files.strict_json import loads
 from nodegate.records.taken_key import TakenKey, from_json
 from nodegate.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"

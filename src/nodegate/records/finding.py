@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
 from nodegate.unknown import Why
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"

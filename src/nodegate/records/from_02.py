@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
 from nodegate.files.strict_json import loads
 from nodegate.records.finding import Record
 from nodegate.records.store import MOST_LINE_BYTES, converted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 RESULTS, TABLES = "results.jsonl", "results.tables.jsonl"
 OLDER = "judge its evidence again: pytest --replay FOLDER"

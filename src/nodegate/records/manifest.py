@@ -10,17 +10,14 @@ import hashlib
 import os
 import re
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.files.atomic import replacing
 from nodegate.files.bounded import open_regular, read_bounded
 from nodegate.files.gz import ENDING
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 MANIFEST = "manifest.sha256"
 MAX_MANIFEST_BYTES = 32 << 20  # that of 1,250 nodes has about one megabyte

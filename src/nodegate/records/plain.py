@@ -5,17 +5,14 @@ For evidence, which a node without any library reads too (store.py needs one).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    _Read = Callable[[Any], object]
-
+_Read = Callable[[Any], object]
 T = TypeVar("T")
 _MOST = 10**24  # no count and no quantity is as large
 

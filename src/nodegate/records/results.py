@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing_bytes
@@ -18,10 +20,6 @@ from nodegate.files.gz import compress
 from nodegate.records import from_02
 from nodegate.records.finding import Record
 from nodegate.records.store import from_bytes, to_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 RESULTS = "results.jsonl.gz"
 MOST_NODE_BYTES = 64 << 20  # of the lines of one node; a node under load has half a megabyte

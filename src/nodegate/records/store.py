@@ -7,14 +7,12 @@ a key that is missing, unknown or there twice, a number in another form and spac
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 MOST_LINE_BYTES = 4 << 20

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.text import counted, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 NEW, UNVERIFIED = "new", "not verified"
 _MOST_CHARACTERS = 300

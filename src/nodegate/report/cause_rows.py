@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.causes.lines import line, short_with_serial
-from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.cause import NOT_JUDGED, Cause, CheckFinding
+from nodegate.records.finding import Finding
 from nodegate.records.verdict import Verdict
-from nodegate.report.model import in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.records.cause import Cause, CheckFinding
-    from nodegate.records.finding import Finding
-    from nodegate.report.model import Report
+from nodegate.report.model import Report, in_order
 
 MOST_DETAILS = 20  # lines of findings under one cause; findings.csv has all
 MOST_PARTS = 64  # parts that are named one by one, of a cause of several nodes

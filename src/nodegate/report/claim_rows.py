@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.claims.table import claims
-from nodegate.records.claim import State, in_words
+from nodegate.records.claim import Shown, State, in_words
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
-from nodegate.report.model import in_order
+from nodegate.report.model import Report, in_order
 from nodegate.text import counted, some
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.records.claim import Shown
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
 
 _DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)
 _MOST_NAMES = 6

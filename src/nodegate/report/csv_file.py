@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import IO, TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
+from typing import IO
 
-from nodegate.records.finding import kinds
+from nodegate.records.finding import Finding, kinds
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.report.model import Report
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from nodegate.records.finding import Finding
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
 
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.claims.prove import speaks
 from nodegate.claims.table import claims
-from nodegate.policy.policy import OTHER, PLATFORM, DefectClass
+from nodegate.policy.policy import OTHER, PLATFORM, ClassRule, DefectClass, Item, Policy
 from nodegate.profile import Profile
 from nodegate.records.claim import State
+from nodegate.records.finding import Record
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
-from nodegate.report.model import in_order
+from nodegate.report.model import Report, in_order
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nodegate.policy.policy import ClassRule, Item, Policy
-    from nodegate.records.finding import Record
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
 
 _STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and signed for
 _OTHER = "every check that belongs to no claim"

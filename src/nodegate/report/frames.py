@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.records import from_02
 from nodegate.records.claim import State
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import Part
 from nodegate.records.results import RESULTS, read
+from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import Verdict
 from nodegate.report.cause_rows import cause_rows
@@ -21,14 +26,7 @@ from nodegate.report.reader import load
 from nodegate.report.stats import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
     import pandas as pd
-
-    from nodegate.records.finding import Finding, Record
-    from nodegate.records.part import Part
-    from nodegate.records.run import NodeReport
 
 _TEXT, _COUNT, _NUMBER, _ANY = "string", "Int64", "float64", "object"
 NODES = {

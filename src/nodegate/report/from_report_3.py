@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
@@ -12,9 +13,6 @@ from nodegate.files.strict_json import loads
 from nodegate.records.from_02 import OLDER, RESULTS, TABLES, is_cut
 from nodegate.records.store import converted
 from nodegate.report.json_file import ReportFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = "nodegate.report/3"
 MOST_BYTES = 1 << 30  # of the results of a run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,29 +15,20 @@ from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.records.cause import Class, Severity
-from nodegate.records.run import CheckInfo
+from nodegate.records.run import CheckInfo, NodeReport
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report import wording
-from nodegate.report.cause_rows import cause_rows
+from nodegate.report.cause_rows import CauseRow, cause_rows
 from nodegate.report.claim_rows import claim_rows
 from nodegate.report.fleet_result import fleet_result
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
-from nodegate.report.model import check_ids, in_order, node_counts
+from nodegate.report.model import Report, check_ids, in_order, node_counts
 from nodegate.report.not_judged import not_applicable, not_judged
 from nodegate.report.page_data import letter, page_data
-from nodegate.report.stats import measurements
+from nodegate.report.stats import Measurement, measurements
 from nodegate.report.waived import waived
 from nodegate.text import number, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from nodegate.records.run import NodeReport
-    from nodegate.report.cause_rows import CauseRow
-    from nodegate.report.model import Report
-    from nodegate.report.stats import Measurement
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING, TypedDict
+from typing import IO, TypedDict
 
 from nodegate.claims.table import claims
 from nodegate.policy.policy import DefectClass, Policy
 from nodegate.records.cause import CheckFinding
 from nodegate.records.claim import Shown
+from nodegate.records.part import Part
 from nodegate.records.results import RESULTS
-from nodegate.records.run import Drift, Run, shared
+from nodegate.records.run import Drift, NodeReport, Run, shared
 from nodegate.records.store import to_bytes
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.cause_rows import cause_rows
-from nodegate.report.fleet_result import fleet_result
-from nodegate.report.model import check_ids, node_counts, worst_first
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.records.part import Part
-    from nodegate.records.run import NodeReport
-    from nodegate.report.fleet_result import Defect
-    from nodegate.report.model import Report
-    from nodegate.report.stats import Measurement
+from nodegate.report.fleet_result import Defect, fleet_result
+from nodegate.report.model import Report, check_ids, node_counts, worst_first
+from nodegate.report.stats import Measurement
 
 SCHEMA = "nodegate.report/4"
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from html import escape
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from nodegate.records.finding import Finding, Record, kinds
 from nodegate.records.part import NODE
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.json_file import utc
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
+from nodegate.report.model import Report
 
 MOST_TEXT_CHARACTERS = 20_000
 _NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")

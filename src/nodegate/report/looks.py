@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from nodegate.errors import CannotMeasure
 from nodegate.inventory.names import NODE_NAME
 from nodegate.measure.registry import MEASURED, measurement
+from nodegate.metric import Metric
 from nodegate.records import part
-from nodegate.records.part import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.metric import Metric
-    from nodegate.records.finding import Finding, Record
-    from nodegate.records.part import Part
-    from nodegate.records.run_folder import RunFolder
+from nodegate.records.finding import Finding, Record
+from nodegate.records.part import Kind, Part
+from nodegate.records.run_folder import RunFolder
 
 _DIGITS = 6  # of a number in a finding
 _Seen = dict[tuple[str, str, str], list[tuple[float, ...]]]  # by metric, unit and part: the values of all looks

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.inventory.hostlist import natural
+from nodegate.policy.policy import Policy
+from nodegate.records.cause import Cause
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
+from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 from nodegate.records.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 
 _REACH_IT = "check its power, network and sshd: nodegate doctor says which step fails"
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.policy.policy import Policy
-    from nodegate.records.cause import Cause
-    from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 
 
 @dataclass(frozen=True)

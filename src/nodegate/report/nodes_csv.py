@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterator
+from typing import IO
 
+from nodegate.records.cause import Cause
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import Verdict
 from nodegate.report.csv_file import BOM, cell
-from nodegate.report.model import worst_first
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.cause import Cause
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
+from nodegate.report.model import Report, worst_first
 
 _COUNTED = (Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP)
 COLUMNS = (

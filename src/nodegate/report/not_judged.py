@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from nodegate.records.finding import kinds
+from nodegate.records.finding import Finding, Record, kinds
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.model import check_ids, in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.records.finding import Finding, Record
-    from nodegate.report.model import Report
+from nodegate.report.model import Report, check_ids, in_order
 
 NO_RESULT = "no result: the run ended before this check, or it was not requested"
 NO_LIMIT = "no baseline has a limit for what was measured, and too few nodes measured the same to compare with"

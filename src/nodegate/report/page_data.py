@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate.files.gz import ENDING
-from nodegate.records.claim import State, in_words
-from nodegate.records.finding import kinds
+from nodegate.records.claim import Shown, State, in_words
+from nodegate.records.finding import Finding, Record, kinds
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NODE_ORDER, Verdict
-from nodegate.report.model import check_ids, worst_first
+from nodegate.report.cause_rows import CauseRow
+from nodegate.report.model import Report, check_ids, worst_first
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.records.claim import Shown
-    from nodegate.records.finding import Finding, Record
-    from nodegate.records.run import NodeReport
-    from nodegate.report.cause_rows import CauseRow
-    from nodegate.report.model import Report
 
 MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.jsonl.gz has the values
 MOST_FINDINGS = 40_000

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
-from nodegate.report.model import gpu_counts, node_counts
+from nodegate.report.model import Report, gpu_counts, node_counts
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from nodegate.report.model import Report
 
 
 def write(report: Report, file: IO[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
 from nodegate.records import from_02
+from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
 from nodegate.records.run import CheckInfo, NodeReport, shared
 from nodegate.records.store import from_bytes
@@ -15,12 +17,6 @@ from nodegate.report.from_report_3 import SCHEMA as EARLIER
 from nodegate.report.from_report_3 import upgraded
 from nodegate.report.json_file import SCHEMA, ReportFile
 from nodegate.report.model import Report, by_check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from nodegate.records.finding import Record
 
 MOST_BYTES = 1 << 28  # 1,250 nodes have ten megabytes
 

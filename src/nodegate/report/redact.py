@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegate.files.source import Source
 from nodegate.inventory.hostlist import natural
@@ -15,11 +16,7 @@ from nodegate.records.claim import Shown
 from nodegate.records.finding import Finding, Limit, Record
 from nodegate.records.part import Part
 from nodegate.records.run import Drift, NodeReport, Run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.report.model import Report
+from nodegate.report.model import Report
 
 GONE = "[redacted]"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.files.atomic import replacing, replacing_bytes
 from nodegate.files.bounded import open_regular
@@ -12,13 +12,8 @@ from nodegate.files.gz import ENDING
 from nodegate.records.results import RESULTS, fingerprint, write_all
 from nodegate.records.run_folder import EVIDENCE
 from nodegate.report import csv_file, json_file, junit, nodes_csv, prometheus
+from nodegate.report.model import Report
 from nodegate.report.stats import measurements
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.report.model import Report
-
 
 RESULTS_CSV = "results.csv"
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.records.finding import Finding, Record
 from nodegate.records.manifest import MANIFEST, Manifest, OddFile
 from nodegate.records.part import NODE
 from nodegate.records.results import RESULTS
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict
+from nodegate.report.model import Report
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
 
 CHECK = "node.evidence"
 _STEP = "put the evidence back as it was, or measure this node again: pytest --resume"

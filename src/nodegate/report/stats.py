@@ -6,19 +6,14 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.records.finding import Finding
 from nodegate.records.part import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nodegate.records.finding import Finding
-    from nodegate.records.run import NodeReport
-
+from nodegate.records.run import NodeReport
 
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nodegate.report.model import in_order
-
-if TYPE_CHECKING:
-    from nodegate.report.model import Report
+from nodegate.report.model import Report, in_order
 
 
 @dataclass(frozen=True)

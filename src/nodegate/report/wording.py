@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nodegate.records.cause import NOT_JUDGED
 from nodegate.records.verdict import GOOD, NodeVerdict
 from nodegate.report.claim_rows import unproven_count
-from nodegate.report.model import gpu_counts, node_counts
+from nodegate.report.model import Report, gpu_counts, node_counts
 from nodegate.report.not_judged import unjudged_checks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.report.model import Report
 
 _TITLES = {
     "delivery": "Acceptance report",

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.overlay import Overlay
 from nodegate.errors import UsageError
 from nodegate.measure.durations import seconds
+from nodegate.node import Node
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.baseline.overlay import Overlay
-    from nodegate.node import Node
-    from nodegate.run.settings import Settings
+from nodegate.run.settings import Settings
 
 KEY = "contract.burn_h"
 

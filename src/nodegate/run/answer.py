@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from nodegate.causes.lines import line, shortened
+from nodegate.causes.lines import CauseLine, line, shortened
 from nodegate.inventory.hostlist import fold
 from nodegate.policy.policy import DEFAULT
-from nodegate.records.cause import Severity
+from nodegate.records.cause import Cause, Severity
 from nodegate.records.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 from nodegate.report.claim_rows import open_claims, unproven_count
 from nodegate.report.fleet_result import FleetVerdict, fleet_result
+from nodegate.report.model import Report
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from nodegate.causes.lines import CauseLine
-    from nodegate.records.cause import Cause
-    from nodegate.report.model import Report
 
 MOST_CAUSES = 32  # with the lines above and below them the answer fits on 40 lines
 MOST_OPEN = 4  # lines on claims that are not proven

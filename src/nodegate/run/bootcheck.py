@@ -8,8 +8,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate import suite
 from nodegate.causes.lines import line, shortened
@@ -21,26 +22,21 @@ from nodegate.demands.limits import baselines_of
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.judge.context import Context
+from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.registry import is_active
+from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.cause import Cause
+from nodegate.records.evidence import Evidence
+from nodegate.records.finding import Record
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.run.decision import decide
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.records.cause import Cause
-    from nodegate.records.evidence import Evidence
-    from nodegate.records.finding import Record
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
 WHO = "nodegate bootcheck"  # the holder that the node's lock shows

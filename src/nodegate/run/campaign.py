@@ -5,31 +5,27 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, UsageError
 from nodegate.judge.context import facts_of
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.node import Node
 from nodegate.records.evidence import FACTS, Evidence
+from nodegate.records.run_folder import RunFolder
 from nodegate.run import node_facts
+from nodegate.run.gate import Gate
 from nodegate.run.load import Load
+from nodegate.run.plan import Connections, Plan
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
+from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import drop_what_failed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nodegate.node import Node
-    from nodegate.records.run_folder import RunFolder
-    from nodegate.run.gate import Gate
-    from nodegate.run.plan import Connections, Plan
-    from nodegate.run.progress import Progress
-    from nodegate.toolbox.toolbox import Toolbox
-    from nodegate.transport.session import Session
+from nodegate.toolbox.toolbox import Toolbox
+from nodegate.transport.session import Session
 
 NOT_TAKEN = 8  # nodes whose facts are there and not judged yet, beside the one of each thread
 PATIENCE_S = 15.0  # a node that takes longer is waited for, and another one is begun in its place

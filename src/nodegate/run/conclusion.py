@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.causes.lines import line
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause as LogCause
-from nodegate.records.cause import Class
+from nodegate.records.cause import Cause, Class
 from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.report.model import Report
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.records.cause import Cause
-    from nodegate.report.model import Report
-    from nodegate.triage.answer import Answer
+from nodegate.triage.answer import Answer
 
 _KINDS = {
     Class.GPU: "hardware",

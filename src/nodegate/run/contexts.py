@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.facts import FACTS
-from nodegate.judge.context import Context, facts_of
-from nodegate.judge.fleet import characteristics
+from nodegate.facts import FACTS, NodeFacts
+from nodegate.judge.context import Context, Kept, facts_of
+from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.identity import Identity, identity
 from nodegate.judge.node_in_use import busy_reason, use_unknown
 from nodegate.judge.serials import serials
 from nodegate.measure.registry import MEASURED
+from nodegate.node import Node
+from nodegate.numbers.peers import NodePeers
 from nodegate.policy.asked import by_contract
+from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.part import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.baseline.baseline import Baselines
-    from nodegate.facts import NodeFacts
-    from nodegate.judge.context import Kept
-    from nodegate.judge.fleet import Fleet
-    from nodegate.node import Node
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.profile import Profile
-    from nodegate.records.taken_key import TakenKey
-    from nodegate.run.register import Register
-    from nodegate.run.run_evidence import RunEvidence
-    from nodegate.unknown import Known
+from nodegate.records.taken_key import TakenKey
+from nodegate.run.register import Register
+from nodegate.run.run_evidence import RunEvidence
+from nodegate.unknown import Known
 
 MOST_AT_HAND = 16  # a node's facts take about 300 kB, in compact form 15
 

@@ -6,21 +6,17 @@ certificate are written from this.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.claims.verdict import node_verdict, unsigned
+from nodegate.records.cause import Cause
+from nodegate.records.claim import Shown
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.records.cause import Cause
-    from nodegate.records.claim import Shown
 
 DISAGREES = "nodegate.disagrees"  # the check, and so the cause, of a fault of our own
 

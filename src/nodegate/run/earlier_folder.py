@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
-from nodegate.records.manifest import MANIFEST
-from nodegate.records.run_folder import EVIDENCE
+from nodegate.node import Node
+from nodegate.records.manifest import MANIFEST, OddFile
+from nodegate.records.run_folder import EVIDENCE, RunFolder
+from nodegate.run.conditions import Earlier
 from nodegate.text import some, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.node import Node
-    from nodegate.records.manifest import OddFile
-    from nodegate.records.run_folder import RunFolder
-    from nodegate.run.conditions import Earlier
 
 MOST_NAMED = 3
 _NO_MANIFEST = "what was changed in it before is not known"

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.errors import NotJudged
 from nodegate.inventory.hostlist import natural
+from nodegate.metric import Metric
 from nodegate.numbers.against_others import fleet
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import NoPeers
+from nodegate.numbers.peers import NoPeers, Peers
 from nodegate.text import counted, some
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.metric import Metric
-    from nodegate.numbers.peers import Peers
 
 _COMPARED = frozenset({"TFLOPS", "GB/s", "Gb/s"})  # units of what devices do
 _MUCH = 2.0  # times the floor: what is sought

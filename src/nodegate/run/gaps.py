@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.claims.table import claims
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waiver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nodegate.node import Node
+from nodegate.node import Node
 
 GAPS = "gaps"  # without the prefix, as a node has it
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.demands.here import is_own_name
 from nodegate.errors import UsageError
 from nodegate.text import port_number, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LOOPBACK = ("localhost", "ip6-localhost")
 

@@ -5,33 +5,29 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.claims.prove import claims_of_node
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import Busy, NotDemanded, NotDone
+from nodegate.history import History
+from nodegate.judge.context import Context
 from nodegate.judge.judge import judge, record_of, refusal
+from nodegate.judge.waivers import Waivers
 from nodegate.metric import Statistic
+from nodegate.node import Node
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
+from nodegate.policy.policy import Policy
 from nodegate.profile import Profile
+from nodegate.records.claim import Shown
+from nodegate.records.finding import Record
 from nodegate.run.contexts import Contexts
 from nodegate.run.fleet_view import FleetView
 from nodegate.run.register import Register, comes_last
 from nodegate.run.run_evidence import RunEvidence, evidence_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baselines
-    from nodegate.history import History
-    from nodegate.judge.context import Context
-    from nodegate.judge.waivers import Waivers
-    from nodegate.node import Node
-    from nodegate.policy.policy import Policy
-    from nodegate.records.claim import Shown
-    from nodegate.records.finding import Record
-    from nodegate.suite import Check
+from nodegate.suite import Check
 
 
 @dataclass

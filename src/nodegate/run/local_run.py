@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.node import Node
+from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
@@ -17,17 +21,9 @@ from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
+from nodegate.suite import Check
 from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport.local import LocalSession
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.baseline.baseline import Baselines
-    from nodegate.node import Node
-    from nodegate.profile import Profile
-    from nodegate.records.finding import Record
-    from nodegate.suite import Check
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:

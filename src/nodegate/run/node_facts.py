@@ -5,24 +5,20 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.context import facts_of
 from nodegate.judge.identity import changes
+from nodegate.node import Node
 from nodegate.records.evidence import FACTS, OLDER_NAMES, Evidence, parse_evidence
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import EVIDENCE, RunFolder
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.node import Node
-    from nodegate.transport.session import Session
+from nodegate.transport.session import Session
 
 FACTS_TIMEOUT_S = 60.0
 IDENTITY_SECTIONS = ("system", "nvml")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from nodegate.inventory.hostlist import fold
-from nodegate.subjects.order import demands
+from nodegate.node import Node
+from nodegate.run.contexts import NodeSummary
+from nodegate.subjects.order import Demand, demands
 from nodegate.text import counted, some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from nodegate.node import Node
-    from nodegate.run.contexts import NodeSummary
-    from nodegate.subjects.order import Demand
 
 _WHAT = {"gpu_serial": "GPU", "chassis_serial": "chassis"}  # items of the order, and how a summary names the parts
 _MOST_SHOWN = 8

@@ -6,20 +6,15 @@ Measured over 1,250 passive nodes: 115 kB of evidence a node become 8 kB.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import ENDING, compress, packed_path
 from nodegate.records.evidence import most_bytes
-from nodegate.records.run_folder import EVIDENCE
+from nodegate.records.run import NodeReport
+from nodegate.records.run_folder import EVIDENCE, RunFolder
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.records.run import NodeReport
-    from nodegate.records.run_folder import RunFolder
 
 FEWEST_NODES = 100  # of a run: the evidence of fewer takes at most a hundred megabytes, and stays plain
 _QUIET = frozenset((Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED))

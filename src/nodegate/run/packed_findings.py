@@ -5,19 +5,14 @@ A run under load has 300 of them a node: measured without this form, 64 nodes ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast, overload
+from typing import cast, overload
 
 from nodegate.packed import pack, unpack
-from nodegate.records.finding import kinds
+from nodegate.records.finding import Finding, Record, kinds
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.finding import Finding, Record
 
 BATCH = 250  # findings that are packed together
 BATCHES_AT_HAND = 4  # batches that are kept unpacked: the reports look at a node's records one after the other

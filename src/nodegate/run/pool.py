@@ -5,17 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure
+from nodegate.run.progress import Progress
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.run.progress import Progress
-
-    Jobs = queue.SimpleQueue[tuple[str, Callable[[], "T"]]]
-
+Jobs = queue.SimpleQueue[tuple[str, Callable[[], "T"]]]
 T = TypeVar("T")
 MOST_THREADS = 2048
 WAIT_SLICE_S = 0.2  # a wait is split into slices, so that the end of the run is noticed

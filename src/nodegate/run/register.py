@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.judge.context import AT_THE_END
 from nodegate.measure.registry import is_active
-
-if TYPE_CHECKING:
-    from nodegate.suite import Check
+from nodegate.suite import Check
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import UsageError
@@ -15,23 +15,19 @@ from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, ResultsFile, write_all
 from nodegate.records.run import CheckInfo, Drift, NodeReport, Run, shared
+from nodegate.records.run_folder import RunFolder
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
 from nodegate.run import conditions
 from nodegate.run.decision import decide
+from nodegate.run.judging import Judging
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
 from nodegate.run.stale_demands import stale_demands
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.records.run_folder import RunFolder
-    from nodegate.run.judging import Judging
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))

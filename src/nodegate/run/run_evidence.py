@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure
-from nodegate.measure.measurement import broke_off
+from nodegate.measure.measurement import Measurement, broke_off
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.records.evidence import FACTS, Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.measure.measurement import Measurement
-    from nodegate.records.run_folder import RunFolder
+from nodegate.records.run_folder import RunFolder
 
 NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 _POLL_S = 0.05

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
 from nodegate.history import DEFAULT
-from nodegate.measure.durations import durations_of, seconds
+from nodegate.measure.durations import Durations, durations_of, seconds
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.measure.durations import Durations
 
 HostKeys = Literal["strict", "accept-new", "off"]
 _MOST_BYTES = 64 << 20  # of a file of ssh

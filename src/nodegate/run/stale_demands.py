@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from nodegate.demands.here import FILE
+from nodegate.demands.of_site import SiteDemands
 from nodegate.inventory.hostlist import fold
+from nodegate.node import Node
+from nodegate.run.contexts import NodeSummary
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nodegate.demands.of_site import SiteDemands
-    from nodegate.node import Node
-    from nodegate.run.contexts import NodeSummary
 
 _HOW = "write them again with nodegate demands, this inventory, and the --baseline and --policy of this run"
 

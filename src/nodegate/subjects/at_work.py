@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.unknown import Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.probe.gpu import Gpu, Gpus
 
 BUSY_PERCENT = 90  # utilisation: the share of the last second in which a kernel ran
 WAITING_PERCENT = 99

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
+from nodegate.probe.gpu import Gpu
+from nodegate.probe.pci import Pci
 from nodegate.records.finding import Limit, LimitKind
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.probe.gpu import Gpu
-    from nodegate.probe.pci import Pci
 
 V = TypeVar("V", bool, int, float, str)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import AnyLimit
+from nodegate.records.finding import AnyLimit
 
 
 def words(limit: AnyLimit | None) -> frozenset[str]:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
+from nodegate.probe.gpu import Gpu, NvLink, NvLink5
+from nodegate.probe.pci import PciDevice
+from nodegate.probe.rdma import NetDevice, RdmaPort
 from nodegate.records import part
 from nodegate.records.finding import COUNTER_FULL, Limit, NumberLimit
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from nodegate.facts import NodeFacts
-    from nodegate.probe.gpu import Gpu, NvLink, NvLink5
-    from nodegate.probe.pci import PciDevice
-    from nodegate.probe.rdma import NetDevice, RdmaPort
-    from nodegate.records.part import Part
-    from nodegate.unknown import Known
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 T = TypeVar("T")
 # InfiniBand PortCounters (IBTA, volume 1, 16.1.3.5): these stop at their full scale. Others have 32 or 64 bits.

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
+from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.imex import ImexDomain, ImexNode
+from nodegate.probe.pci import Pci
+from nodegate.probe.services import Services
 from nodegate.records.finding import OWN_WORD, VIRTUAL
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.imex import ImexDomain, ImexNode
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.services import Services
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 NO_SWITCHES = "a virtual machine without NVSwitches"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.unknown_errors import shape
 from nodegate.knowledge.sxids import sxids, unknown_sxid
@@ -11,17 +11,12 @@ from nodegate.knowledge.tables import fabric_lines
 from nodegate.profile import Profile
 from nodegate.records import part
 from nodegate.records.finding import Finding
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import UNIT
-from nodegate.tools.fabric_manager import local_s, started, switch_error
+from nodegate.tools.fabric_manager import Entry, local_s, started, switch_error
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.records.part import Part
-    from nodegate.tools.fabric_manager import Entry
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 MOST_FINDINGS = 50
 _QUOTED = 200

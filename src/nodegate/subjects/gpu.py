@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.window import is_before_boot
 from nodegate.knowledge.xid_lines import ADDRESS, FELL_OFF_THE_BUS, GpuEvent, gpu_events, serials
 from nodegate.knowledge.xid_lines import address_of as address_of_line
+from nodegate.probe.driver import Driver, DriverGpu
+from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.probe.kernel_log import KernelLog
+from nodegate.probe.pci import Pci, PciDevice
 from nodegate.records import part
-from nodegate.records.finding import Limit, LimitKind
+from nodegate.records.finding import AnyLimit, Limit, LimitKind, NumberLimit
+from nodegate.records.part import Part
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.driver import Driver, DriverGpu
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.probe.pci import Pci, PciDevice
-    from nodegate.records.finding import AnyLimit, NumberLimit
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
 MEBIBYTE = 1 << 20

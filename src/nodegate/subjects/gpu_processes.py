@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nodegate.node_side.load.residents import is_mps, is_resident
+from nodegate.probe.gpu import Gpu
+from nodegate.probe.jobs import Jobs, Owner
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from nodegate.probe.gpu import Gpu
-    from nodegate.probe.jobs import Jobs, Owner
 
 
 def owners(gpu: Gpu, jobs: Jobs) -> dict[int, Owner]:

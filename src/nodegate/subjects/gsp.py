@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from nodegate.probe.driver import DriverGpu
+from nodegate.probe.gpu import Gpu
 from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.probe.driver import DriverGpu
-    from nodegate.probe.gpu import Gpu
 
 
 def state(gpu: Gpu) -> Known[str]:

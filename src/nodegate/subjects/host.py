@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nodegate.probe.limits import UNLIMITED
+from nodegate.probe.host import BlockedProcess
+from nodegate.probe.limits import UNLIMITED, ResourceLimits
+from nodegate.probe.mounts import Mount
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.probe.host import BlockedProcess
-    from nodegate.probe.limits import ResourceLimits
-    from nodegate.probe.mounts import Mount
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 GIB = 1 << 30
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - judged, not written

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.knowledge.tables import settings as table
+from nodegate.probe.environment import Environment
+from nodegate.probe.rdma import Rdma
+from nodegate.probe.software import Software
 from nodegate.records.verdict import Verdict, worst
 from nodegate.subjects.rdma import rails
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.environment import Environment
-    from nodegate.probe.rdma import Rdma
-    from nodegate.probe.software import Software
 
 Harm = tuple[str, str, Verdict, str]  # name, value, verdict, why
 MAX_SHOWN = 80

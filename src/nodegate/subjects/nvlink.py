@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nodegate.probe.gpu import OK
-from nodegate.records.finding import Limit, LimitKind
+from nodegate.probe.gpu import OK, Gpu, NvLink, NvLink5, PeerAccess
+from nodegate.records.finding import Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.probe.gpu import Gpu, NvLink, NvLink5, PeerAccess
-    from nodegate.records.finding import NumberLimit
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at its end, or none at all
 

@@ -6,23 +6,18 @@ Each item is one value, a list of accepted values, a range (">= 550.54, < 560"),
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotDemanded, UsageError
+from nodegate.facts import NodeFacts
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.node import Node
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
-from nodegate.records.part import NODE
+from nodegate.records.part import NODE, Part
 from nodegate.subjects.order_items import About, Item, Sort, items, of_key
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.facts import NodeFacts
-    from nodegate.node import Node
-    from nodegate.records.part import Part
 
 VARIABLE = "nodegate_expect"
 ORDER = "expect"  # without the prefix, as a node has it

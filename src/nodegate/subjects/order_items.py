@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from nodegate.facts import NodeFacts
+from nodegate.probe.disks import Disk
+from nodegate.probe.gpu import Gpu
+from nodegate.probe.host import Host
 from nodegate.records import part
+from nodegate.records.part import Part
 from nodegate.subjects.gpu import on_off
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.pcie import rdma_nics
 from nodegate.unknown import Known, Unknown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.facts import NodeFacts
-    from nodegate.probe.disks import Disk
-    from nodegate.probe.gpu import Gpu
-    from nodegate.probe.host import Host
-    from nodegate.records.part import Part
-
-    Readings = list[tuple[Part, Known[int | float | str]]]
-
+Readings = list[tuple[Part, Known[int | float | str]]]
 FIRMWARE = "nic_firmware"
 OF_MODEL = "."  # nic_firmware.MT4129: the firmware of adapters of this model alone
 

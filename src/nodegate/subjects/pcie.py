@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from nodegate.probe.gpu import Gpus
+from nodegate.probe.host import Host
+from nodegate.probe.pci import Pci, PciDevice
 from nodegate.records import part
 from nodegate.records.finding import OWN_WORD, VIRTUAL, Limit, LimitKind, NumberLimit
-from nodegate.unknown import Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
-
-    from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
-    from nodegate.probe.pci import Pci, PciDevice
-    from nodegate.records.part import Part
-    from nodegate.unknown import Known
-    from nodegate.verdicts import Verdicts
+from nodegate.records.part import Part
+from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.verdicts import Verdicts
 
 NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
 IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, TypeVar
 
+from nodegate.baseline.baseline import Baseline
+from nodegate.probe.pci import Pci
+from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue
+from nodegate.records.part import Part
 from nodegate.subjects.pcie import rdma_nics
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"

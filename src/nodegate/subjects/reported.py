@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
+from nodegate.baseline.baseline import Baseline
+from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import health_mask
 from nodegate.subjects.gpu import margin_c
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
 
 _EXPECTED = re.compile(r"([a-z_]+)(?:>=([0-9]+))?")
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nodegate.records.finding import AT_LEAST
-from nodegate.records.part import software
+from nodegate.records.finding import AT_LEAST, AnyLimit
+from nodegate.records.part import Part, software
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import AnyLimit
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 _LEADING = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")
 

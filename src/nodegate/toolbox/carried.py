@@ -10,24 +10,18 @@ import tarfile
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.files.bounded import open_regular
+from nodegate.node import Node
 from nodegate.node_program import node_source
-from nodegate.toolbox.found import parse_found
+from nodegate.toolbox.found import Found, parse_found
 from nodegate.toolbox.tool_list import NAMES
 from nodegate.transport.call import printable
-from nodegate.transport.session import LOCK_LIMIT_S
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from nodegate.node import Node
-    from nodegate.toolbox.found import Found
-    from nodegate.transport.session import Running, Session
+from nodegate.transport.session import LOCK_LIMIT_S, Running, Session
 
 MOST_BYTES = 1 << 30  # cuBLAS alone has 610 to 855 MB
 MOST_FILES = 20_000

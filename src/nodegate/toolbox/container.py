@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.errors import CannotMeasure
+from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.toolbox.found import Found
+from nodegate.toolbox.settings import Image
 from nodegate.toolbox.tool_list import USUAL_FOLDERS
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.node import Node
-    from nodegate.toolbox.settings import Image
-    from nodegate.transport.session import Session
+from nodegate.transport.session import Session
 
 START_S = 180.0  # a first start on a cold node reads gigabytes
 _NOT_STARTED = 127

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STRICT = "nodegate_tools"  # the inventory names this path: no other is tried
 _MOST = 16

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.files.hints import did_you_mean, shown
+from nodegate.node import Node
 from nodegate.node_settings.kinds import PATH
 from nodegate.toolbox.tool_list import NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.node import Node
 
 RUNTIMES = ("docker", "podman", "enroot", "apptainer", "singularity")
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)  # docker, podman: [host[:port]/]name[:tag]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import TOOL
 from nodegate.launchers import LAUNCHERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MPI = "_mpi"  # the ending of a collective that is built with MPI=1 (nccl-tests: NAME_SUFFIX=_mpi)
 COLLECTIVES = tuple(

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.node_settings.table import OWN_KERNELS
-from nodegate.toolbox.carried import ORIGIN, bring
+from nodegate.toolbox.carried import ORIGIN, Brought, Carried, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found
 from nodegate.toolbox.settings import tool_settings
 from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nodegate.node import Node
-    from nodegate.toolbox.carried import Brought, Carried
-    from nodegate.transport.session import Session
+from nodegate.transport.session import Session
 
 LOOK_S = 40.0
 T = TypeVar("T")

@@ -6,16 +6,13 @@ Its exit code is always 0, and a GPU that never ran is listed OK: only the repor
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_TEXT = 4 << 20
 MAX_GPUS = 64

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_TEXT = 64 << 20
 MAX_TIMES = 1 << 20  # of one size, over all processes

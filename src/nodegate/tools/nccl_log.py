@@ -7,14 +7,11 @@ src/mnnvl.cc.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_TEXT = 4 << 20
 _LINE = re.compile(r"(?<![\w.-])([A-Za-z0-9_.-]{1,255}):\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL INFO ([^\r\n]{1,400})")

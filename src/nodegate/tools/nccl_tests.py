@@ -7,17 +7,15 @@ times µs, sizes bytes. "Avg bus bandwidth" is not a bandwidth of the machine: i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.knowledge.required import required, shortest
 from nodegate.text import shown
 from nodegate.tools.nccl_rows import MAX_LINE, MAX_TEXT, Row, clean, read_rows
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_DEVICES = 16384
 _OUT_OF_MEMORY = "out of memory"  # cudaGetErrorString of cudaErrorMemoryAllocation

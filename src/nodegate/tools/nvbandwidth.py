@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MAX_TEXT = 4 << 20
 MAX_CASES = 256

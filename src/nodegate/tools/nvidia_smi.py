@@ -7,7 +7,8 @@ driver's layout.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from re import Match
 from xml.etree import ElementTree as ET
 
 from nodegate.errors import CannotMeasure
@@ -18,10 +19,6 @@ from nodegate.text import shown
 from nodegate.tools.nvidia_smi_fields import gpu_of, versions_of
 from nodegate.tools.nvidia_smi_shown import Shown
 from nodegate.unknown import Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from re import Match
 
 MAX_TEXT = 4 << 20  # characters: eight GPUs write about 250,000 in XML
 MAX_DEPTH = 32

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RowRemap
 from nodegate.probe.readings import mapped, wrong
 from nodegate.text import shown
 from nodegate.tools.nvidia_smi_shown import Shown, why_absent
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _NOT_IN_SMI = Unknown(Why.MISSING, "nvidia-smi -q does not show it")
 _LINK = "pci/pci_gpu_link_info"

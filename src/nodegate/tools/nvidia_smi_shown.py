@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from nodegate.probe.readings import label, mapped, wrong
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 MAX_VALUES = 20_000
 _AMOUNT = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,6})?) ?(x|MHz|W|C|MiB|%|bank\(s\))?")

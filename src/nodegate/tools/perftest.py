@@ -8,15 +8,13 @@ exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024)
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.knowledge.required import required, shortest
 from nodegate.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_TEXT = 1 << 20
 _GBPS = {"MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9, "Gb/sec": 1.0}  # of one of them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from nodegate.errors import Unreachable
 from nodegate.text import shown
 
 if TYPE_CHECKING:
-    import socket
-
     import paramiko
 
 MOST_BYTES = 16 << 10  # of the lines that a server may send before its banner, with the banner (RFC 4253, 4.2)

@@ -8,18 +8,13 @@ import secrets
 import shlex
 import struct
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
 from nodegate.node_program import node_source
-from nodegate.transport.channel import MAX_NOISE_BYTES
+from nodegate.transport.channel import MAX_NOISE_BYTES, Channel
 from nodegate.transport.session import Output
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nodegate.transport.channel import Channel
 
 # One line without ', ! or newline, so that sh, bash, csh and fish all read it the same way between single quotes.
 BOOT = (

@@ -7,10 +7,8 @@ import os
 import select
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 CHUNK_BYTES = 1 << 16
 MAX_STDERR_BYTES = 1 << 14

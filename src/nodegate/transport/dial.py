@@ -8,18 +8,16 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
+from nodegate.records.taken_key import TakenKey
+from nodegate.transport.ssh_config import HostConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import paramiko
-
-    from nodegate.records.taken_key import TakenKey
-    from nodegate.transport.ssh_config import HostConfig
 
 DEAD_PEER_MS = 60_000
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}

@@ -9,21 +9,16 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.node import Node
 from nodegate.node_program import node_source
+from nodegate.records.taken_key import TakenKey
 from nodegate.transport.call import END_S, START_S, Call, Request, printable
-from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from nodegate.node import Node
-    from nodegate.records.taken_key import TakenKey
-    from nodegate.transport.channel import Channel
-    from nodegate.transport.session import Running
+from nodegate.transport.channel import Channel
+from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output, Running
 
 CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 

@@ -22,11 +22,10 @@ from nodegate.errors import Unreachable
 from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport import known_hosts
 from nodegate.transport.known_hosts import Entry, fingerprint
+from nodegate.transport.ssh_config import HostConfig
 
 if TYPE_CHECKING:
     import paramiko
-
-    from nodegate.transport.ssh_config import HostConfig
 
 Mode = Literal["strict", "accept-new", "off"]
 PLAIN = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")

@@ -7,10 +7,10 @@ import contextlib
 import copy
 import os
 import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -25,11 +25,7 @@ from paramiko.pkey import PublicBlob, UnknownKeyType
 
 from nodegate.files.bounded import open_regular, read_whole
 from nodegate.transport.known_hosts import fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.transport.ssh_config import HostConfig
+from nodegate.transport.ssh_config import HostConfig
 
 DEFAULT_NAMES = frozenset(f"id_{kind}" for kind in ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk", "xmss", "dsa"))
 CERTIFICATE = "-cert-v01@openssh.com"

@@ -9,15 +9,13 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.files.bounded import read_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MOST_BYTES = 64 << 20  # a hundred thousand nodes have a third of it
 Kind = Literal["host", "cert-authority", "revoked"]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nodegate.errors import Unreachable
 from nodegate.transport.call import guard_argv
-from nodegate.transport.channel import PipeChannel
+from nodegate.transport.channel import Channel, PipeChannel
 from nodegate.transport.guarded import GuardedSession
-
-if TYPE_CHECKING:
-    from nodegate.transport.channel import Channel
 
 
 class LocalSession(GuardedSession):

@@ -17,23 +17,18 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.records.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
 from nodegate.transport.call import guard_command, printable
-from nodegate.transport.channel import PipeChannel
+from nodegate.transport.channel import Channel, PipeChannel
 from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.options import Options
 from nodegate.transport.ssh import host_config
-from nodegate.transport.ssh_config import misconfigured, ssh_words
+from nodegate.transport.ssh_config import HostConfig, misconfigured, ssh_words
 from nodegate.transport.turns import LIMIT_TIMES, way_to
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
-    from nodegate.transport.channel import Channel
-    from nodegate.transport.options import Options
-    from nodegate.transport.ssh_config import HostConfig
 
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
 AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
 from nodegate.files.gz import Damaged, content, packed_path, read_either
+from nodegate.node import Node
+from nodegate.records.taken_key import TakenKey
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.node import Node
-    from nodegate.records.taken_key import TakenKey
 
 MAX_RECORDING_BYTES = 32 << 20
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")

@@ -7,22 +7,18 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import paramiko
 
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.transport.call import guard_command
-from nodegate.transport.channel import CHUNK_BYTES, MAX_NOISE_BYTES, Errors
+from nodegate.transport.channel import CHUNK_BYTES, MAX_NOISE_BYTES, Channel, Errors
 from nodegate.transport.client import Client, open_client
 from nodegate.transport.guarded import GuardedSession
 from nodegate.transport.host_key import HostKeys
+from nodegate.transport.options import Options
 from nodegate.transport.ssh_config import HostConfig, resolve, ssh_words
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
-    from nodegate.transport.channel import Channel
-    from nodegate.transport.options import Options
 
 DEFAULT_TIMEOUT_S = 15.0
 OPEN_S = 30.0

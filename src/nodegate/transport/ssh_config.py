@@ -8,16 +8,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import Unreachable
 from nodegate.files.bounded import read_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SSH_FLAGS = "1246AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"  # getopt string of ssh(1)
 MOST_CONFIG_BYTES = 16 << 20

@@ -12,19 +12,15 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.transport.banner import TurnedAway
+from nodegate.transport.ssh_config import HostConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nodegate.transport.ssh_config import HostConfig
-
-    Key = tuple[str, ...]
-
+Key = tuple[str, ...]
 T = TypeVar("T")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 8.0
 LIMIT_TIMES = 4.0  # each step of connecting has the node's time limit, all of them together this many times it

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
@@ -12,9 +12,6 @@ from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SCHEMA = "nodegate.burn/1"
 MAX_DOCUMENT_BYTES = 8 << 20

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
+from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
-    from nodegate.records.part import Part
-    from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 FEWEST_ALIKE = 3  # of two GPUs that differ, either may be the odd one
 AGAIN = "burn this node again; see the evidence file for what the GPU reported"

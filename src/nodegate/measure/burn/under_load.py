@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.measure.burn.document import GpuLoad
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
+from nodegate.metric import Metric
 from nodegate.metric_names import words
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NodePeers
 from nodegate.numbers.pool import PeerGroup
+from nodegate.probe.gpu import Gpu
 from nodegate.records.finding import AT_MOST, Limit, LimitKind, NumberLimit
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import whole
 from nodegate.text import with_unit
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from nodegate.measure.burn.document import GpuLoad
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpu
-    from nodegate.records.finding import NumberLimit
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 # NVML's names for what limits a clock, in a technician's words.
 FAULTS = {

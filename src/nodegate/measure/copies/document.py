@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
@@ -13,9 +13,6 @@ from nodegate.probe.pci import speed_in, width_in
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _MOST_WORDS = 64
 _FIELDS = 4

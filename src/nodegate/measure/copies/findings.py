@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
-from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
-from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
+from nodegate.baseline.baseline import Baseline
+from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE, Data, GpuCopies, Pair, Tested
+from nodegate.measure.copies.result import DEVICE, KERNELS, PEER, Copies
 from nodegate.measure.own_program import facts_by_index
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.gpu import Gpus
 from nodegate.records import part
-from nodegate.records.finding import OWN_WORD, Limit, LimitKind
+from nodegate.records.finding import OWN_WORD, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Kind, Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.copies.document import Data, GpuCopies, Pair, Tested
-    from nodegate.measure.copies.result import Copies
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
-    from nodegate.records.finding import NumberLimit
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 AGAIN = "measure this node again; see the evidence file for what the GPU reported"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"

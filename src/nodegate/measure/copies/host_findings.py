@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from nodegate.measure.copies.document import ALONE
+from nodegate.baseline.baseline import Baseline
+from nodegate.measure.copies.document import ALONE, GpuCopies, LinkAbove
 from nodegate.measure.copies.findings import RESEAT, missing
+from nodegate.measure.copies.result import Copies
 from nodegate.measure.own_program import facts_by_index
+from nodegate.metric import Metric
+from nodegate.numbers.assess import Assessment
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import share_of
 from nodegate.numbers.metric_findings import add_proof, finding_of
-from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit, share_left
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.records.finding import AT_LEAST, Finding, Limit, LimitKind, NumberLimit, share_left
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.copies.document import GpuCopies, LinkAbove
-    from nodegate.measure.copies.result import Copies
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.records.finding import Finding
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
 ENCRYPTED = "compare with nodes that have confidential computing on; without it the limits of the platform hold"

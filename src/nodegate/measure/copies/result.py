@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
-from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
+from nodegate.measure.copies.document import (
+    ALONE,
+    AT_ONCE,
+    BOTH,
+    BY_KERNELS,
+    COPY,
+    IN,
+    INSIDE,
+    OUT,
+    READ,
+    TRIAD,
+    CopiesDocument,
+    Copy,
+    GpuCopies,
+    Pair,
+)
 from nodegate.measure.own_program import by_index, read_attempts
 from nodegate.measure.program_run import check_end, reason
 from nodegate.metric import BOUNCE, Metric, joined
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.tools import nvbandwidth
+from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.unknown import Unknown, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.measure.copies.document import CopiesDocument, Copy, GpuCopies, Pair
-    from nodegate.records.program_run import Attempt, ProgramRun
-    from nodegate.tools.nvbandwidth import NvBandwidth
 
 OWN, OTHER = "copies", "nvbandwidth"
 DEVICE = "memory.device_gb_per_s"

@@ -6,11 +6,13 @@ runs too: a program by others that should come to the same answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.facts import NodeFacts
 from nodegate.measure.copies.result import OTHER, OWN, parse
-from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import run_own
 from nodegate.measure.program_run import not_run, run
 from nodegate.node_side.load.copies import (
@@ -23,15 +25,7 @@ from nodegate.node_side.load.copies import (
     Options,
     limit_s,
 )
-from nodegate.records.program_run import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.facts import NodeFacts
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.measurement import Target
-    from nodegate.records.program_run import ProgramRun
+from nodegate.records.program_run import Plan, ProgramRun
 
 CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
 OTHER_LIMIT_S = 300.0

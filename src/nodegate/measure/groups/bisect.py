@@ -7,18 +7,12 @@ halves that would be too small for a collective. About 2 log2 N launches find on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from nodegate.measure.groups.plan import part
+from nodegate.measure.groups.plan import Group, part
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from nodegate.measure.groups.plan import Group
-
-    Run = Callable[[Sequence[Group]], Sequence[bool]]  # whether each of these succeeded
-
+Run = Callable[[Sequence[Group]], Sequence[bool]]  # whether each of these succeeded
 Nodes = tuple[str, ...]
 SPARE_ROUNDS = 4  # for partners that are missing in the first rounds
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
-from nodegate.measure.nccl.launches import gaps, limit_of, timed_out
-from nodegate.records.program_run import LaunchPlan
+from nodegate.measure.nccl.launches import Ending, gaps, limit_of, timed_out
+from nodegate.records.program_run import LaunchPlan, ProgramRun
 from nodegate.text import some
 from nodegate.tools import nccl_tests
+from nodegate.tools.nccl_tests import NcclTest
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from nodegate.measure.nccl.launches import Ending
-    from nodegate.records.program_run import ProgramRun
-    from nodegate.tools.nccl_tests import NcclTest
 
 _LEFT_OUT = " left out by nodegate"
 _AGAIN = "run the command in the evidence file by hand on its head node"

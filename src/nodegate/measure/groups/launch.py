@@ -9,30 +9,25 @@ then kills processes with the mark.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
+from nodegate.launchers.launcher import Launcher
+from nodegate.measure.durations import Durations
 from nodegate.measure.groups.ended import DEVICE
+from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.network import networks
+from nodegate.measure.groups.plan import Group
+from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
-from nodegate.records.program_run import LaunchPlan, Plan
+from nodegate.records.program_run import LaunchPlan, Plan, ProgramRun
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.launchers.launcher import Launcher
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.groups.group_node import GroupNode
-    from nodegate.measure.groups.plan import Group
-    from nodegate.measure.measurement import Target
-    from nodegate.records.program_run import ProgramRun
 
 SWEEP_LIMIT_S = 15.0
 RANK_EXTRA_S = 20  # after the launch's own time limit a rank ends by itself

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.groups.group_node import prepare
-from nodegate.measure.groups.launch import for_node, head_of, keep_argv, keep_request, plan_of, run_group, sweep_node
-from nodegate.measure.groups.plan import waves
-from nodegate.measure.groups.result import read
+from nodegate.measure.groups.group_node import GroupNode, prepare
+from nodegate.measure.groups.launch import (
+    Launch,
+    for_node,
+    head_of,
+    keep_argv,
+    keep_request,
+    plan_of,
+    run_group,
+    sweep_node,
+)
+from nodegate.measure.groups.plan import Group, waves
+from nodegate.measure.groups.result import GroupRun, read
+from nodegate.measure.measurement import Pool, Runs, Target
 from nodegate.measure.program_run import not_begun, not_run
-from nodegate.records.program_run import Attempt
+from nodegate.records.program_run import Attempt, LaunchNotes, ProgramRun
+from nodegate.transport.session import Running
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from typing_extensions import Self
-
-    from nodegate.measure.groups.group_node import GroupNode
-    from nodegate.measure.groups.launch import Launch
-    from nodegate.measure.groups.plan import Group
-    from nodegate.measure.groups.result import GroupRun
-    from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.records.program_run import LaunchNotes, ProgramRun
-    from nodegate.transport.session import Running
 
 KEPT_S = 24 * 3600.0  # the longest life of the keeper on a node
 

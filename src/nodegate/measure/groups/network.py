@@ -7,12 +7,9 @@ which no other node answers, and a launch waits there for ever. Source: open-mpi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, collapse_addresses, ip_address, ip_interface
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MOST_NETWORKS = 16  # more are said as the one that holds them all
 _WORDS = re.compile(r"(\S{1,40}) (\S{1,80})")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 # apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
 Kind = Literal["pair", "rack", "fleet", "apart", "part"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.ended import read_test
@@ -14,15 +15,9 @@ from nodegate.measure.groups.plan import PAIR, PART, whole_of
 from nodegate.measure.nccl.launches import Launched
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric
-from nodegate.records.program_run import Attempt, LaunchPlan
-from nodegate.tools.nccl_log import read_log
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.records.program_run import LaunchNotes, ProgramRun
-    from nodegate.tools.nccl_log import NcclLog
-    from nodegate.tools.nccl_tests import NcclTest
+from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, ProgramRun
+from nodegate.tools.nccl_log import NcclLog, read_log
+from nodegate.tools.nccl_tests import NcclTest
 
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from nodegate.measure.groups.bisect import Found, bisect
-from nodegate.measure.groups.plan import part
+from nodegate.measure.groups.bisect import Found, Nodes, Run, Ties, bisect
+from nodegate.measure.groups.plan import Group, part
 from nodegate.text import some
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from nodegate.measure.groups.bisect import Nodes, Run, Ties
-    from nodegate.measure.groups.plan import Group
 
 # node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it needs so many
 # nodes to fail, whichever they are. once: it succeeded when launched again. open: no time was left.

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.knowledge.tables import clouds
 from nodegate.launchers import LAUNCHERS, name_of
-from nodegate.launchers.launcher import LaunchSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.launchers.launcher import Launcher
-    from nodegate.node import Node
+from nodegate.launchers.launcher import Launcher, LaunchSettings
+from nodegate.node import Node
 
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 # What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.

@@ -6,19 +6,15 @@ contains the environment of the head: it is read into memory, and only the times
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.groups.launch import Launch
+from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.plan import Group
 from nodegate.tools import nccl_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.measure.groups.launch import Launch
-    from nodegate.measure.groups.launch_session import LaunchSession
 
 SINCE = (2, 19, 4)
 MAX_REPORT_BYTES = 48 << 20

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-from nodegate.measure.groups.bisect import Ties
-from nodegate.measure.groups.group_node import COLLECTIVES
+from nodegate.measure.groups.bisect import Nodes, Ties
+from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
 from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
-from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs_by_rack, racks, whole_of, without
+from nodegate.measure.groups.launch_session import LaunchSession
+from nodegate.measure.groups.plan import PAIR, Group, fleet, pair, pairs_by_rack, racks, whole_of, without
+from nodegate.measure.groups.result import GroupRun
 from nodegate.measure.groups.search import Boundary, Result, failed_with, search
 from nodegate.measure.groups.split_run import measure_split
-from nodegate.measure.rdma.pairing import with_good_ones
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from nodegate.measure.groups.bisect import Nodes
-    from nodegate.measure.groups.group_node import GroupNode
-    from nodegate.measure.groups.launch_session import LaunchSession
-    from nodegate.measure.groups.plan import Group
-    from nodegate.measure.groups.result import GroupRun
-    from nodegate.measure.measurement import Pool
-    from nodegate.measure.rdma.pairing import Round
-    from nodegate.records.program_run import LaunchNotes
+from nodegate.measure.measurement import Pool
+from nodegate.measure.rdma.pairing import Round, with_good_ones
+from nodegate.records.program_run import LaunchNotes
 
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch

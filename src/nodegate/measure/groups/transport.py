@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from nodegate.measure.groups.plan import PAIR
+from nodegate.measure.groups.result import GroupRun, NcclGroups
+from nodegate.probe.rdma import Rdma
 from nodegate.records import part
 from nodegate.records.finding import OWN_WORD
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import is_active
-from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.measure.groups.result import GroupRun, NcclGroups
-    from nodegate.probe.rdma import Rdma
-    from nodegate.tools.nccl_log import NcclLog
-    from nodegate.unknown import Known
-    from nodegate.verdicts import Verdicts
+from nodegate.tools.nccl_log import NcclLog
+from nodegate.unknown import Known, Unknown
+from nodegate.verdicts import Verdicts
 
 NETWORK, NVLINK = part.collective("network of NCCL"), part.collective("NVLink between nodes")
 _SOCKETS_ASKED = ("NCCL_IB_DISABLE=1", "NCCL_NET=Socket")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.parameters import difference
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.nccl.result import Nccl, Outcome
 from nodegate.numbers import metric_findings
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.gpu import Gpus
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Limit, NumberLimit
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
+from nodegate.tools.nccl_tests import NcclTest
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.nccl.result import Nccl, Outcome
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.gpu import Gpus
-    from nodegate.records.part import Part
-    from nodegate.tools.nccl_tests import NcclTest
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 ALL = tuple(launch.what for launch in LAUNCHES)
 OTHERS = tuple(what for what in ALL if what != ALL_REDUCE)

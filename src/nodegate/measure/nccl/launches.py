@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.measure.program_run import count_asked
+from nodegate.records.program_run import ProgramRun
+from nodegate.tools.nccl_tests import NcclTest
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.records.program_run import ProgramRun
-    from nodegate.tools.nccl_tests import NcclTest
 
 RING_SETTINGS: Mapping[str, str] = {"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "0"}
 ALL_REDUCE, RING = "all_reduce", "all_reduce ring"

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING, Launched, gaps, timed_out
+from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING, Ending, Launched, gaps, timed_out
 from nodegate.measure.program_run import not_run, reason
 from nodegate.metric import Metric
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.tools import nccl_tests
+from nodegate.tools.nccl_tests import NcclTest
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.measure.nccl.launches import Ending
-    from nodegate.records.program_run import Attempt, ProgramRun
-    from nodegate.tools.nccl_tests import NcclTest
 
 _UNSAID = Unknown(Why.MISSING, "NCCL did not report it")
 _NVLS = re.compile(r"NVLS multicast support is (not )?available")

@@ -7,27 +7,31 @@ multicast. Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, Unreachable
-from nodegate.measure.measurement import Inapplicable, Measurement, on_each_node, split_by_mig, suspects_alone
+from nodegate.facts import NodeFacts
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import (
+    Inapplicable,
+    Measurement,
+    Pool,
+    Runs,
+    Target,
+    on_each_node,
+    split_by_mig,
+    suspects_alone,
+)
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch, sweep_s
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
 from nodegate.records.finding import OWN_WORD
-from nodegate.records.program_run import Plan
+from nodegate.records.program_run import Plan, ProgramRun
 from nodegate.tools import nccl_tests
+from nodegate.tools.nccl_rows import Row
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.facts import NodeFacts
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.records.program_run import ProgramRun
-    from nodegate.tools.nccl_rows import Row
 
 FEWEST_GPUS = 2
 _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from nodegate.measure.program_run import count_asked, option
-from nodegate.records.program_run import Path, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.program_run import ProgramRun
-    from nodegate.tools.perftest import Report
+from nodegate.records.program_run import Path, ProgramRun, Role
+from nodegate.tools.perftest import Report
 
 SIZE, SECONDS = "-s", "-D"  # perftest's options for the bytes of a message, and for the time
 AT_ONCE = "-b"  # perftest's option for both directions at once: its rates are then those of both together

@@ -6,22 +6,17 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
-from nodegate.metric import Statistic
+from nodegate.baseline.baseline import Baseline
+from nodegate.measure.rdma.result import RdmaBandwidth
+from nodegate.metric import Metric, Statistic
+from nodegate.numbers.assess import Assessment
 from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NodePeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import reach
-from nodegate.records.finding import AT_LEAST, Limit, LimitKind
+from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.rdma.result import RdmaBandwidth
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.finding import NumberLimit
 
 _RAILS = 4  # of three and fewer it cannot be said which is the odd one
 _NODES = 4  # so many slow NICs of one rail are beyond chance, where the other rails have a quarter of them at most

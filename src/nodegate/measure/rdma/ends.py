@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.measure.rdma.asked import AT_ONCE, sends
 from nodegate.measure.rdma.result import EVEN, number
-from nodegate.records.program_run import LinkPlan, Path, Role
+from nodegate.records.program_run import LinkPlan, Path, ProgramRun, Role
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nodegate.records.program_run import ProgramRun
-
-    Found = Mapping[str, Sequence[ProgramRun]]  # by node
-
+Found = Mapping[str, Sequence[ProgramRun]]  # by node
 _Key = tuple[str, ...]
 
 

@@ -6,12 +6,9 @@ one partner is not: then it is that partner, if it is slow with others too, else
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Fault(str, Enum):

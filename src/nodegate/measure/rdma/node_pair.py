@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import not_run
 from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.asked import AT_ONCE
-from nodegate.measure.rdma.pairing import inside, nic_pairs
-from nodegate.measure.rdma.rails import ROCE
+from nodegate.measure.rdma.pairing import Pair, Round, inside, nic_pairs
+from nodegate.measure.rdma.rails import ROCE, Rail
 from nodegate.measure.rdma.rdma_node import IPV6, RdmaNode, cuda_words
 from nodegate.measure.rdma.result import number
 from nodegate.records.program_run import LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.measure.rdma.pairing import Pair, Round
-    from nodegate.measure.rdma.rails import Rail
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
 QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s

@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.measurement import Target
 from nodegate.measure.program_run import MAX_KEPT, not_run
 from nodegate.node_program import node_source, node_source_with
 from nodegate.node_side.seats import cpus_in
 from nodegate.records.program_run import LinkEnd, LinkNotes, ProgramRun, Role
 from nodegate.transport.call import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.measure.measurement import Target
-    from nodegate.transport.session import Output
+from nodegate.transport.session import Output
 
 LONGEST_S = 1e9  # more is not a valid duration
 LISTEN_S = 30.0  # a server listens after about a second; a loaded node takes longer

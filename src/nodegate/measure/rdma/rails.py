@@ -5,21 +5,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.expected import overrides
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
+from nodegate.node import Node
+from nodegate.probe.pci import Pci
+from nodegate.probe.rdma import RdmaPort
 from nodegate.subjects.rdma import is_active, rails
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.facts import NodeFacts
-    from nodegate.node import Node
-    from nodegate.probe.pci import Pci
-    from nodegate.probe.rdma import RdmaPort
 
 ROCE, ROCE_V2 = "Ethernet", "RoCE v2"
 # Every GID in use and its type, as "mlx5_0/ports/1/gids/3:0000:...": empty rows of the type table answer EINVAL.

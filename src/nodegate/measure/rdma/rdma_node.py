@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.measurement import Target
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
 from nodegate.measure.rdma.rails import (
     READ_CLASSES,
@@ -24,11 +25,6 @@ from nodegate.measure.rdma.rails import (
     without_gpu,
 )
 from nodegate.tools import perftest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.measure.measurement import Target
 
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
 ASK_S = 20.0

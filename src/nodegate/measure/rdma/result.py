@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.metric import Metric
-from nodegate.records.program_run import Memory, Path, Role
+from nodegate.records.program_run import Attempt, LinkNotes, LinkPlan, Memory, Path, ProgramRun, Role
 from nodegate.tools import perftest
-from nodegate.tools.perftest import Trouble
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.records.program_run import Attempt, LinkNotes, LinkPlan, ProgramRun
-    from nodegate.tools.perftest import Report
+from nodegate.tools.perftest import Report, Trouble
 
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
 WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.measure.rdma import findings
-from nodegate.measure.rdma.fault_location import Fault
-from nodegate.measure.rdma.result import INSIDE, WAYS
+from nodegate.measure.rdma.fault_location import Fault, FaultLocation
+from nodegate.measure.rdma.result import INSIDE, WAYS, LinkRun, RdmaBandwidth
+from nodegate.metric import Metric
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.numbers.assess import Assessment
 from nodegate.numbers.assessments import assessments
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.rdma import Rdma
 from nodegate.records import part
 from nodegate.records.program_run import Role
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.rdma.fault_location import FaultLocation
-    from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 SLOW = (
     "check the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
