@@ -1,8 +1,6 @@
 """Baselines: what a file may say, which limit a node gets, and that a slip of the pen never switches a limit off."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.hardware import NVSWITCH, pci_seen
@@ -14,9 +12,6 @@ from nodegate.errors import NotJudged, UsageError
 from nodegate.files import strict_yaml
 from nodegate.node import Node
 from nodegate.records.finding import Limit, LimitKind
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 H100 = """
 platform: hgx-h100-8

@@ -1,7 +1,5 @@
 """Settings that contradict the machine drain no node: they are refused, or nothing is judged by them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Defects of other checkers' limits: values in another unit, and gates that hold nothing."""
 
-from __future__ import annotations
-
 import pytest
 from support.shipped import FILES, SHIPPED, VALUES
 

@@ -3,8 +3,6 @@
 Each test makes a node of a shipped platform as its boards report themselves, and asks every check of the GPUs.
 """
 
-from __future__ import annotations
-
 import pytest
 from support.healthy_platforms import PLATFORMS, node_of
 from support.whole_node import whole

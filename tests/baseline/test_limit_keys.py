@@ -1,8 +1,6 @@
 """Which limit keys are known: a site's checks name keys of their own, and a slip of any of them is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
 from nodegate.node import Node
 from nodegate.suite import limit_keys_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHECK = '''"""Memory, as in "host.memory_words"."""
 WANTED = "host.memory_slots"

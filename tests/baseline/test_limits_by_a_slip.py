@@ -3,18 +3,13 @@
 Each test writes one line of a site's baseline file or inventory, beside the baselines of the suite.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
 from nodegate.node import Node
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 BURN = "burn.bf16_tflops: {value: %s, unit: TFLOPS, direction: at least, source: ours}"

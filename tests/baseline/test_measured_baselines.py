@@ -1,7 +1,5 @@
 """Values that were measured: under which conditions one holds, and several of them under one key."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.baseline import baseline_file

@@ -1,7 +1,5 @@
 """Published figures of good and of bad nodes against the shipped limits, and every limit against physics."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import NamedTuple

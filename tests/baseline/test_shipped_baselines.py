@@ -1,7 +1,5 @@
 """Every shipped baseline file loads, and its keys are those of docs/reference/limit-keys.md and of the checks."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

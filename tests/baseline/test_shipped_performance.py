@@ -1,7 +1,5 @@
 """The performance values that the suite ships: each with its peak, source and conditions, each gate tight enough."""
 
-from __future__ import annotations
-
 import pytest
 from support.shipped import FILES, RATES, SHIPPED, VALUES
 

@@ -1,7 +1,5 @@
 """bench/side_by_side: what it measures is what ran, a resumed run goes on, docs/evidence/scale.md has its figures."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The table of conditions: its own lines are right, and a slip in a line is refused with file and line."""
 
-from __future__ import annotations
-
 import fnmatch
 
 import pytest

@@ -1,7 +1,5 @@
 """What findings amount to on one node: which is a cause, what follows from it, and what must not be put under it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Equal causes of many nodes are one line; what crowds in one rack is the rack's; the line fits and names the part."""
 
-from __future__ import annotations
-
 from support.made_findings import finding, rate, record
 
 from nodegate.causes.conditions import conditions

@@ -1,7 +1,5 @@
 """The highest level that explains is told: a rack, a firmware, a node; what it does not explain stays apart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from support.made_findings import rate, record

@@ -5,8 +5,6 @@ fault must be told. Beside another: three faults to a node, so that each pair of
 that keeps either from being seen.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

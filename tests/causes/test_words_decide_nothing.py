@@ -1,7 +1,5 @@
 """No sentence decides: with random words in place of all, verdicts, causes, claims and exit codes stay the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,9 +1,7 @@
 """What the checks say of what boards report in ways of their own: the errors of NVLink 5, and the heat of HBM."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import EPOCH_S, Machine
@@ -15,9 +13,6 @@ from support.judging import Case
 from nodegate.probe.nvml import error_rate
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 FAILED = {"why": "failed", "detail": "NVML 999"}

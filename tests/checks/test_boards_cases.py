@@ -1,7 +1,5 @@
 """What the checks of a node's boards say, word for word: one odd board among eight is named, eight alike pass."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, every_gpu, plant

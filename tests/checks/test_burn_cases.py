@@ -1,20 +1,13 @@
 """What the burn checks say of one burn with one fault, word for word, and of the burns that only look faulty."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-from support.burning import BurnCase, every_window, ran_by_others, refused
+from fleet.machine import Machine
+from support.burning import BurnCase, Document, every_window, ran_by_others, refused
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import plant
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
-    from support.burning import Document
 
 
 def gpu(index: int, **values: object) -> Callable[[Document], object]:

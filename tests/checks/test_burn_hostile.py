@@ -1,7 +1,5 @@
 """Whatever a node sends as its burn: each check judges it or says that it cannot, and never breaks."""
 
-from __future__ import annotations
-
 import copy
 
 from fleet.machine import Machine

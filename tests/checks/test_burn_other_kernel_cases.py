@@ -1,21 +1,14 @@
 """Burns by the kernel wgmma that nodegate once had: they are read, and a wrong result by it blames no GPU."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
-from support.burning import BurnCase, document
+from support.burning import BurnCase, Document, document
 from support.cases import ERROR, FAIL, PASS, asserting, of
 
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.run import Burn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.burning import Document
 
 PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8192", "faster": 1.5}
 GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"

@@ -1,18 +1,11 @@
 """What the checks say that only some contracts ask for, word for word."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-from support.burning import BurnCase, every_window, refused
+from fleet.machine import Machine
+from support.burning import BurnCase, Document, every_window, refused
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, asserting, of
 from support.judging import Case, plant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
-    from support.burning import Document
 
 DMA_BUF = {"contract.gpudirect_dma_buf": True}
 UNSET = {"contract.nccl_unset": "NCCL_ALGO NCCL_PROTO"}

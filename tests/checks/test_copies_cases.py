@@ -1,15 +1,15 @@
 """What the checks of copies say of one node with one fault, word for word, and of what only looks faulty."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
+from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.copies import (
     ALONE,
     AT_ONCE,
     CopiesCase,
+    Document,
     each_pair_of,
     every_pair,
     link,
@@ -23,12 +23,6 @@ from support.copies import (
 )
 
 from nodegate.subjects import pcie
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
-    from support.copies import Document
 
 NONE = ""
 NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}

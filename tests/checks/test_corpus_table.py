@@ -4,12 +4,10 @@ Kernel logs are judged here by every check of the kernel log, exactly: a finding
 The truths of the other kinds are held by the tests that name their files.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -17,9 +15,6 @@ from support.corpus import NOT_JUDGED, corpus, corpus_folder
 from support.judging import judge_one
 
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TESTS = Path(__file__).resolve().parents[1]
 KINDS = ("kernel", "fabricmanager", "dcgm", "nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "trainlog")

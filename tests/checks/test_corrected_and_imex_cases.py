@@ -1,17 +1,11 @@
 """What ecc.corrected, fabric.imex and fabric.imex_domain say of one machine, word for word."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, plant
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fleet.machine import Machine
 
 RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

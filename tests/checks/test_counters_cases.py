@@ -1,17 +1,12 @@
 """What the counter checks say when a load adds errors, word for word, and of counters that only look bad."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.counting import CounterCase, judged
 from support.judging import every_gpu, plant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
 PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"

@@ -1,8 +1,6 @@
 """The kernel log while the load ran: what is new fails, what was there before is not told again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from fleet.machine import EPOCH_S, Machine, facts_of
@@ -11,13 +9,9 @@ from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import Counters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.finding import Record
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 TESTS_TOOK_S = 1200.0

@@ -1,8 +1,6 @@
 """Checks that need more than one machine's document: the fleet, and the controller's clock."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine
@@ -17,9 +15,6 @@ from nodegate.records.finding import Limit, NumberLimit, Record
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdicts import Verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def four_nodes() -> dict[str, Machine]:

@@ -1,7 +1,5 @@
 """What the checks of device memory say, word for word: 600 remapped rows never pass, MIG and old boards may."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, every_gpu, plant

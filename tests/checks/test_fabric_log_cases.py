@@ -1,8 +1,6 @@
 """What the fabric manager's log says of the node: what counts now, what is settled, and what only looks bad."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
@@ -10,11 +8,7 @@ from support.corpus import corpus
 from support.judging import Case, judge_one, plant
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.finding import Record
+from nodegate.records.finding import Record
 
 CHECK = "fabric.manager_log"
 BOOTCHECK = Profile.BOOTCHECK

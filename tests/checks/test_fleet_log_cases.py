@@ -1,23 +1,16 @@
 """What the fleet says of one node's kernel log: an error that only it has, and a switch event that many nodes saw."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine
+from fleet.machine import Machine as OneMachine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
 from support.judging import Case, both, fleet_of, judge_one, plant
 
 from nodegate.node import Node
+from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine as OneMachine
-
-    from nodegate.records.finding import Finding, Record
 
 CHECK = "fleet_log.unknown_errors"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"

@@ -1,7 +1,5 @@
 """What the GPU checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, every_gpu, plant

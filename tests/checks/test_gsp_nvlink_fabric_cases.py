@@ -1,9 +1,7 @@
 """What the checks of GSP firmware, NVLink and the fabric say, word for word; each GPU counts, not only the first."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
@@ -13,9 +11,6 @@ from nodegate import suite
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}

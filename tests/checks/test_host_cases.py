@@ -1,16 +1,10 @@
 """What the host checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
+from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, plant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
 
 KERNEL = {"kernel.version_min": "5.5"}
 SHM = {"host.shm_min_gib": 64}

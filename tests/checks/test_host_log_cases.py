@@ -1,17 +1,12 @@
 """What the kernel says of the host itself: each sort of fault by the words of real kernels, and what only looks bad."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, WARN, asserting, of
 from support.judging import Case, judge_one
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BOOTCHECK = Profile.BOOTCHECK
 HARDWARE = "host_log.hardware_errors"

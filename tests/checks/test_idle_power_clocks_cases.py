@@ -1,7 +1,5 @@
 """What the checks of processes, power, heat and clocks say, word for word, and what they must not call a fault."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, every_gpu, plant

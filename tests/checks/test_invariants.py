@@ -1,8 +1,7 @@
 """What holds for every check of facts: unknown never passes, and nothing that a node sends breaks one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 from fleet.machine import Machine
@@ -12,13 +11,9 @@ from nodegate import suite
 from nodegate.facts import FACTS
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from nodegate.records.finding import Record
 
 FINE = (Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED)
 MACHINES = [Machine.hgx_h100, Machine.pcie_l40s]

@@ -1,7 +1,5 @@
 """A burst of the same Xid is one fault with a count, and costs no memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 from nodegate.kernel_log.gpu_faults import faults_of

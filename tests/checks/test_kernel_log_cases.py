@@ -1,19 +1,12 @@
 """What the kernel log checks say of one machine with one fault, word for word, and of lines that only look bad."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-from fleet.machine import EPOCH_S
+from fleet.machine import EPOCH_S, Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
 from support.judging import Case, plant
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
 
 BOOTCHECK = Profile.BOOTCHECK
 DAY_S = 86400.0

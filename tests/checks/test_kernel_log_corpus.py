@@ -1,19 +1,13 @@
 """Real kernel logs judged as their truth says: what is bad is found once, and what only looks bad is not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from fleet.machine import Machine
 from support.corpus import corpus
 from support.judging import judge_one
 
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import Record
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 CHECKS = (

@@ -1,7 +1,5 @@
 """One fault, the forms in which kernels of other years, drivers and machines print it."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one

@@ -1,7 +1,5 @@
 """One root per GPU and incident: what only follows is reported with it, what has its own cause stays a finding."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one

@@ -1,7 +1,5 @@
 """Real lspci and /sys/class/infiniband outputs judged as their truth says: mostly links that only look bad."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,9 +3,8 @@
 The tables of the single measurements go further into each, word for word; here a case says how the headline begins.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fleet.load import after, burn, nccl, rdma
@@ -17,9 +16,6 @@ from nodegate import suite
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")

@@ -1,9 +1,7 @@
 """What the checks of NCCL inside a node say, word for word: what nccl-tests printed goes through the real parser."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -14,9 +12,6 @@ from support.nccl_node import WHATS, NcclCase, said
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
 from nodegate.records.program_run import ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HGX, L40S = Machine.hgx_h100, Machine.pcie_l40s
 

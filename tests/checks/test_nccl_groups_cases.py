@@ -1,9 +1,7 @@
 """What the checks of NCCL over several nodes say, word for word: what was printed goes through the real parser."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from support.attempts import having
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
@@ -13,10 +11,6 @@ from support.nccl_fleet import SIZE, table
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_run
 from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 WHATS = ("all_reduce", "alltoall", "sendrecv")
 

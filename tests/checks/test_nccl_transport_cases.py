@@ -1,7 +1,5 @@
 """What the checks say of the ways that NCCL says it takes between nodes, word for word."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fleet.machine import Machine

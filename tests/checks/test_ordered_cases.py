@@ -1,7 +1,5 @@
 """What the checks of the order say of one machine, word for word, and of an item that cannot be read."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, asserting, of
 from support.judging import Case, both, every_gpu, plant

@@ -1,8 +1,6 @@
 """What the PCIe checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
@@ -10,9 +8,6 @@ from support.judging import Case, both, changes, plant
 
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"

@@ -3,9 +3,7 @@
 The forms are those of NVRM (open-gpu-kernel-modules, nverror.c and kernel_rc.c).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine
@@ -13,9 +11,6 @@ from support.cases import FAIL, PASS, WARN, asserting, of
 from support.judging import Case, judge_one
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 H = 3600.0
 LOOK_AT_THE_JOB = "look at the job"

@@ -1,8 +1,7 @@
 """What the RDMA bandwidth checks say of links with one fault, and of those that only look faulty."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import both, plant
@@ -31,18 +30,11 @@ from support.link_changes import (
     with_inside,
     without,
 )
-from support.rdma_links import PARTNERS, RAILS, LinkCase, attempt, judged
+from support.rdma_links import PARTNERS, RAILS, LinkCase, Links, attempt, judged
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_begun
-from nodegate.records.program_run import MissingRail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from support.rdma_links import Links
-
-    from nodegate.records.program_run import Attempt
+from nodegate.records.program_run import Attempt, MissingRail
 
 BOTH_WAYS = "rdma_bandwidth.both_ways"
 COMPLETE = "rdma_bandwidth.complete"

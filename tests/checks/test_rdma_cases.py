@@ -1,18 +1,13 @@
 """What the RDMA checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, changes, plant
 
 from nodegate.records.finding import Limit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
 EIGHT = {"rdma.rails": Limit(8, "ports", "the site's own")}

@@ -1,11 +1,9 @@
 """Real lspci, RDMA and fabric manager outputs that a check speaks to, and the list of those that none does."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -20,11 +18,8 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit
+from nodegate.records.finding import Limit, Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import Record
 
 # Recordings that a test in another file judges.
 ELSEWHERE = {

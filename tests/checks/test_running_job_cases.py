@@ -1,7 +1,5 @@
 """Nodes on which a job still runs, under troubleshoot: nothing asks to end it, and what is wrong with it is said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -3,11 +3,9 @@
 What was missed is a table at the end of the test output (tests/checks/conftest.py); it must be empty.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -16,18 +14,12 @@ from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import NOT_SHOWN, judge_smi
 
-from nodegate.probe.gpu import NvLink
+from nodegate.probe.gpu import Gpus, NvLink
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit
+from nodegate.records.finding import Limit, Record
 from nodegate.records.verdict import Verdict
 from nodegate.suite import check as check_named
 from nodegate.tools import nvidia_smi
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.gpu import Gpus
-    from nodegate.records.finding import Record
 
 FINE = (Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED)
 # nvidia-smi -q shows no NVLinks, and most recordings are of one GPU of a board in a virtual machine.

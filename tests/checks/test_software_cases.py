@@ -1,17 +1,12 @@
 """What the software and platform checks say of one machine with one fault, word for word, and of harmless oddities."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, changes, plant
 
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 L40S = Machine.pcie_l40s
 CUDNN = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9"

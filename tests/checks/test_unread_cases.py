@@ -1,16 +1,10 @@
 """What each check says when the one reading that it rests on cannot be had: an error, word for word, never a pass."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
+from fleet.machine import Machine
 from support.cases import ERROR, asserting, of
 from support.judging import Case, plant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
 
 
 def unread(reading: str) -> Callable[[Machine], None]:

@@ -1,8 +1,7 @@
 """The claim `burned`: it says how long and how hot, and stays open where the burn was no burn."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fleet.load import burn
@@ -15,9 +14,6 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
 from nodegate.records.claim import Shown, State, in_words
 from nodegate.records.verdict import GOOD, NodeVerdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NODES = 4
 

@@ -1,7 +1,5 @@
 """checks/claims.yaml: the table that ships, and what is refused in one."""
 
-from __future__ import annotations
-
 import shutil
 from fnmatch import fnmatchcase
 from pathlib import Path

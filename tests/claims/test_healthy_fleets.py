@@ -1,7 +1,5 @@
 """A healthy fleet of any shipped platform raises no alarm, and has every claim proven or told why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

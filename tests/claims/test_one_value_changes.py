@@ -1,7 +1,5 @@
 """docs/evidence/one-value-changes.md: what of a healthy node may be wrong without a word has a reason."""
 
-from __future__ import annotations
-
 import importlib.util
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the records of a node show of its claims."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/evidence/silent-values.md: a value that says nothing opens a claim, or there is a reason why it need not."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

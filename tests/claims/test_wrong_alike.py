@@ -1,7 +1,5 @@
 """A fleet whose nodes are all wrong alike has no odd node; it is rejected all the same, and for the right reason."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

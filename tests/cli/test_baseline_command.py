@@ -1,7 +1,5 @@
 """`nodegate baseline`: learn from a run, show what holds, compare two files."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`nodegate bootcheck`: one line, an exit code that a scheduler can trust, and nothing heavy imported."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`nodegate demands`: a file for each node, with all that a run would hold it to; what a run refuses is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

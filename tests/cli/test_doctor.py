@@ -1,7 +1,5 @@
 """`nodegate doctor`: what stands in the way of a run, node by node, equal complaints folded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The help of `nodegate`: every command and every argument of it has a line."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

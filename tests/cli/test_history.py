@@ -1,7 +1,5 @@
 """`nodegate history`: what nodes measured in earlier runs, and accepting them again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

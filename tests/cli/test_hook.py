@@ -1,7 +1,5 @@
 """`nodegate hook`: one line, an exit code that Slurm understands, and no fault of ours that stops work."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`nodegate show`: what stands behind a line of the answer."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`nodegate init` and `nodegate report`, and the exit codes of the command line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

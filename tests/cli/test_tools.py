@@ -1,7 +1,5 @@
 """`nodegate tools fetch cublas`: real pip, an index that the test makes, and the hashes that nodegate brings."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """What an inventory demands is judged by a bootcheck that has it as a file: each kind of demand, whose file it is."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A demands file is read as it was written, by this node alone, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

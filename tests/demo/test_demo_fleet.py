@@ -1,7 +1,5 @@
 """The demo fleet: its files are fresh, its faults are found and nothing else, and its healthy nodes are healthy."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip
@@ -9,10 +7,10 @@ import json
 import os
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet import write as written
@@ -53,9 +51,6 @@ from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.results import build as build_report
 from nodegate.run.run_evidence import RunEvidence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOLDER = suite_folder("inventory")
 DOCS = Path(__file__).parents[2] / "docs" / "reference"

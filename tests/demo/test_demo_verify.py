@@ -1,7 +1,5 @@
 """The comparison of a run with what was planted: a missed fault and a false alarm are both told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The files of deploy/ do what their first lines say."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Each test runs the hook as Slurm does, with a nodegate that calls every node unfit.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The runs under load go to one worker and all other files to one: labs of nodes look for what each other left."""
 
-from __future__ import annotations
-
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling

@@ -1,7 +1,5 @@
 """Faults of nodes with a real systemd, and what a run over them must say: the rows of test_systemd_nodes.py."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from lab.nodes import faults, gpu_faults, host_faults, log_faults

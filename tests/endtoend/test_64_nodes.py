@@ -1,7 +1,5 @@
 """A fleet of 64 nodes with a systemd each on one machine: one run says of every one of them what it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from endtoend.node_cases import on

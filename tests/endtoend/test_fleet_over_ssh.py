@@ -1,7 +1,5 @@
 """`pytest --inventory hosts.yaml` over real sshds: one connection a node, all facts in one round trip."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """64 nodes, half of them hostile in every way that we know: the run ends in time, and says of each what it is."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

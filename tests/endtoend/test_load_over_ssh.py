@@ -1,7 +1,5 @@
 """The campaign under load over real sshds: each planted fault is found by name, and nothing of ours stays on a node."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

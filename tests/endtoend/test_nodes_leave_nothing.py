@@ -1,7 +1,5 @@
 """However the tests end, nothing of their nodes with systemd is left on the machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 The faults and what must be said of them stand in node_cases.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,13 +1,11 @@
 """Files that a user names, and those of a folder that he names: whatever stands in their place, one line, soon."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.sample_report import fleet
@@ -23,9 +21,6 @@ from nodegate.run.prepare import prepare
 from nodegate.run.settings import Settings
 from nodegate.transport import known_hosts
 from nodegate.transport.identities import load_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOG = "recorded"  # in place of a log that is right
 LARGE_BYTES = 1 << 30

@@ -1,7 +1,5 @@
 """YAML read strictly: plain data, its lines, and slips of the pen as errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

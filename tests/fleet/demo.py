@@ -1,16 +1,11 @@
 """The demo fleet: sixteen recorded nodes of two platforms, twelve with faults, four healthy, traps on nine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fleet.faults import FAULTS
 from fleet.machine import Machine
 from fleet.traps import TRAPS
-
-if TYPE_CHECKING:
-    from nodegate.demo.verify import PlantedFault
+from nodegate.demo.verify import PlantedFault
 
 HGX_NODES = tuple(f"hgx{number:02d}" for number in range(1, 11))
 ROCE_NODES = tuple(f"roce{number:02d}" for number in range(1, 7))

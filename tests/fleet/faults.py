@@ -1,19 +1,13 @@
 """The faults that are planted in the demo fleet, each with its consequences and with what must be found of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from fleet import load_faults
 from fleet.load import burn, copies, groups, nccl, rdma
+from fleet.machine import Machine
 from fleet.planted import found
+from nodegate.demo.verify import PlantedFault
 from nodegate.errors import Busy, CannotMeasure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fleet.machine import Machine
-    from nodegate.demo.verify import PlantedFault
 
 _HOUR_S = 3600.0
 _NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

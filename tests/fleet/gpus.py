@@ -1,7 +1,5 @@
 """Made-up GPUs in the words of NVML, idle and healthy until changed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

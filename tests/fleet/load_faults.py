@@ -1,20 +1,15 @@
 """The faults of the demo fleet that only load brings to light, each with what must be found of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from fleet.load import after, burn, copies, groups, nccl, rdma
+from fleet.load.plan import Change
+from fleet.machine import Machine
 from fleet.planted import found
+from nodegate.demo.verify import PlantedFault
 from nodegate.measure.copies.document import OUT
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from fleet.load.plan import Change
-    from fleet.machine import Machine
-    from nodegate.demo.verify import PlantedFault
 
 _THRICE = 3  # a suspect is measured twice more
 _HOT_C = 24.0

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet import pcie, platforms
 from fleet.load.plan import UnderLoad
+from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import SCHEMA, ProbeDocument, document_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from nodegate.errors import CannotMeasure
 
 EPOCH_S = 1_795_248_900.0  # 2026-11-21 08:15:00 UTC: the clock of every machine unless it is told otherwise
 _PROBE_S = 0.31

@@ -1,7 +1,5 @@
 """Made-up RDMA adapters and network devices in the words of sysfs, healthy until changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 _COUNTERS = (

@@ -1,7 +1,5 @@
 """Made-up PCIe devices in the words of sysfs, healthy until changed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

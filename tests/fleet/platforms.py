@@ -1,7 +1,5 @@
 """Two made-up platforms: an HGX H100 with InfiniBand rails, and a server with eight L40S cards and RoCE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,11 +1,6 @@
 """Where the made-up nodes stand: five in a rack, and a row of racks for each kind of node."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 _ONE_A_RACK = 5
 _ROWS = "abcdefgh"

@@ -1,7 +1,5 @@
 """The rest of a made-up node: system, driver files, services, limits, mounts, software, clock and jobs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Section = dict[str, Any]

@@ -1,16 +1,10 @@
 """Harmless things on nodes of the demo fleet that a careless check would take for faults."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from fleet.load import nccl
+from fleet.machine import Machine
 from nodegate.measure.nccl.launches import ALL_REDUCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from fleet.machine import Machine
 
 _HOUR_S = 3600.0
 _DAY_S = 86400.0

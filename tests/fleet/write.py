@@ -1,21 +1,15 @@
 """Write the demo fleet into an inventory folder: `python -m fleet.write ../inventory`, run in tests/."""
 
-from __future__ import annotations
-
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.demo import HGX_NODES, ROCE_NODES, build
 from fleet.load.recordings import recordings as recorded
+from fleet.machine import Machine
 from fleet.racks import racks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fleet.machine import Machine
-    from nodegate.demo.verify import PlantedFault
+from nodegate.demo.verify import PlantedFault
 
 INVENTORY_FILE = "demo.yaml"
 FAULTS_FILE = "demo/faults.yaml"

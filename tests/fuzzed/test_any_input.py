@@ -1,7 +1,5 @@
 """Whatever is read, a reader gives its answer or one of its documented refusals: every target of fuzz/."""
 
-from __future__ import annotations
-
 import gzip
 from functools import cache
 

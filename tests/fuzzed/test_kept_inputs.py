@@ -1,18 +1,13 @@
 """Inputs that once broke a reader, or came near to it: each is read or refused in the documented way, ever after."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fuzz.growth import MOST_GROWTH, growth
 from fuzz.table import every_target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TARGETS = every_target()
 RECORD = next(iter(TARGETS["files.results"].seeds())).split(b"\n")[0] + b"\n"

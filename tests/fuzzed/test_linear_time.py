@@ -1,18 +1,13 @@
 """The time of a reader grows with its input and not with the square of it: only ratios of processor time are judged."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from fuzz.growth import MOST_GROWTH, growth
 from fuzz.linear import shapes
 from fuzz.table import every_target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TARGETS = every_target()
 KILOBYTE, MEGABYTE = 1000, 1_000_000

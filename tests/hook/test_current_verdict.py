@@ -1,7 +1,5 @@
 """A hook takes a fresh word that another hook kept, or measures; two at once measure once."""
 
-from __future__ import annotations
-
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor

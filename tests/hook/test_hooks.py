@@ -1,7 +1,5 @@
 """What each hook does about each word: with the exit code, and with Slurm. Real Slurm has it in lab/tests/slurm."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

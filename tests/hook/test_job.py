@@ -1,7 +1,5 @@
 """What a prolog may conclude from Slurm's words on the job: whole nodes only where no other job can be on a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The reason that Slurm is told is clean, short and starts with the part."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

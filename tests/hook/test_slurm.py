@@ -1,7 +1,5 @@
 """What scontrol says, as Slurm 22.05 wrote it, and what is never handed to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

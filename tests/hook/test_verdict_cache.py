@@ -1,7 +1,5 @@
 """The verdict that one hook leaves for the next is believed only where it can be."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Inventories from a few lines of text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

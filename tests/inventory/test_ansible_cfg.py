@@ -1,7 +1,5 @@
 """ansible.cfg: the settings of connection count as in Ansible, the others are named."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

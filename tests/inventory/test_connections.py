@@ -1,7 +1,5 @@
 """Ansible's connection variables, our two, and the environment become a Connection; the rest of ours, expectations."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

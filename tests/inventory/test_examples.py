@@ -1,7 +1,5 @@
 """The inventories that are shipped are such as the run takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

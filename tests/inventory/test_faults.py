@@ -1,7 +1,5 @@
 """What is wrong in an inventory is said in one line: file, line, path, and what to do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

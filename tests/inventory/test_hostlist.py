@@ -1,7 +1,5 @@
 """Hostlists: many names as one text and back, without losing a name."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

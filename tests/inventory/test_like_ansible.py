@@ -1,7 +1,5 @@
 """The reader means what Ansible means: hosts, groups and merged variables equal those of `ansible-inventory --list`."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What sites have and hand over as an inventory: outputs of Slurm and kubectl, /etc/hosts, hosts that are no nodes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--nodes`: hostlists, groups and Ansible patterns, over one inventory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

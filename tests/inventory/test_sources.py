@@ -1,7 +1,5 @@
 """Where an inventory may come from: files told apart by content, lists, folders, stdin, and ansible-inventory."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,10 +1,9 @@
 """A context and the facts of a node go with their last reference: a fleet's must not wait for a full collection."""
 
-from __future__ import annotations
-
 import gc
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 from fleet.machine import Machine
@@ -18,10 +17,6 @@ from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import NoReturn
 
 
 @pytest.fixture

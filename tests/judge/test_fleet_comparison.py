@@ -1,8 +1,6 @@
 """The fleet comparison: who differs from most nodes of its platform, and when nobody can say."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,9 +10,6 @@ from nodegate.judge.fleet import Difference, DriftRow, Fleet
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNREAD = Unknown(Why.TIMEOUT)
 

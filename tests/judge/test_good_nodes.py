@@ -1,9 +1,5 @@
 """Good nodes: what was rejected or drained without need."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of, judge_one
@@ -17,10 +13,8 @@ from nodegate.kernel_log.traits import LogTraits
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import Record
 
 BOTH = pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])
 

@@ -3,9 +3,8 @@
 One machine under two names, swapped addresses, and a machine or a board that changes while it is measured.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -21,14 +20,9 @@ from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 from nodegate.suite import checks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from nodegate.records.finding import Record
 
 ONE_NAME = "platform.one_name"
 

@@ -3,8 +3,6 @@
 A checker that passes a bad node costs a job on every run. These are the ways in which that has happened.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,19 +1,14 @@
 """Check files that are loaded outside of pytest: their marks count, and pytest is there for whoever needs more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHECK = '''"""Site."""
 import pytest

@@ -1,9 +1,7 @@
 """Two names of one machine are never both accepted, whatever of its identity could not be read."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -14,13 +12,9 @@ from nodegate.claims.prove import claims_of_node
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.claim import State
+from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.run.decision import decide
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from nodegate.records.finding import Record
 
 HIDDEN = {"why": "denied", "detail": "EACCES"}
 BOOT, NAME, CHASSIS, GPUS, GPU_SERIALS, ADAPTERS = "boot id", "host name", "chassis", "GPUs", "GPU serials", "adapters"

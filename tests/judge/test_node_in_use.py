@@ -1,16 +1,11 @@
 """Who works on a node: a job of Slurm, or a process on a GPU."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine, facts_of
 
 from nodegate.judge.node_in_use import busy_reason, use_unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The part that a kernel line names: which sort of part it is, and that all findings give it one name."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.records import part

@@ -3,10 +3,9 @@
 What no single node shows: a tray in another NVLink domain than its rack, serial numbers of the order that nobody has.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
@@ -14,13 +13,8 @@ from support.judging import fleet_of, judge_one
 from support.recorded import run_pytest, write_fleet
 
 from nodegate.node import Node
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from nodegate.records.finding import Record
 
 ONE, TWO = "11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 NONE = "00000000-0000-0000-0000-000000000000"

@@ -1,9 +1,7 @@
 """Records: what `judge` makes of a check that finds, refuses or breaks, and what a node is by all of its records."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,9 +16,6 @@ from nodegate.records.verdict import NODE_ORDER, NodeVerdict, Verdict
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
 from nodegate.verdicts import Verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 UNJUDGED = Verdict.NOT_JUDGED

@@ -1,7 +1,5 @@
 """GPUs that are split by MIG have no whole GPU to load: by design where the site says so, else something is open."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.healthy_platforms import every

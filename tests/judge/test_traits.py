@@ -1,7 +1,5 @@
 """What sets a node apart when numbers are compared: its rack, its firmware, the lot of its boards."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.judge.traits import traits_of

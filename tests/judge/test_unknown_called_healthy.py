@@ -1,7 +1,5 @@
 """Ways in which other node checkers call a node healthy for what they could not read or do not judge."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one

@@ -3,9 +3,7 @@
 Each test judges a healthy node of which one thing was changed, by every check of the facts.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 from fleet.machine import Machine
@@ -13,13 +11,9 @@ from support.judging import judge_one
 from support.whole_node import bootchecked, whole
 
 from nodegate.facts import FACTS
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.records.finding import Record
 
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 HEALTH = {  # readings of an H100 and the check that judges each

@@ -1,9 +1,7 @@
 """Verdicts: the worst stays, an unknown reading is an error, and each message says what was seen and what is right."""
 
-from __future__ import annotations
-
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -15,9 +13,6 @@ from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED

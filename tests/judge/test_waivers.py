@@ -1,10 +1,8 @@
 """Waivers: a fail that somebody answers for, until a date; never more than that."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +10,8 @@ from nodegate.errors import UsageError
 from nodegate.judge.waivers import Waivers
 from nodegate.records import part
 from nodegate.records.finding import Finding, Record
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.records.part import Part
 
 TODAY = dt.date(2026, 11, 21)
 ONE = """

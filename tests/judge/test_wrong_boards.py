@@ -3,9 +3,7 @@
 Each test judges a healthy node in which one board was exchanged, by every check of the facts.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 from fleet.machine import Machine
@@ -15,9 +13,6 @@ from support.whole_node import bootchecked, whole
 from nodegate.facts import FACTS
 from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def h100() -> Machine:

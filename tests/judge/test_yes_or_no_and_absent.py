@@ -1,7 +1,5 @@
 """Findings in words of their own: a yes or no, a reading that the part does not have, a count with its noun."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.records import part

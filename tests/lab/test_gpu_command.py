@@ -1,24 +1,18 @@
 """`make gpu`: every step on stand-ins for NVIDIA's libraries, and that each step notices what it is there for."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import gpu_stand_in
+from support.gpu_stand_in import Outcome
 
 from lab.gpu import pynvml_here
 from lab.gpu.command import NO_GPU
 from lab.gpu.machine import Seen
 from lab.gpu.recording import parsed
 from lab.nvml.scenario import Scenario, healthy_h100
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.gpu_stand_in import Outcome
 
 BOARD = "2 x NVIDIA H100 80GB HBM3"
 ALL = ["probe", "own kernels", "cublas", "copies", "busy", "killed", "deserted", "physics"]

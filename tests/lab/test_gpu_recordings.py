@@ -1,10 +1,8 @@
 """Recordings of real boards (lab/recordings): the parsers make of each what they made of it when it was kept."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import gpu_stand_in
@@ -12,9 +10,6 @@ from support import gpu_stand_in
 from lab.gpu.recording import MADE_OF_IT, parsed
 from lab.nvml.scenario import healthy_h100
 from nodegate.measure.burn import document as burn_document
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOLDER = gpu_stand_in.ROOT / "lab" / "recordings"
 KEPT = sorted(each for each in FOLDER.iterdir() if each.is_dir())

@@ -1,7 +1,5 @@
 """docs/evidence/injected-faults.md is what the lab has shown: a row for each test that injects one."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every launcher has what the others ask of it."""
 
-from __future__ import annotations
-
 import re
 from typing import get_type_hints
 

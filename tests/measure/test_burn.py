@@ -1,7 +1,5 @@
 """The burn as it is run and read: our own program, gpu_burn where it is there, documents from hostile nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Copies as they are run and read: our own program, nvbandwidth where it is there, documents from hostile nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Counters as they grow: what was added, what cannot be known, and which devices are the same."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.counting import CounterCase, counted

@@ -1,7 +1,5 @@
 """Which end of a bad pair is bad."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

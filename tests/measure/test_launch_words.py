@@ -3,13 +3,11 @@
 To accept other words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
@@ -27,9 +25,6 @@ from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
 from nodegate.records.program_run import LaunchPlan, Plan, ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "launches"
 

@@ -1,7 +1,5 @@
 """NCCL inside a node: the launches as real processes under the guard, and what their evidence says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

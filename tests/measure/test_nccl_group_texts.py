@@ -1,7 +1,5 @@
 """NCCL over groups of nodes without any node: bisection, groups, the words of a launch, and what it left."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

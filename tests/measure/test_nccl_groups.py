@@ -1,7 +1,5 @@
 """NCCL over groups of nodes: over real sshds, with a stand-in for mpirun whose ranks meet and hang; and bisection."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

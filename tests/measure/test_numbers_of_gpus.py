@@ -3,9 +3,7 @@
 Each test changes what a healthy node measured, and judges the node's checks with the baselines of the suite.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -24,13 +22,9 @@ from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.numbers import metric_findings
 from nodegate.numbers.peers import Peers
+from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.finding import Finding, Record
 
 GIB = 1 << 30
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")

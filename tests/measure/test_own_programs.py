@@ -1,14 +1,12 @@
 """The burn and the copies as they are run: our own program, another's beside it, and what cannot be read of ours."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -26,7 +24,7 @@ from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies import run as copies
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.measurement import Inapplicable, Target, document, no_gpus
+from nodegate.measure.measurement import Inapplicable, Measurement, Target, document, no_gpus
 from nodegate.measure.program_run import not_begun
 from nodegate.node import Connection, Node
 from nodegate.node_side.load.copies import Options
@@ -34,9 +32,6 @@ from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.local import LocalSession
-
-if TYPE_CHECKING:
-    from nodegate.measure.measurement import Measurement
 
 TOOLS = Path(__file__).resolve().parents[1] / "support" / "fake_tools"
 H100 = Machine.hgx_h100()

@@ -1,7 +1,5 @@
 """Rounds of pairs: everybody is measured, nobody twice at once, and suspects only with nodes that passed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 

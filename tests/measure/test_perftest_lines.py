@@ -3,14 +3,12 @@
 To accept other words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet import pcie
@@ -26,9 +24,6 @@ from nodegate.node import Connection, Node
 from nodegate.node_side.seats import Room
 from nodegate.records.program_run import ProgramRun
 from nodegate.toolbox.toolbox import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "perftest"
 OLD_HELP = "  -c, --connection=<RC/XRC/UC/DC>\n  -S, --sl=<sl>\n  --report_gbits\n  --tclass=<value>\n"

@@ -1,7 +1,5 @@
 """What a program left on a node, in evidence and back."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ The fabrics are those of bench/rails.py: real pairing, second looks, parsing and
 perftest prints are made up. The seeds are fixed.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

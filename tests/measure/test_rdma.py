@@ -1,16 +1,14 @@
 """RDMA measured between nodes of this machine: real sessions and connections, a stand-in for perftest."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
 import re
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -27,16 +25,11 @@ from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.perftest_runner import Program
-from nodegate.measure.rdma.result import BOTH_AT_ONCE, doubtful, parse
+from nodegate.measure.rdma.result import BOTH_AT_ONCE, RdmaBandwidth, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
 from nodegate.records.finding import Limit
 from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nodegate.measure.rdma.result import RdmaBandwidth
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 

@@ -3,8 +3,6 @@
 The whole way of a run: first and second looks, the search, and what the checks say of every node.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

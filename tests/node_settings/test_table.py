@@ -1,7 +1,5 @@
 """The table of the `nodegate_*` variables: what follows from it, and what each kind of value takes and refuses."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

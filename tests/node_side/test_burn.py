@@ -1,7 +1,5 @@
 """The burn's program, as it goes to a node, on stand-ins for NVIDIA's libraries: healthy GPUs and ways of failing."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

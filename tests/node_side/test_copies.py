@@ -1,7 +1,5 @@
 """The program of the copies, as it goes to a node, on stand-ins for NVIDIA's libraries."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

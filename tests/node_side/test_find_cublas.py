@@ -1,18 +1,13 @@
 """Which cuBLAS a burn uses: what was named, then the newest that starts, at last nodegate's own kernels."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import cuda
 
 from lab.nvml.scenario import healthy_h100
 from nodegate.node_side.load import find_cublas
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PIP = "lib/python3.11/site-packages/nvidia/{}/lib/libcublas.so.{}"
 

@@ -1,9 +1,8 @@
 """Our kernels for memory: NVIDIA's assembler takes them without spills, and what they say does what it should."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ from support.ptx_machine import Machine
 
 from nodegate.node_side.load import memory_kernels as kernels
 from nodegate.node_side.load import operands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = kernels.text()
 ARCHITECTURES = ("sm_50", "sm_70", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")

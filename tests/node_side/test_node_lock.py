@@ -3,21 +3,16 @@
 Each test starts the program that runs on a node, as root or as a user without rights.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nodegate.transport.guarded import node_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 USER, OTHER = 65534, 65533

@@ -1,19 +1,13 @@
 """Tasks in child processes: what hangs is told from what waits for a processor."""
 
-from __future__ import annotations
-
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from nodegate.node_side.probe import child, children
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.node_side.probe.children import Outcome
+from nodegate.node_side.probe.children import Outcome
 
 LIMIT_S = 0.3
 

@@ -1,7 +1,5 @@
 """Programs that the probe runs on a node: all that they wrote is read, and nobody is waited for in vain."""
 
-from __future__ import annotations
-
 import select
 import time
 from typing import Any

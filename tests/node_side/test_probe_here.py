@@ -1,7 +1,5 @@
 """The real program on this very machine: whatever it is, the document is whole, honest and small."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """The kernel log section: which source is used, what is kept, and that no readable log is never a clean log."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

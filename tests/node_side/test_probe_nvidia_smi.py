@@ -1,7 +1,5 @@
 """NVIDIA's real nvidia-smi on the mock library: what we believe of its words and exit codes is what it does."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

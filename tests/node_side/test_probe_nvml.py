@@ -1,7 +1,5 @@
 """NVML as the probe reads it, against a compiled mock library: healthy, lost, too old, hanging, crashing."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

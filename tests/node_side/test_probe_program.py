@@ -1,7 +1,5 @@
 """The program that goes to a node: small, in one piece, good for the oldest Python, with the right pynvml."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import re

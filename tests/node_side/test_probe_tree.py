@@ -1,7 +1,5 @@
 """The probe on a made file tree: PCI with bridges, RDMA adapters, driver files, programs; and files that hang."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,9 +1,8 @@
 """Our kernels: NVIDIA's assembler takes them without spills, and what they say computes what it should."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +10,6 @@ from support.cuda import assembled, ptxas
 from support.ptx_machine import Machine
 
 from nodegate.node_side.load import operands, products, ptx
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 N = 256
 TEXTS = {"common": ptx.common(), **{dtype: products.product(dtype) for dtype in products.BYTES}}

@@ -1,22 +1,17 @@
 """Everything below node_side/ runs on the nodes' own Python, 3.6 at the oldest, with its standard library alone."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import resources
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
 
 import pytest
 from support.pythons import other_pythons
 
 from nodegate.node_program import pack
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from importlib.resources.abc import Traversable
 
 PACKAGE = "nodegate.node_side"
 NEWER_MODULES = {"__future__", "dataclasses", "contextvars", "importlib.resources", "zoneinfo", "tomllib"}

@@ -1,20 +1,15 @@
 """On which CPUs perftest runs: near its NIC, by trees of sysfs, and as the kernel says of real processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from nodegate.node_side import seats
 from nodegate.node_side.seats import Room
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 NICS = tuple(f"mlx5_{number}" for number in range(8))
 

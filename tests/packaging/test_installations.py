@@ -3,8 +3,6 @@
 One environment for all: the ways are installed one after the other, each over the one before.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """nodegate's one file for compute nodes: no package beside it, unpacked once, and no code of anybody else is run."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

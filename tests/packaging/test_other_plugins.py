@@ -1,7 +1,5 @@
 """Other pytest plugins that an engineer has installed do not break `--inventory`, nor do we break them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What hosting services and contributors' programs read: the workflow, the hooks, the metadata, the first pages."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,20 +1,13 @@
 """In a usual run the items that pass are kept without pytest's hooks, and what is left behind is the same."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fleet.machine import Machine
-from support.recorded import run_pytest, write_fleet
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.claims.prove import ENDED
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.recorded import PytestOutcome
 
 # Where a plugin has something to say about the phases of an item, pytest runs each item itself.
 BY_PYTEST = "def pytest_runtest_setup(item):\n    pass\n"

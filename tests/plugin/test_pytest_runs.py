@@ -1,7 +1,5 @@
 """`pytest --inventory hosts.yaml` as users run it: real pytest processes over recorded nodes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run is quiet: the answer comes last, and pytest's own output only where it was asked for."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

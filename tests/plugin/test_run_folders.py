@@ -1,7 +1,5 @@
 """Run folders that are full, used, hostile or half done: one clear message, never a run that hangs or passes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

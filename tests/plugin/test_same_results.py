@@ -1,19 +1,14 @@
 """However pytest is called, the results of a run have the same fingerprint."""
 
-from __future__ import annotations
-
 import json
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
 
 from nodegate.records.results import RESULTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WAYS: dict[str, list[str]] = {
     "by itself": [],

@@ -3,25 +3,20 @@
 systemd and batch systems send SIGTERM, a terminal that is closed sends SIGHUP.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from support.load_fleet import CHECKS, ROOT, SHORT, LoadFleet
 
 from lab.processes import wait_until
 from nodegate.plugin.interrupt import Interrupts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PROCESSES_UNDER_LOAD = 7  # logins, guards and the burn
 INTERRUPTED = 2

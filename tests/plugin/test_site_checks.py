@@ -1,7 +1,5 @@
 """A site's own checks: what cannot be a check is refused in one line, and no verdict is lost or shared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

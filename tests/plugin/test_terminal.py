@@ -1,7 +1,5 @@
 """What a run reads from and writes to: standard input, a terminal, a log, a pipe whose reader has gone."""
 
-from __future__ import annotations
-
 import os
 import pty
 import socket

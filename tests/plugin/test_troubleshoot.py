@@ -1,7 +1,5 @@
 """pytest --profile troubleshoot: one answer for the operator, from the nodes now and from the job's logs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

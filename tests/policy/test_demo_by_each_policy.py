@@ -1,23 +1,17 @@
 """The demo fleet by each shipped policy: a demand on the test is not a fault of the node."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
-from nodegate.demo.verify import compare, read_faults
+from nodegate.demo.verify import Differences, compare, read_faults
 from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
 from nodegate.records.claim import State
 from nodegate.records.results import read
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.demo.verify import Differences
 
 FOLDER = suite_folder(INVENTORY)
 FAULTS = read_faults(FOLDER / "demo" / "faults.yaml")

@@ -1,7 +1,5 @@
 """The result for the fleet: which class of defect, on how many nodes, refuses it, reserves it, or leaves it open."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Before a run, `nodegate doctor --policy NAME` says which clauses cannot be judged here."""
 
-from __future__ import annotations
-
 from fleet.machine import Machine, facts_of
 
 from nodegate.baseline.baseline import Baselines

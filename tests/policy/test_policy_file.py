@@ -1,10 +1,8 @@
 """Policy files: what one says, and that a slip of the pen is refused with its line and never makes a policy milder."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import policies_page
@@ -18,16 +16,11 @@ from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT, ClassRule, DefectClass, Item
+from nodegate.policy.policy_file import PolicyFile
 from nodegate.records.finding import LimitKind
 from nodegate.records.verdict import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.policy.policy_file import PolicyFile
-
-    Write = Callable[[str], str]
-
+Write = Callable[[str], str]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "policies.md"
 A, B, C = DefectClass.A, DefectClass.B, DefectClass.C
 CONTRACT = """

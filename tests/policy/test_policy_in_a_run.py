@@ -1,24 +1,18 @@
 """One run's evidence under several policies: the verdicts of checks and nodes, and the result for the fleet."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
 from jsonschema import Draft202012Validator
-from support.recorded import run_pytest, write_fleet
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.claims.table import claims
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.rerender import rerender
-
-if TYPE_CHECKING:
-    from support.recorded import PytestOutcome
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/report.schema.json").read_text(encoding="utf-8"))
 HEAD = """

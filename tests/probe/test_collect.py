@@ -1,7 +1,5 @@
 """decode(): whatever a node sends, one clear reason with a next step comes out, or a checked document."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -3,8 +3,6 @@
 What the checks make of these and of the other recordings is judged in tests/checks/test_*_corpus.py.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -1,7 +1,5 @@
 """The registry of facts: a section that says why it has no data becomes CannotMeasure with a step to take."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of
 from support.recordings import recording

@@ -1,11 +1,9 @@
 """What hostile nodes send."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -14,9 +12,6 @@ from support.load_fleet import LoadFleet
 from support.payload import run_probe
 
 from nodegate.errors import CannotMeasure
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPU_S = 8.0  # on a machine of which other tests have a part; it takes 1 s
 

@@ -1,7 +1,5 @@
 """A reading that no machine can have is unknown, and no node is fit or accepted by it."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of
 from support.judging import judge_one

@@ -1,13 +1,12 @@
 """Documents as nodegate 0.2.0 recorded them give the same facts: what is read only since then is unknown."""
 
-from __future__ import annotations
-
 import json
 import lzma
+from collections.abc import Iterator
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +15,6 @@ from nodegate.probe.document import document_of
 from nodegate.probe.pci import Pci
 from nodegate.probe.recorder import today
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 DEMO = Path(__file__).parents[2] / "inventory" / "demo" / "recordings"

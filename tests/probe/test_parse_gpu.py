@@ -1,7 +1,5 @@
 """Section `nvml` becomes GPUs with units."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of
 

@@ -1,7 +1,5 @@
 """The sections about the host: system, driver, services, limits, mounts, environment, software, clock, jobs."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of, probe_document_of
 

@@ -1,7 +1,5 @@
 """Whatever a node sends, parsing ends in a fact or in a refusal, quickly."""
 
-from __future__ import annotations
-
 import contextlib
 
 from fleet.machine import Machine

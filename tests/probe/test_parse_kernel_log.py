@@ -1,7 +1,5 @@
 """Kernel messages lose their prefix and gain their time, whatever wrote them."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import EPOCH_S, Machine, facts_of
 

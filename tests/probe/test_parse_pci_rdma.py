@@ -1,7 +1,5 @@
 """Sections `pci`, `infiniband` and `netdev`."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of
 

@@ -1,7 +1,5 @@
 """Readings: a value, or the reason why there is none; everything else is unknown, never zero."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.probe import readings as read

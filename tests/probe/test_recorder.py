@@ -1,7 +1,5 @@
 """What the release that recorded a document did not know is "not recorded then"; what it knew and lacks is an error."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 

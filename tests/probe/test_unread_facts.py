@@ -1,7 +1,5 @@
 """What the probe reads of a node is also read by a check, a cause, a page or a measurement, or stands in KEPT."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """The line in which a program on a node sends its document, whatever stands around it or became of it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Evidence of releases before 0.3, whose runs had labels, as it is read today. `labels/` holds what 0.2 wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """results.jsonl.gz: readable with gzip alone, whole up to the last node of a killed run, bounded when it is read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Records as JSON: they come back as they went, and what is not as nodegate writes it is refused."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PD011 - `values` is a table of ours
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """The findings of a report: one row a cause, worst first, with what follows from it, and what was not judged."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 

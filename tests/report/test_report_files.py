@@ -1,7 +1,5 @@
 """The files of a run folder, each read back by somebody else's reader."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import hashlib

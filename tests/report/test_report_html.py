@@ -1,7 +1,5 @@
 """report.html in a real Chromium: what a node sends stays text, and the page stays small and quick."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import replace

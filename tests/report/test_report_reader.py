@@ -1,7 +1,5 @@
 """A report comes back from its run folder as it went."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A redacted report names no serial, address or person, and is still a report."""
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 from pathlib import Path

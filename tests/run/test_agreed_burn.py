@@ -1,7 +1,5 @@
 """The burn that a contract asks for: taken by itself, refused before any load where --burn is shorter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The answer of a run over many nodes, line by line."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The end of a campaign over a node that does not let go."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

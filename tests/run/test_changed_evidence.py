@@ -3,8 +3,6 @@
 Each test changes a run folder, as somebody with an editor, another inventory or a pulled plug would.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,17 +1,11 @@
 """A run proves what it ran and no more; what is not proven is told, and counts unless somebody signs for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.recorded import run_pytest, write_fleet
-
-if TYPE_CHECKING:
-    from support.recorded import PytestOutcome
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 GAP = "- {{node: gpu01, claim: {claim}, reason: no fabric yet, owner: site, expires: 2099-01-01}}\n"
 

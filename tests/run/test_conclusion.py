@@ -1,10 +1,8 @@
 """The answer of profile troubleshoot: what each mix of verdicts and logs comes to, word for word."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support import sample_report
@@ -22,9 +20,6 @@ from nodegate.report.model import Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
 RATE = Limit(380.0, "Gb/s", "baselines/x.yaml", AT_LEAST)

@@ -1,7 +1,5 @@
 """One decision a node: what records, claims and causes say agrees, and where it does not the worse one counts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

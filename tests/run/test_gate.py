@@ -1,7 +1,5 @@
 """Who may be put under load: what the checks say of a node decides, and who answers for a failure."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path

@@ -1,14 +1,12 @@
 """A node's own past: what it measured when it was accepted, under equal conditions; the first and the newest runs."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import sqlite3
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -22,9 +20,6 @@ from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.judging import Judging
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 BUSBW = Metric("nccl.all_reduce_gb_per_s", (478.0,), "GB/s", conditions={"nccl": "2.27.3", "size_bytes": "8589934592"})
 

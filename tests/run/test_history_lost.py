@@ -1,7 +1,5 @@
 """A history that is locked, damaged or edited: one wait, one note, and the verdicts of a run without a past."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import random

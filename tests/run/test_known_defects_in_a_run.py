@@ -1,16 +1,11 @@
 """The same defects the whole way, as a user runs it: one node for each, and what the report says of it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """The stages under load over nodes that are this machine: programs really run, suspects are measured again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

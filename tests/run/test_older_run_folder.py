@@ -1,7 +1,5 @@
 """A run folder of an earlier release: its evidence is judged again; a report of that release is refused by name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

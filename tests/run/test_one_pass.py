@@ -1,8 +1,6 @@
 """What a node sent is parsed once, however many nodes there are, and what is kept of it judges alike."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 from fleet.load.recordings import recordings
@@ -17,16 +15,12 @@ from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.packed import pack
 from nodegate.probe import nvml
+from nodegate.probe.gpu import Gpus
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence
+from nodegate.records.finding import Record
 from nodegate.run import contexts as contexts_module
 from nodegate.run.judging import Judging
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.gpu import Gpus
-    from nodegate.records.finding import Record
 
 NODES = 5
 CHECKS = ("gpu.count", "pcie.link_width", "drift.same_as_fleet", "fabric.one_domain", "copies.link", "counters.ecc")

@@ -1,7 +1,5 @@
 """Evidence of nodes without a finding, compressed at the end of a large run: everything reads it as before."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

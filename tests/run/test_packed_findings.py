@@ -1,7 +1,5 @@
 """Records whose findings are packed read as the records that came in."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 

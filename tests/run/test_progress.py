@@ -1,7 +1,5 @@
 """The progress of a run: a live line on a terminal, lines in a log."""
 
-from __future__ import annotations
-
 import io
 import time
 from pathlib import Path

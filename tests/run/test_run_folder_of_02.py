@@ -3,8 +3,6 @@
 Three nodes of the demo fleet under load: hgx01 is healthy, hgx03 has lost a GPU, GPU 3 of hgx06 copies wrong words.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

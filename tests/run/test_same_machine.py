@@ -1,7 +1,5 @@
 """Two names of the inventory that lead to one machine: both are an error, and nothing is put under load."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,16 +1,14 @@
 """nodegate_gaps: a site signs in its inventory for claims that cannot be proven; what is half signed is refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from fleet.load import burn
 from fleet.machine import Machine, facts_of
-from support.recorded import run_pytest, write_fleet
+from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.commands.doctor import complaints_about_claims, lines
@@ -21,9 +19,6 @@ from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
-
-if TYPE_CHECKING:
-    from support.recorded import PytestOutcome
 
 TODAY = dt.date(2026, 11, 23)
 GOOD = {"reason": "ticket 4711", "owner": "lee", "expires": "2026-12-31"}

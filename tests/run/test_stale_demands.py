@@ -1,7 +1,5 @@
 """A run says which nodes have a demands file that asks for something else than it does."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,10 +1,8 @@
 """A warning and a reading that failed on one part are told side by side, in bootcheck's line and in the causes."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -13,15 +11,11 @@ from bench.silent_values import checks_of, records_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.knowledge.tables import lines
 from nodegate.profile import Profile
+from nodegate.records.cause import Cause
+from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.run.bootcheck import Exit, outcome_of
 from nodegate.run.decision import decide
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.records.cause import Cause
-    from nodegate.records.finding import Record
 
 UNREAD = {"why": "failed", "detail": "[Errno 5] Input/output error"}
 ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")

@@ -1,7 +1,5 @@
 """The fabric health mask, bit by bit, as nvml.h lays it out."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.records.verdict import Verdict

@@ -1,7 +1,5 @@
 """nodegate_expect: what is refused, with the line and the near word, and that a run keeps it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/guide/adding-a-check.md can be followed: its example is run as it is printed, and its lists are complete."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,23 +1,17 @@
 """docs/guide/adding-a-launcher.md can be followed: its launcher is registered and asked for what a launch needs."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import pytest
 from support.pages import Page
 
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
-from nodegate.launchers.launcher import heard, look
+from nodegate.launchers.launcher import Launcher, heard, look
 from nodegate.measure.groups.ended import refusal
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.node import Node
-
-if TYPE_CHECKING:
-    from nodegate.launchers.launcher import Launcher
 
 PAGE = Page("adding-a-launcher.md")
 HOSTS = ("gpu01", "gpu02")

@@ -1,7 +1,5 @@
 """docs/guide/adding-a-platform.md can be followed: its file is read, recognised and shown."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/guide/adding-a-signature.md can be followed: its row fits its line; its columns are those of the table."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

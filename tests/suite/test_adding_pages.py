@@ -1,7 +1,5 @@
 """docs/guide/adding-a-*.md name files and tests that there are, and what each is said to hold."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """nodegate.api and nodegate.open_run keep what they promise, docs/guide/api.md lists it, and the checks use it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

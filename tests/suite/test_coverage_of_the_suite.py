@@ -1,13 +1,11 @@
 """What holds for every check of the suite: what it says of itself, which failure modes it covers, how it is tested."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
@@ -19,17 +17,13 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Unreachable
 from nodegate.judge.context import Context
+from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import TIERS, Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.judge.fleet import Fleet
 
 CHECKS = suite.checks()
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,5 @@
 """docs/guide/demands.md can be followed: its commands print what it says, and bootcheck answers by its table."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

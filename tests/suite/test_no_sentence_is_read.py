@@ -1,7 +1,5 @@
 """No code looks into a sentence to decide something: what decides is a field of its own."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No file is opened for reading but by `files`: anything else could wait for a pipe, or never end."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

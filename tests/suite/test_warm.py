@@ -1,7 +1,5 @@
 """A forked run is what a run in a new interpreter is: the same code gives the same, however it was started."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

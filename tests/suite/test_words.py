@@ -1,7 +1,5 @@
 """What people read is in the words of docs/reference/glossary.md, and pages have short lines."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """The real `ansible-inventory` beside this interpreter, as the judge of what an inventory means."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What nodegate.api and nodegate.open_run promise, a line each: `python -m support.api_names` writes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

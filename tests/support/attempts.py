@@ -1,17 +1,19 @@
 """Attempts of a measurement for tests, and runs with other plans and notes."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, LinkEnd, LinkNotes, LinkPlan, Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from nodegate.records.program_run import ProgramRun
+from nodegate.records.program_run import (
+    Attempt,
+    LaunchNotes,
+    LaunchPlan,
+    LinkEnd,
+    LinkNotes,
+    LinkPlan,
+    Plan,
+    ProgramRun,
+)
 
 
 def attempts(each: Iterable[Iterable[ProgramRun] | Attempt], node: str = "") -> list[Attempt]:

@@ -1,7 +1,5 @@
 """A node that has no GPU and none of the tools of measurements, whatever the machine that the tests run on has."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,16 +1,11 @@
 """A real Chromium, headless and with no network use of its own: what a page becomes once its scripts ran."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TIMEOUT_S = 120
 NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -1,10 +1,9 @@
 """Burns for tests: the document of docs/reference/burn-document.md, what it becomes, and what a check says of it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.load import burn as recorded
 from fleet.load import plan
@@ -14,12 +13,8 @@ from support.attempts import attempts
 
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
+from nodegate.records.finding import Record
 from nodegate.records.program_run import Plan, ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.records.finding import Record
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
 NODE = "gpu01"

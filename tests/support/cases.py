@@ -5,16 +5,15 @@ check, so that all words of a check are read together. To accept new ones read t
 NODEGATE_WRITE_GOLDEN=1 pytest tests/suite/test_coverage_of_the_suite.py
 """
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from types import FunctionType, ModuleType
+from typing import Any, TypeGuard
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -23,21 +22,15 @@ from support.measured import entries
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline
+from nodegate.facts import NodeFacts
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
-from nodegate.numbers.peers import Peers
+from nodegate.metric import Metric
+from nodegate.numbers.peers import NodePeers, Peers
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
+from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import ModuleType
-
-    from nodegate.facts import NodeFacts
-    from nodegate.metric import Metric
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.program_run import Attempt, ProgramRun
 
 FOLDER = Path(__file__).resolve().parents[1] / "checks"
 GOLDEN = FOLDER.with_name("golden") / "checks"

@@ -1,21 +1,15 @@
 """docs/reference/claims.md: what must be proven for each profile, by which checks and limits, on which platform."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims
 from nodegate.node import Node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.claim import Claim
+from nodegate.records.claim import Claim
 
 WIDTH = 100
 HEAD = """# Claims: what must be proven before a node is accepted

@@ -9,8 +9,6 @@ conmon and podman. enroot and apptainer run the program as a child of their own.
     docker run ... --entrypoint sh IMAGE ARGUMENTS    this file, named `docker`; $ENGINE_SOCKET is SOCKET
 """
 
-from __future__ import annotations
-
 import array
 import contextlib
 import json

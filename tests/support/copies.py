@@ -1,10 +1,9 @@
 """Copies for tests: the document of docs/reference/copies-document.md, what it becomes, and what a check says of it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.load import copies as recorded
 from fleet.load import plan
@@ -14,12 +13,8 @@ from support.attempts import attempts
 
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
+from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.finding import Record
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"

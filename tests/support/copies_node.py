@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support import cuda
@@ -12,8 +13,6 @@ from nodegate.measure import own_program
 from nodegate.node_side.load.copies import WIRE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lab.nvml.scenario import Scenario
 
 SOURCES = ("copies.c", "libcudamock.c", "memory.c")

@@ -1,7 +1,5 @@
 """Real outputs with their truth, where this machine has them: a folder outside the project."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

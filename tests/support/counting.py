@@ -1,22 +1,16 @@
 """Counters for tests: one machine before the load and after it, and what a check says of the difference."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.machine import EPOCH_S, Machine, facts_of
 from support import cases
 from support.judging import baseline_of
 
 from nodegate.node import Node
+from nodegate.records.finding import Record
 from nodegate.subjects.counters import Counters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.records.finding import Record
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"

@@ -1,21 +1,14 @@
 """docs/reference/coverage.md: failure mode -> check -> profile, written from the checks' own docstrings."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.knowledge.failure_modes import FailureMode, failure_modes
 from nodegate.measure.registry import is_active
 from nodegate.profile import Profile
 from nodegate.suite import Check, checks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.knowledge.failure_modes import FailureMode
 
 WIDTH = 100
 HEAD = """# Coverage: failure mode -> check -> profile

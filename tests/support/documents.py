@@ -1,7 +1,5 @@
 """Probe documents for the tests of parsing: any JSON, and real machines with one value replaced by any JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypy.plugin import Plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mypy.plugin import AttributeContext
     from mypy.types import Type
 

@@ -1,20 +1,13 @@
 """The faults of the demo fleet by platform, each to be planted in a healthy node of its kind."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 from fleet.faults import FAULTS
 from fleet.machine import Machine
-from support.judged_fleet import judged
+from support.judged_fleet import Plant, judged
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from support.judged_fleet import Plant
-
-    from nodegate.records.finding import Record
+from nodegate.records.finding import Record
 
 MAKES = {"hgx": (Machine.hgx_h100, 2048), "roce": (Machine.pcie_l40s, 1024)}  # with the memory that is right, GiB
 PLANTS = {

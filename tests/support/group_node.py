@@ -1,9 +1,7 @@
 """One node that was launched with others, and what a check says of it: what it keeps goes through the real parser."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support import cases
@@ -13,14 +11,9 @@ from support.judging import baseline_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
-from nodegate.numbers.peers import Peers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.finding import Record
-    from nodegate.records.program_run import Attempt, ProgramRun
+from nodegate.numbers.peers import NodePeers, Peers
+from nodegate.records.finding import Record
+from nodegate.records.program_run import Attempt, ProgramRun
 
 
 @dataclass(frozen=True)

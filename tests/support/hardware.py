@@ -1,7 +1,5 @@
 """Small facts for tests of judgement: every reading that a test does not name is unknown."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 from nodegate.probe.gpu import Gpu, Gpus

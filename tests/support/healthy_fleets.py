@@ -1,12 +1,11 @@
 """Whole healthy fleets of every shipped platform, judged under load with the noise that good nodes show."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fleet import system
 from fleet.load import boards, burn, copies, nccl, rdma
@@ -20,13 +19,9 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.measure import registry
 from nodegate.profile import Profile
 from nodegate.records.claim import State
+from nodegate.records.finding import Record
 from nodegate.records.verdict import Verdict
 from nodegate.run.gate import Gate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.records.finding import Record
 
 # Matrix products differ by 0.3 to 0.5 % between good GPUs, copies and collectives by 1 to 3 % (standard deviation);
 # a deviation of 1 is a bound of 2.45.

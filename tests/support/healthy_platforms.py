@@ -1,15 +1,10 @@
 """Healthy nodes of every shipped platform, as their boards report themselves, and as they do under load."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from fleet.gpus import nvlink5
 from fleet.machine import Machine
 from support.shipped import SHIPPED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 MISSING = {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}

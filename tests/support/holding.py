@@ -1,7 +1,5 @@
 """The program that holds the tools of --tools on a node, with places of a test's own."""
 
-from __future__ import annotations
-
 from nodegate.node_program import node_source
 
 PLACES = '"/dev/shm", "/tmp", "/var/tmp", "~"'

@@ -5,8 +5,6 @@ state and cannot be killed, as with a dead NFS server. It lives in a mount names
 process.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -1,10 +1,8 @@
 """Whole nodes with planted faults, judged among healthy neighbours as a run does it, without pytest or a run folder."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from fleet.load.after import document_after
 from fleet.load.recordings import MODULES, recordings
@@ -16,21 +14,16 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.measurement import document as document_of
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence, parse_evidence
+from nodegate.records.finding import Record
 from nodegate.run.contexts import NodeSummary
 from nodegate.run.judging import Judging
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.records.finding import Record
-
-    Plant = Callable[[Machine], object]
-    Make = Callable[[str, int], Machine]
-
+Plant = Callable[[Machine], object]
+Make = Callable[[str, int], Machine]
 HEALTHY = 8  # as many as the statistics of a fleet need
 EXPECTED = {"mounts": ["/scratch", "/mnt/data:ro"], "gpus": 8}
 MEASURED_PARTS = ("pci", "infiniband", "nvml")  # sections of facts that decide how a made-up node is measured

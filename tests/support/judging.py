@@ -3,22 +3,22 @@
 The machine's document goes through the real parsers, its limits come from the suite's own baselines.
 """
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.loaded import measured_of
 
 from nodegate import suite
-from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.baseline.entry import unit_for
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import identity
@@ -28,19 +28,11 @@ from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit
+from nodegate.records.finding import Limit, Record
 from nodegate.subjects.order import order_of
+from nodegate.suite import Check
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.facts import NodeFacts
-    from nodegate.records.finding import Record
-    from nodegate.suite import Check
-
-    Change = Callable[[Machine], object]
-
+Change = Callable[[Machine], object]
 SITE = "the site's own"  # the source that limits given by a test name
 
 

@@ -4,14 +4,11 @@ It shares nothing with the judging. Real code of the suite decides what is launc
 said; only what a launch gives is drawn here.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 from unittest import mock
 
 from fleet.machine import Machine, facts_of
@@ -25,19 +22,17 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.groups import launch_session, tour
 from nodegate.measure.groups.launch import plan_of
+from nodegate.measure.groups.result import NcclGroups
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun
 from nodegate.run.load import Load
 from nodegate.toolbox.toolbox import Tool
-
-if TYPE_CHECKING:
-    from nodegate.measure.groups.result import NcclGroups
-    from nodegate.records.finding import Record
 
 CHECKS = tuple(f"nccl_groups.{name}" for name in ("data", "hang", "all_reduce", "collectives", "wide", "share_of_rate"))
 GOOD_GB_PER_S = {"all_reduce": 385.0, "alltoall": 46.0, "sendrecv": 47.0}  # of an alltoall, what leaves the node

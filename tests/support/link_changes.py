@@ -1,21 +1,14 @@
 """What can be wrong with what was measured on RDMA links: each changes the links of one healthy node."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from fleet.machine import Machine
 from support.attempts import having
-from support.rdma_links import PARTNERS, RAILS, TESTS, attempt, healthy, link
+from support.rdma_links import PARTNERS, RAILS, TESTS, Links, attempt, healthy, link
 
 from nodegate.errors import CannotMeasure
 from nodegate.records.program_run import Attempt, Memory, MissingRail, Path, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from fleet.machine import Machine
-    from support.rdma_links import Links
 
 WRITE, READ = "ib_write_bw", "ib_read_bw"
 LOST = {"text": "peer-lost.txt", "timed_out": True}

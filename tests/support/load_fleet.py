@@ -17,8 +17,10 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from support import bare, cuda, nccl, warm
@@ -31,9 +33,6 @@ from lab.processes import MARK, marked, tell
 from lab.run import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
     from typing_extensions import Self
 
 GPUS, RAILS = 2, 2  # two GPUs where a node may have eight: this machine computes what all of them do

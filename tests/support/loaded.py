@@ -1,7 +1,5 @@
 """What was measured on a made-up machine under load: what its programs print, through the real parsers."""
 
-from __future__ import annotations
-
 from fleet.load.after import document_after
 from fleet.load.recordings import MODULES
 from fleet.machine import Machine, facts_of

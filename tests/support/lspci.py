@@ -1,7 +1,5 @@
 """`lspci -vv` and `lspci -nn` of recordings and guests, as far as sysfs says the same."""
 
-from __future__ import annotations
-
 import re
 
 from nodegate.errors import CannotMeasure

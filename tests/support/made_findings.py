@@ -1,7 +1,5 @@
 """Findings and records made by hand, for tests of what is built from them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nodegate.records import part

@@ -1,8 +1,6 @@
 """Measured numbers for tests: metrics, the margins that the suite ships, and whole fleets with noise."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baseline
@@ -12,11 +10,7 @@ from nodegate.metric import Metric
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers, Peers
 from nodegate.numbers.pool import PeerGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.records.finding import Limit
+from nodegate.records.finding import Limit
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}

@@ -1,7 +1,5 @@
 """nccl-tests on machines without a GPU: the fake programs in a folder, and what they would print."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import cache

@@ -1,7 +1,5 @@
 """Nodes behind real sshds with a stand-in for mpirun, srun and nccl-tests (MPI=1), whose ranks meet over ssh."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil
@@ -9,22 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew
 from support.sshd import Fleet
 from support.tool_folder import ToolFolder
 
+from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
+from nodegate.measure.groups.result import NcclGroups
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
+from nodegate.records.program_run import Attempt
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from nodegate.facts import NodeFacts
-    from nodegate.measure.groups.result import NcclGroups
-    from nodegate.records.program_run import Attempt
 
 FAKES = Path(__file__).with_name("fake_tools")
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")

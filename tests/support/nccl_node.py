@@ -1,9 +1,7 @@
 """One node whose GPUs ran the collectives, and what a check says of it: text of the fake programs, the real parser."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support import cases
@@ -15,12 +13,8 @@ from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.records.finding import Record
-    from nodegate.records.program_run import ProgramRun
+from nodegate.records.finding import Record
+from nodegate.records.program_run import ProgramRun
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 

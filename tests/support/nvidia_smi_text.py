@@ -1,17 +1,11 @@
 """`nvidia-smi -q` as text, as most recordings have it: its names become those of the XML, which the suite reads."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from nodegate.probe.gpu import Gpus
 from nodegate.tools import nvidia_smi
 from nodegate.tools.nvidia_smi_shown import Shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.probe.gpu import Gpus
 
 _GPU = re.compile(r"GPU ([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*")
 # Where the XML has another name than the text in small letters, with _ for blanks.

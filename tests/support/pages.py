@@ -1,7 +1,5 @@
 """The pages of docs/guide, and the blocks of code on them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,12 +1,12 @@
 """The probe's real program, run on this machine as a node would run it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from support.stalls import undisturbed
 
@@ -14,10 +14,6 @@ from lab.processes import children_of, name_of, wait_until
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe.collect import decode
 from nodegate.probe.program import program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """docs/guide/policies.md: its last part, a table of each claim under each shipped policy."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from support.claims_page import filled
 
@@ -12,11 +10,7 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.claims.table import claims
 from nodegate.policy import policy_file
 from nodegate.policy.policy import OTHER, PLATFORM
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.policy.policy_file import PolicyFile
+from nodegate.policy.policy_file import PolicyFile
 
 MARK = "## The shipped policies\n"
 HEAD = """

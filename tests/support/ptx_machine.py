@@ -6,8 +6,6 @@ of shared memory that another wrote, nor write one that another read or wrote, a
 brought yet.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from typing import Any

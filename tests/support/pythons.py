@@ -1,7 +1,5 @@
 """The Pythons of this machine: nodes have older ones than we need ourselves."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,12 +1,10 @@
 """Random words in place of every sentence that nodegate makes: what is decided by one is decided otherwise then."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import random
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -16,9 +14,6 @@ from nodegate.numbers.assess import Assessment
 from nodegate.numbers.comparison import Comparison
 from nodegate.records.claim import Shown
 from nodegate.records.finding import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Where sentences are made, and which arguments they are. What a node or a program printed is evidence and stays.
 MAKERS: dict[type, tuple[str, ...]] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.sshd import NODE_PYTHON
@@ -20,9 +20,6 @@ from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 STAND_IN = Path(__file__).with_name("fake_tools") / "perftest"
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")

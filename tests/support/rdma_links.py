@@ -1,25 +1,18 @@
 """RDMA measurements for tests: what the programs of a link print, as a node keeps it, and what a check says of it."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.attempts import having
 
 from nodegate.measure.rdma import result as rdma_result
-from nodegate.numbers.peers import Peers
+from nodegate.numbers.peers import NodePeers, Peers
+from nodegate.records.finding import Record
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.finding import Record
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"

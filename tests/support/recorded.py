@@ -1,26 +1,19 @@
 """A recorded fleet on disk, and real pytest runs over it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fleet.load.recordings import recordings
+from fleet.machine import Machine
 from support import warm
 
+from nodegate.records.finding import Record
 from nodegate.records.results import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from fleet.machine import Machine
-
-    from nodegate.records.finding import Record
 
 
 def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:

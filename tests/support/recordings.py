@@ -1,7 +1,5 @@
 """The project's own recordings of tools: tests/tools/recordings/<tool>/<name>."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "tools" / "recordings"

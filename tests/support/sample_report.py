@@ -1,7 +1,5 @@
 """Reports made up for tests: a small one that holds every kind of verdict, and fleets of any size."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

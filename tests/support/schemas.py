@@ -1,7 +1,5 @@
 """The JSON Schemas of docs/reference/, from the records themselves: `python -m support.schemas` writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

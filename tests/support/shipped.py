@@ -1,7 +1,5 @@
 """The baselines of the suite, for tests that need them when they are collected."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.baseline import baseline_file

@@ -1,9 +1,7 @@
 """A node made around the GPUs of an nvidia-smi recording: PCIe and the driver's files say what nvidia-smi says."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
@@ -13,15 +11,11 @@ from nodegate.errors import NotJudged
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.driver import Driver, DriverGpu
+from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
+from nodegate.profile import Profile
+from nodegate.records.finding import Record
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.gpu import Gpu, Gpus
-    from nodegate.profile import Profile
-    from nodegate.records.finding import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
 Gens = tuple[int, int, int]  # PCIe generations of a link: now, of the slot, of the GPU

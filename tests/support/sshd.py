@@ -17,8 +17,10 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lab.keys import make_key, public_key
@@ -26,9 +28,6 @@ from lab.processes import children_of, name_of, tell, wait_until
 from nodegate.node import Connection, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
     from typing_extensions import Self
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")

@@ -1,13 +1,9 @@
 """A machine that stands still for seconds makes everything late that has a limit, which is no test of anything."""
 
-from __future__ import annotations
-
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import TypeVar
 
 Done = TypeVar("Done")
 

@@ -1,16 +1,11 @@
 """A toolbox of one folder."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
 
 from nodegate.errors import CannotMeasure
 from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
 
 
 class ToolFolder:

@@ -1,19 +1,13 @@
 """Nodes that must not be reached, and nodes known by other files."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.sshd import changed
 
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.node import Node
 
 
 def refusal(node: Node, options: Options | None = None) -> Unreachable:

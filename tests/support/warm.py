@@ -13,8 +13,6 @@ python, another language or hash seed, files beyond the three streams. So it is 
 (`cold=True`): what is imported, signals while modules load, what a process is called, what it costs.
 """
 
-from __future__ import annotations
-
 import ast
 import atexit
 import gc
@@ -28,14 +26,12 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+from types import TracebackType
+from typing import Any, NamedTuple
 
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "Popen", "run"]
 

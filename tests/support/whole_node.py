@@ -1,22 +1,15 @@
 """Every check on one made-up node: as a run judges it, and as the pre-job check answers for it."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping
 
-from typing import TYPE_CHECKING
-
+from fleet.machine import Machine
 from support.judging import judge_all
 
 from nodegate import suite
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
+from nodegate.records.finding import Record
 from nodegate.run.bootcheck import Outcome, bootcheck
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fleet.machine import Machine
-
-    from nodegate.records.finding import Record
 
 
 def bootchecked(machine: Machine) -> Outcome:

@@ -1,8 +1,7 @@
 """Fleets whose nodes are all wrong in the same way: nobody is odd, so only what is right by itself can tell."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from fleet.load import burn, copies, groups, rdma
 from fleet.machine import Machine
@@ -16,12 +15,7 @@ from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
 from nodegate.records.claim import State
-from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict, Verdict
 
 GPUS = 8
 MEMORY_GIB = 2048

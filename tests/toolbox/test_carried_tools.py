@@ -1,7 +1,5 @@
 """Tools brought by --tools: packed once, on the node while the run lasts, gone with it, `kill -9` included."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,9 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.holding import hold_in
@@ -25,14 +23,9 @@ from nodegate.toolbox import carried as module
 from nodegate.toolbox.carried import Carried
 from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Toolbox
-from nodegate.transport import Options, connect
+from nodegate.transport import Options, Session, connect
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from nodegate.transport import Session
-
-    MakeToolbox = Callable[..., Toolbox]
+MakeToolbox = Callable[..., Toolbox]
 
 
 @pytest.fixture(scope="module")

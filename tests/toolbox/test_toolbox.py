@@ -1,16 +1,14 @@
 """Where a node's tools are found, what is said when one is not, and that a tool in a container ends with us."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import bare, container_engine
@@ -25,12 +23,7 @@ from nodegate.toolbox.found import parse_found
 from nodegate.toolbox.settings import Image, tool_settings
 from nodegate.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
 from nodegate.toolbox.toolbox import Tool, Toolbox
-from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.transport import Output, Session
+from nodegate.transport import Options, Output, Session, connect
 
 
 def program(path: Path, text: str = "exit 0") -> Path:

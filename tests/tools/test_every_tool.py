@@ -1,7 +1,5 @@
 """A parser comes with recordings of what its tool printed, with a fuzz target, and with something that uses it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

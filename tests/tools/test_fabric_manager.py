@@ -1,7 +1,5 @@
 """The fabric manager's log."""
 
-from __future__ import annotations
-
 import pytest
 from support.recordings import recording
 

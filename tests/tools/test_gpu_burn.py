@@ -1,7 +1,5 @@
 """gpu_burn: every trap of its output. Its exit code is not read at all, for it is always 0."""
 
-from __future__ import annotations
-
 import pytest
 from support.corpus import corpus
 from support.recordings import FOLDER

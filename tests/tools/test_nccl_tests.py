@@ -1,7 +1,5 @@
 """nccl-tests: every layout, through every launcher, whole and broken; and the real outputs with their truth."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

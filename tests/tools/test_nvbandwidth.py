@@ -1,7 +1,5 @@
 """nvbandwidth: every trap of its text and of its JSON. Its exit code is not read: it is 0 though a case failed."""
 
-from __future__ import annotations
-
 import pytest
 from support.corpus import corpus
 from support.recordings import recording

@@ -1,7 +1,5 @@
 """nvidia-smi -q in every driver's layout gives the same facts as NVML would."""
 
-from __future__ import annotations
-
 import pytest
 from support.recordings import recording
 

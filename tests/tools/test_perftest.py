@@ -1,7 +1,5 @@
 """perftest: the rows of all versions with their units, and what it says when something is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,19 +1,12 @@
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed
 
 from lab.processes import odd_seconds
 from nodegate.node import Connection, Node
-from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.transport import Session
+from nodegate.transport import Options, Session, connect
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,17 @@
 """A host key is right, unknown or wrong, and each is said with the fingerprint and the line it rests on."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.sshd import Fleet, changed, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
+from nodegate.node import Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from nodegate.node import Node
 
 
 def fingerprint_of(key: Path) -> str:

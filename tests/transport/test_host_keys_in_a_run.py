@@ -1,21 +1,14 @@
 """SSH host keys."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from support.recorded import run_pytest
+from support.recorded import PytestOutcome, run_pytest
 from support.sshd import Fleet, changed
 from support.unreachable import refusal, with_known_hosts
 
 from nodegate.transport import Options
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.recorded import PytestOutcome
 
 
 def test_strict_on_the_command_line_is_strict(tmp_path: Path) -> None:

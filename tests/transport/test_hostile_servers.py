@@ -1,29 +1,21 @@
 """What answers on a node's SSH port, and an sshd that hangs."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.hostile import servers
-from support.hostile.servers import Server
+from support.hostile.servers import Serve, Server
 from support.sshd import Fleet, changed, free_port
 from support.unreachable import refusal
 
 from lab.keys import public_key
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.hostile.servers import Serve
-
-    from nodegate.node import Node
 
 ADDRESS = "127.211.7.1"
 

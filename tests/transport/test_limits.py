@@ -1,7 +1,5 @@
 """Programs on a node run within limits, and nothing of them outlives us. The same by each transport."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,21 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed
 
 from lab.processes import running, tell, wait_until
 from nodegate.errors import Unreachable
-from nodegate.transport import NodeLock, Options, connect
+from nodegate.node import Node
+from nodegate.transport import NodeLock, Options, Session, connect
 from nodegate.transport.call import Frames, Request, guard_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.node import Node
-    from nodegate.transport import Session
 
 
 def stubborn_tree(seconds: str) -> list[str]:

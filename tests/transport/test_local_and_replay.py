@@ -1,7 +1,5 @@
 """This machine as a node, and nodes that were recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

@@ -1,21 +1,14 @@
 """Two runs never burn one node together."""
 
-from __future__ import annotations
-
 import fcntl
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.transport import Busy, NodeLock, Options, connect, guarded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.node import Node
-    from nodegate.transport import Session
+from nodegate.node import Node
+from nodegate.transport import Busy, NodeLock, Options, Session, connect, guarded
 
 
 def test_the_second_is_told_who_has_the_node(session: Session, node: Node, tmp_path: Path) -> None:

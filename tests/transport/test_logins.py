@@ -1,23 +1,18 @@
 """What a login runs before nodegate's program."""
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.sshd import Fleet, changed
 
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.transport import Options, connect, openssh
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
 
 TMUX = "echo 'open terminal failed: not a terminal' >&2; exit 1"  # what `exec tmux` says and does without a terminal
 

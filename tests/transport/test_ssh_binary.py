@@ -1,23 +1,18 @@
 """The ssh program as transport: the same errors, told from its words; one master connection, gone when we are."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.sshd import Fleet, changed, free_port, make_key, public_key
 from support.unreachable import refusal, with_known_hosts
 
 from lab.processes import naming
+from nodegate.node import Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
 
 
 def by_ssh(node: Node) -> Node:

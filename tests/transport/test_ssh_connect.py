@@ -1,14 +1,13 @@
 """Every way in which a node cannot be reached has its own kind, says what is wrong and what to do."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.sshd import Fleet, changed, free_port, make_key
@@ -16,13 +15,8 @@ from support.unreachable import refusal
 
 from lab.processes import running, wait_until
 from nodegate.errors import Unreachable
+from nodegate.node import Node
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from nodegate.node import Node
 
 
 def test_what_the_inventory_has_wrong_is_told_with_its_name(fleet: Fleet, node: Node, tmp_path: Path) -> None:

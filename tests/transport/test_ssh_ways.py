@@ -1,12 +1,11 @@
 """The way to a node is the user's own SSH configuration: files with Include and Match, jump hosts, ProxyCommand."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed, free_port
@@ -16,10 +15,6 @@ from lab.processes import wait_until
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 from nodegate.transport.ssh_config import resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def says_hello(node: Node, options: Options) -> bytes:

@@ -1,21 +1,14 @@
 """A program that is started and not waited for: it runs beside others, and ends when we have had our use of it."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Connection, Node
-from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.transport import Session
+from nodegate.transport import Options, Session, connect
 
 
 def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(session: Session, seconds: str) -> None:

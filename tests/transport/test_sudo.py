@@ -1,15 +1,13 @@
 """As root by `sudo -n`: what works, and what is said where it does not. With real users and the real sudo."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.sshd import Fleet, changed
@@ -17,9 +15,6 @@ from support.sshd import Fleet, changed
 from lab.processes import running, tell, wait_until
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SUDOERS = Path("/etc/sudoers.d")
 ABLE = os.geteuid() == 0 and all(shutil.which(name) for name in ("sudo", "useradd")) and SUDOERS.is_dir()

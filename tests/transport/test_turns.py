@@ -1,7 +1,5 @@
 """How many connections begin at a server at once is learned from what it drops."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,16 +1,11 @@
 """A made-up node once more after the load: time has passed, and what the load did is in its counters and its log."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fleet.load.plan import LOAD_S
+from fleet.machine import Machine
 from nodegate.run.campaign import COUNTER_SECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from fleet.machine import Machine
 
 
 def document_after(machine: Machine) -> dict[str, Any]:

@@ -1,12 +1,8 @@
 """How boards do under load: the two of the demo, and those of other platforms by the name of the GPU."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 @dataclass(frozen=True)

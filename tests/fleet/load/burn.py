@@ -1,26 +1,19 @@
 """The burn of a made-up node: the document of docs/reference/burn-document.md, and what gpu_burn prints after it."""
 
-from __future__ import annotations
-
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, near, wire
+from fleet.load.boards import Figures
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near, wire
+from fleet.machine import Machine
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
 from nodegate.node_side.load.phases import Phase, chosen
 from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fleet.load.boards import Figures
-    from fleet.load.plan import Attempts
-    from fleet.machine import Machine
-
-    Document = dict[str, Any]
-
+Document = dict[str, Any]
 NAME = "burn"
 MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left

@@ -1,12 +1,13 @@
 """The copies of a made-up node: the document of docs/reference/copies-document.md, and what nvbandwidth 0.8 prints."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, near, wire
+from fleet.load.boards import Figures
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near, wire
+from fleet.machine import Machine
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
@@ -15,15 +16,7 @@ from nodegate.node_side.load.memory import PASSES
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, Plan, ProgramRun
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from fleet.load.boards import Figures
-    from fleet.load.plan import Attempts, Change
-    from fleet.machine import Machine
-
-    Document = dict[str, Any]
-
+Document = dict[str, Any]
 NAME = "gpu_copies"
 _OPTIONS = options_for(OF_PROFILE[Profile.DELIVERY])
 _LANES = 16

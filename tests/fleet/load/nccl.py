@@ -3,31 +3,22 @@
 Source of the layout: NVIDIA/nccl-tests v2.17.5 (src/common.cu, src/util.cu).
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, near
-from fleet.machine import facts_of
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near
+from fleet.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
-from nodegate.measure.nccl.run import gpu_count, links, sweep
+from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING, Launch
+from nodegate.measure.nccl.run import Sweep, gpu_count, links, sweep
 from nodegate.measure.program_run import not_run
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, Plan, ProgramRun
 from nodegate.toolbox.tool_list import how_to_get, lacks
 from nodegate.tools.nccl_rows import FACTORS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from fleet.load.plan import Attempts, Change
-    from fleet.machine import Machine
-    from nodegate.measure.nccl.launches import Launch
-    from nodegate.measure.nccl.run import Sweep
 
 NAME = "nccl"
 LENGTH = OF_PROFILE[Profile.DELIVERY]

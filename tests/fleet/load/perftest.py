@@ -1,7 +1,5 @@
 """What perftest 24.10 prints on a made-up link, as its clients do with --report_gbits and -D."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.measure.rdma.node_pair import BOTH_BYTES, LATENCY_BYTES, LATENCY_ROUNDS, QUEUE_PAIRS, SIZE_BYTES

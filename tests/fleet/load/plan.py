@@ -1,23 +1,18 @@
 """What becomes of a made-up node under load: nothing unusual, until a demo or a test says otherwise."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from nodegate.errors import CannotMeasure
+from nodegate.records.program_run import Attempt
 
-    from nodegate.errors import CannotMeasure
-    from nodegate.records.program_run import Attempt
-
-    Change = Callable[[Any], object]
-    Attempts = Sequence[Attempt]  # of one node, in their order: the first measurement, then those of a suspect
-
+Change = Callable[[Any], object]
+Attempts = Sequence[Attempt]  # of one node, in their order: the first measurement, then those of a suspect
 LOAD_S = 900.0  # from the facts before the load to those after it
 BEGIN_S, BURN_S = 30.0, 600.0  # the burn begins so long after the facts, and lasts so long
 

@@ -1,30 +1,21 @@
 """RDMA between made-up nodes: rounds of pairs over the fleet as a run makes them, and NIC to NIC inside each node."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.load import boards, perftest
-from fleet.load.plan import BEGIN_S, BURN_S, near
-from fleet.machine import facts_of
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near
+from fleet.machine import Machine, facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.rdma.ends import Ends
-from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
-from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones, with_roles
+from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE, Test
+from nodegate.measure.rdma.pairing import Pair, inside, nic_pairs, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from fleet.load.plan import Attempts, Change
-    from fleet.machine import Machine
-    from nodegate.measure.rdma.node_pair import Test
-    from nodegate.measure.rdma.pairing import Pair
 
 NAME = "rdma_bandwidth"
 ROUNDS, AGAIN = 3, 2  # of pairs over the fleet; partners of a suspect

@@ -1,22 +1,16 @@
 """Everything that is recorded of made-up nodes: facts, each measurement, facts again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fleet.load import burn, copies, groups, nccl, rdma
 from fleet.load.after import document_after
-from nodegate.errors import Busy
+from fleet.load.plan import Attempts
+from fleet.machine import Machine
+from nodegate.errors import Busy, CannotMeasure
 from nodegate.measure.measurement import document
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.records.evidence import BUSY, FACTS, SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from fleet.load.plan import Attempts
-    from fleet.machine import Machine
-    from nodegate.errors import CannotMeasure
 
 # A measurement more is a module more, with a NAME and the function `recorded`.
 MODULES = (burn, copies, nccl, rdma, groups)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,6 @@ from lab.keys import public_key
 from lab.processes import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from typing_extensions import Self
 
 INTERPRETER = Path(__file__).with_name("interpreter.py")

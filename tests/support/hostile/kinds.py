@@ -1,15 +1,10 @@
 """The kinds of nodes of the hostile fleet, and what a run must say of each."""
 
-from __future__ import annotations
-
 import getpass
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from support.hostile import servers
-
-if TYPE_CHECKING:
-    from support.hostile.servers import Serve
+from support.hostile.servers import Serve
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """A run over a fleet of sshds, and what it cost the controller: for the test of the hostile fleet and for the bench."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,15 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lab.run import ROOT
 from nodegate.files.gz import content
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LOOK_EVERY_S = 0.2
 _MOST_BYTES = 64 << 20  # of one file of evidence

@@ -8,18 +8,16 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import paramiko
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from typing_extensions import Self
 
-    Serve = Callable[[socket.socket, "Server"], None]
-
+Serve = Callable[[socket.socket, "Server"], None]
 TICK_S = 1.0
 
 
