@@ -1,13 +1,17 @@
-"""100 lines of an error, each with its class and place, and 60 harmless lines that look like one."""
+"""100 lines of an error, each with its class and place; 60 harmless lines that look like one; whom a launch names."""
 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from support.job_logs import iteration, judge
+
+from nodegate.knowledge.words import Cause
+from nodegate.triage import render
 
 if TYPE_CHECKING:
     from nodegate.triage.answer import Answer
@@ -54,3 +58,73 @@ def test_a_harmless_line_is_no_error_and_hides_none(tmp_path, row):
     assert not alone.sure
     before = judge(tmp_path / "before", {"job.log": [row["line"], "building the model", _ECC]})
     assert (before.root.kind.id, before.sure) == ("cuda_ecc", True)
+
+
+FAILED_ON = "srun: error: Task launch for StepId=7.0 failed on node {}: Socket timed out on send/recv operation"
+NO_GPU = "2026-08-10 15:{}:00 RuntimeError: No CUDA GPUs are available"
+CASES = {
+    "a launch that fails on all nodes alike is no fault of one": (
+        {"srun.out": [FAILED_ON.format(f"gx-{number}") for number in (11, 12, 13)]},
+        "all 3 nodes that tried fail alike at the start (gx-11, gx-12, gx-13): ",
+        {"cause": Cause.ENVIRONMENT, "node": ""},
+    ),
+    "one node of many is": (
+        {"srun.out": [FAILED_ON.format("gx-11"), *(f"srun: error: gx-{n}: task {n}: Terminated" for n in (12, 13))]},
+        "host (gx-11)",
+        {"cause": Cause.HOST, "node": "gx-11"},
+    ),
+    "nodes that fail minutes apart are not alike": (
+        {f"gpu00{number}.log": [NO_GPU.format(30 + 5 * number)] for number in (1, 2)},
+        "host (gpu001)",
+        {"cause": Cause.HOST},
+    ),
+    "whom a line names is the place: mpirun's other daemon": (
+        {
+            "mpirun.log": [
+                "ORTE has lost communication with a remote daemon.",
+                "  HNP daemon   : [[7,0],0] on node login1",
+                "  Remote daemon: [[7,0],3] on node gpu-f-014",
+            ]
+        },
+        "host (gpu-f-014)",
+        {"root": "launcher_lost_node"},
+    ),
+    "the rank whose time-out another one reports": (
+        {"rank0.log": ["[Rank 0] Received a dump signal due to a collective timeout from  rank 13 and we will try"]},
+        "names rank 13",
+        {"cause": Cause.UNKNOWN, "rank": 13},
+    ),
+    "the address that a connection is to": (
+        {"a.log": ["gx-1:9:9 [3] NCCL WARN Call to recv from 10.5.9.77<47112> failed : Connection reset by peer"]},
+        "names 10.5.9.77",
+        {"cause": Cause.UNKNOWN, "node": "10.5.9.77"},
+    ),
+    "what is killed after a watchdog follows from the hang": (
+        {"server.log": ["[2026-08-10 15:36:00 TP1] Watchdog timeout (self.watchdog_timeout=300)", "Killed"]},
+        "the serving engine hung",
+        {"root": "engine_watchdog", "sure": False},
+    ),
+    "a job that somebody stopped has no other fault": (
+        {"train.log": ["Process 7 got signal: 2", "[2026-08-10 15:36:05] Sending process 7 closing signal SIGTERM"]},
+        "SIGINT",
+        {"root": "stopped_by_interrupt", "sure": False},
+    ),
+    "the step of a container's start that failed is quoted, not the first line": (
+        {
+            "slurm.out": [
+                "slurmstepd: error: pyxis: container start failed with error code: 1",
+                "slurmstepd: error: pyxis:     /etc/enroot/hooks.d/10-a.sh: line 12:  9 Segmentation fault  a",
+                "srun: error: gpu-d-031: tasks 4-7: Exited with exit code 1",
+            ]
+        },
+        "environment (gpu-d-031): a hook of the container's start failed",
+        {"root": "container_hook_failed", "sure": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "says", "expected"), CASES.values(), ids=CASES)
+def test_the_place_and_class_of_a_launch(tmp_path, files, says, expected):
+    found = judge(tmp_path, files, says, **expected)
+    is_environment = found.cause is Cause.ENVIRONMENT
+    assert (json.loads(render.as_json(found))["nodes_fine"] is None) == is_environment
