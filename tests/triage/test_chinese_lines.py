@@ -24,7 +24,7 @@ KNOWN = {
     "OSError: [Errno 98] 地址已在使用": "port_taken",
     "bash: ./run.sh: 权限不够": "file_denied",
     "PermissionError: [Errno 13] 权限不够: '/ckpt/llm'": "file_denied",
-    "ssh: connect to host gpu07 port 22: 拒绝连接": "connection_error_zh",
+    "ssh: connect to host gpu07 port 22: 拒绝连接": "ssh_no_connection",
     "mount.nfs: 连接超时": "connection_error_zh",
     "run.sh: 行 12: 48211 已杀死               python train.py": "bare_killed",
     "run.sh: 第 3 行： 812 段错误               （核心已转储） python train.py": "died_by_signal_zh",
@@ -35,7 +35,7 @@ KNOWN = {
     "训练异常退出：显存不足": "gpu_memory_full_zh",
     "训练失败：通信超时": "collective_timeout_zh",
     "任务失败，退出码 1": "error_line",
-    "bash: ./all_reduce_perf: 无法执行二进制文件: 可执行文件格式错误": "error_line",
+    "bash: ./all_reduce_perf: 无法执行二进制文件: 可执行文件格式错误": "wrong_architecture",
 }
 HARMLESS = (
     "校验完成：错误 0 个，失败 0 个",

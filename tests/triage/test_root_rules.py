@@ -201,7 +201,7 @@ CASES = {
     ),
     "a vague warning of another rank does not fail a job that ended": (
         {"gpu-a41.log": [STARTS, OFI], "gpu-a42.log": [iteration("15:40:00.0", 100), ENDS]},
-        {"failed": False, "past": ["nccl_warning"]},
+        {"failed": False, "past": ["nccl_ofi_start"]},
     ),
     "nor does it where its log goes on to the end without times": (
         {"gpu-a41.log": [STARTS, OFI, UNLOADS], "gpu-a42.log": [iteration("15:40:00.0", 100), ENDS]},
@@ -209,7 +209,7 @@ CASES = {
     ),
     "the same warning counts where no log says that the job ended": (
         {"gpu-a41.log": [STARTS, OFI], "gpu-a42.log": [iteration("15:40:00.0", 100)]},
-        {"root": "nccl_warning"},
+        {"root": "nccl_ofi_start"},
     ),
     "a plugin of NCCL that is not installed is no missing library": (
         {"rank0.log": [PLUGIN, iteration("15:36:01.0", 1)]},

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.knowledge.xid_lines import address_of
 
-DEVICES = ("device", "netdev", "pci", "volume")  # the groups of patterns that name a device
+# The groups of patterns that name a device; `what`: an image, a setting, a library, a command, a path.
+DEVICES = ("device", "netdev", "pci", "volume", "what", "what2", "what3", "what4")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Cause, Role, Side, Text
 
 LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
+_CUDA = "{cuda}"  # in a pattern: the names and texts that `cuda_errors.csv` has for this row
+_CUDA_SAYS = r"(?:CUDA (?:runtime |driver )?error|C(?:uda|UDA) failure|Cuda error|cuda(?: e|E)rror)[^\n]{0,80}?"
 
 
 @cache
@@ -75,12 +77,25 @@ def _user() -> tuple[Signature, ...]:
             side=Side.USER,
             role=Role(row["role"]),
             cause=Cause(row["cause"]),
-            pattern=re.compile(row["pattern"]),
+            pattern=re.compile(pattern),
             meaning=Text(row["meaning"], row["meaning_zh"]),
             action=Text(row["action"], row["action_zh"]),
             failure_modes=tuple(row["failure_modes"].split()),
             example=row["example"],
-            holds=tuple(sorted(required(row["pattern"]))),
+            holds=tuple(sorted(required(pattern))),
         )
         for row in rows("signatures.csv")
+        for pattern in [row["pattern"].replace(_CUDA, _of_cuda(row["id"]))]
     )
+
+
+@cache
+def _of_cuda(id_: str) -> str:
+    """The pattern of CUDA's errors of this row: each by its text, its runtime name and its driver name."""
+    found: list[str] = []
+    for row in rows("cuda_errors.csv"):
+        if row["row"] == id_:
+            text = re.escape(row["text"])
+            found += [text if row["alone"] else _CUDA_SAYS + text] if text else []
+            found += [rf"{name}\b" for name in (row["runtime"], row["driver"]) if name]
+    return "|".join(found)

@@ -36,7 +36,8 @@ class Cause(str, Enum):
     HARDWARE = "hardware"
     FABRIC = "fabric"  # NVLink, NVSwitch, NICs, cables, switches
     STORAGE = "storage"
-    HOST = "host"  # the node's system: memory, limits, driver versions, image
+    HOST = "host"  # the node's system: memory, limits, driver
+    ENVIRONMENT = "environment"  # image, versions, settings, launcher, the start of a container
     PROGRAM = "program"
     UNKNOWN = "unknown"
 

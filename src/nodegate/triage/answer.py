@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import details, launchers, meanings, reasons, suspect_gpu
+from nodegate.triage import details, launch, launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.advice import Advice, advice
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.doubt import ACTION, doubt
@@ -102,6 +102,9 @@ def answer(case: Case) -> Answer:
     why = tuple(reasons.why(root, last, case))
     read = _read(case)
     meaning, action = meanings.meaning(root, where, case), meanings.action(root, _nodes(places))
+    if shared := launch.alike(root, last, case):
+        cause, where, places = Cause.ENVIRONMENT, Place(), tuple(Place(node=name) for name in shared)
+        meaning, action = launch.meaning(shared, meaning), launch.ACTION
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     nodes_fine = nodes_fine and not (event and suspect_gpu.is_any(case.events, event))
     failed = event is not None or root.follows or root.hangs
@@ -194,6 +197,8 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
 def _where(root: Root, case: Case) -> tuple[Place, str]:
     """Node, rank and GPU to blame: the event's own, or the peer that the others name, or the missing rank."""
     names = case.found.names
+    if root.named.startswith("rank "):
+        return _of_rank(int(root.named[5:]), case), ""
     if root.named:
         node = names.node_of_address.get(root.named, root.named)
         return names.at_home(Place(node=node)), ""  # the NIC that the line names is of who complains

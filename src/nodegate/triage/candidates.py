@@ -31,11 +31,15 @@ SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler"),
+        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "nccl_ofi_start"),
     )
 )
+# Beside NCCL's: what they end or kill follows from the hang that they saw.
+_WATCHDOGS = frozenset(("engine_watchdog", "engine_worker_silent", "watchdog_stuck", "nvrx_no_heartbeat"))
 _CONTAINED = 94
-_GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", "cpp_exception", ERROR_LINE))
+_GENERAL = frozenset(
+    ("python_error", "nccl_warning", "nccl_system_error", "unknown_error", "cpp_exception", ERROR_LINE)
+)
 _LOST_GPU = "xid_79"
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
 _XID = re.compile(r"xid_[0-9]{1,5}")
@@ -43,7 +47,8 @@ _XID = re.compile(r"xid_[0-9]{1,5}")
 
 def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
     """What can be the first error of the job, in any order."""
-    found = [event for event in _not_after(time_outs, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
+    spoke = [*time_outs, *(event for event in ending.events if event.kind.id in _WATCHDOGS)]
+    found = [event for event in _not_after(spoke, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
     known = [event for event in found if event.kind.id != ERROR_LINE]
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
     return _of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)
@@ -80,7 +85,7 @@ def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Even
             return True
         return event.early_s is not None and spoke is not None and event.early_s > spoke + SKEW_S
 
-    return [event for event in events if event.kind.id in NODE_FAILED or not late(event)]
+    return [event for event in events if event.kind.id in (*NODE_FAILED, *_WATCHDOGS) or not late(event)]
 
 
 def _never_follows(event: Event) -> bool:

@@ -38,8 +38,11 @@ _REACHED = re.compile(
     r"[Ll]ast enqueued (?:NCCL )?work: (-?[0-9]{1,12}), last completed (?:NCCL )?work: (-?[0-9]{1,12})"
 )
 _PEER = re.compile(
-    r"(?:from|remote|by remote) peer ([^\s<,]{1,100})|[Cc]onnect(?:ion)? to ([^\s<,]{1,100})<[0-9]{1,6}>"
+    r"(?:from|remote|by remote) peer <?([^\s<>,]{1,100}?)(?::[0-9]{1,6}>|[\s<,]|$)"
+    r"|(?:[Cc]onnect(?:ion)? to|Call to \w{2,20} (?:from|to)) ([^\s<,]{1,100})<[0-9]{1,6}>"
     r"|client socket has [^\n]{1,100}?\(\[?([\w.:-]{1,120}?)\]?, ?[0-9]{1,6}\)"
+    r"|gloo/transport/[^\n]{1,200}? \[([\w.:-]{1,100})\]:[0-9]{1,6}"
+    r"|collective timeout from {1,4}(rank {1,4}[0-9]{1,7})|^(Rank [0-9]{1,5}) scheduler is dead"
 )
 _PID = re.compile(r"[\w.-]{1,100}:([0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL ")
 _COMM = re.compile(
@@ -57,9 +60,10 @@ def ran_s(text: str) -> float:
 
 
 def peer(text: str) -> str:
-    """Whom the line blames: a host name or address; "" if it names no one."""
+    """Whom the line blames: a host name, an address, or `rank N`; "" if it names no one."""
     match = _PEER.search(text)
-    return (match[1] or match[2] or match[3] or "").removeprefix("::ffff:") if match else ""
+    named = next(filter(None, match.groups()), "") if match else ""
+    return " ".join(named.lower().split()) if named[:5].lower() == "rank " else named.removeprefix("::ffff:")
 
 
 def read_collective(text: str, place: Place, events: Events) -> None:

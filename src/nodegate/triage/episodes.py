@@ -17,8 +17,8 @@ _UNDER_WAY_S = 10.0  # an iteration that had ended when the error struck may sti
 _BEFORE_START_S = 60.0  # a node may break while the job starts and has not yet printed anything
 _AFTER_END_S = 600.0
 _INCIDENT_GAP_S = 600.0
-_WARNING = "nccl_warning"
-_VAGUE = frozenset((_WARNING, "unknown_error", "error_line"))  # nothing is known of these but their look
+_WARNINGS = ("nccl_warning", "nccl_ofi_start")
+_VAGUE = frozenset((*_WARNINGS, "unknown_error", "error_line"))  # nothing is known of these but their look
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _vague(event: Event, progress_s: float | None) -> bool:
     if not event.about or event.kind.id not in _VAGUE:
         return False
     may_be_early = event.early_s is not None and progress_s is not None and event.early_s < progress_s
-    return event.until is None or (event.kind.id == _WARNING and may_be_early)
+    return event.until is None or (event.kind.id in _WARNINGS and may_be_early)
 
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import find
-from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
+from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
 from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, recognised, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import Event, Kind, template
@@ -35,7 +35,7 @@ _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
-_WHOSE = ("index", "podname", "node")  # a line that differs in one of these, or in its device, is another
+_WHOSE = ("index", "podname", "node", "at_rank")  # a line that differs in one of these, or in its device, is another
 _MOST_CACHED = 20_000
 
 
@@ -110,7 +110,7 @@ class JobLogReader:
             if of_torchrun:
                 continue
             hit, text = self._look_up(line.text)
-            if hit is None or ignored.by_python(hit, chunk, line.start, self._place):
+            if hit is None or ignored.is_ignored(hit, chunk, line.start, self._place):
                 self.log.torn_down |= elastic.ends_workers(text)
                 continue
             if hit.signature.role is not Role.CONTEXT:
@@ -165,14 +165,15 @@ class JobLogReader:
         self.events.names.learn(found)
         self._meet(found)
         about, ended = Place(), None
-        if kind.id.startswith(("k8s_", "ray_")):
+        if kind.id.startswith(("k8s_", "ray_", "container_")):
             about, ended = described.of_line(chunk, line.start, line.end, now_s=self.now_s)
             self.events.names.learn(about)
         where = replace(found, text="").or_else(self.log.place).named(hit, found.text).or_else(about)
         details.read_collective(found.text, where, self.events)
         details.read_cluster(hit, self.events)
         peer = details.peer(found.text)
-        device = hit.device.lower() if "." in hit.device or ":" in hit.device else hit.device
+        address = kind.cause is not Cause.ENVIRONMENT and ("." in hit.device or ":" in hit.device)
+        device = hit.device.lower() if address else hit.device
         key = (self.log.name, self.log.episode, kind.id, where, device, peer, template(found.text))
         own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
         if kind.role is not Role.CONTEXT:

@@ -64,6 +64,8 @@ def meaning(root: Root, where: Place, case: Case) -> Text:
         return _of_mismatch(root.mismatch)
     if root.hangs:
         return _of_hang(root, case)
+    if root.names:
+        return _of_peer(root, root.named, root.names.kind.meaning)
     if root.event is None:
         return _ONLY_FOLLOWS if root.follows else _NOTHING
     return _of_event(root, root.event, where)

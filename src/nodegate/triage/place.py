@@ -57,6 +57,7 @@ _RANK_TAG = re.compile(
 )
 _NCCL = re.compile(rf"(?P<node>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
 _OPEN_MPI = re.compile(rf"^\[(?P<node>{_HOST}):[0-9]{{5,10}}\] ")
+_UCX = re.compile(rf"(?:^|\] {{1,3}})\[(?P<node>{_HOST}):[0-9]{{1,10}} {{0,2}}:[0-9]{{1,10}}(?::[0-9]{{1,10}})?\] ")
 _MPI_ENDED = re.compile(rf"process rank (?P<rank>[0-9]{{1,7}}) with PID [0-9]{{1,10}} on node (?P<node>{_HOST})")
 _MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>[0-9]{1,7})")
 _NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
@@ -90,7 +91,8 @@ _SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7
 _NOT_LAUNCHED = re.compile(rf"Task launch for \S{{1,60}} failed on node (?P<node>{_HOST})")
 _RAY_DEAD = re.compile(r"\bip: (?P<node>[0-9a-fA-F.:]{3,45}) has been marked dead")
 _JAX_TASK = re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})")
-_SAYS_PLACE = (_NCCL, _MEGATRON, _NODE_FAILURE, _SRUN, _OPEN_MPI, _MPI_ENDED, _MPI_ABORT, _NOT_LAUNCHED, _RAY_DEAD)
+_LAUNCHERS_SAY = (_NODE_FAILURE, _SRUN, _OPEN_MPI, _UCX, _MPI_ENDED, _MPI_ABORT, _NOT_LAUNCHED, _RAY_DEAD)
+_SAYS_PLACE = (_NCCL, _MEGATRON, *_LAUNCHERS_SAY)
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -146,9 +148,10 @@ class Place:
         """This place, with the node, pod and GPU that a line of this kind names in its text."""
         if hit.signature.id == "jax_task_lost" and (task := _JAX_TASK.search(text)):
             return Place(rank=int(task["rank"]), source=self.source)
-        gpu, own = hit.group("index"), hit.group("node")
+        gpu, own, rank = hit.group("index"), hit.group("node"), hit.group("at_rank")
         place = replace(self, gpu=int(gpu) if gpu else self.gpu, node=own or self.node)
-        if not hit.signature.id.startswith("k8s_"):
+        place = replace(place, rank=int(rank)) if rank else place
+        if not hit.signature.id.startswith(("k8s_", "container_")):
             return place
         if row := POD_ROW.match(text):
             return replace(place, pod=row["pod"], node=row["node"] or "")

@@ -31,10 +31,12 @@ CLASS = {
     Cause.FABRIC: Text("fabric", "网络互联故障"),
     Cause.STORAGE: Text("storage", "存储故障"),
     Cause.HOST: Text("host", "主机系统问题"),
+    Cause.ENVIRONMENT: Text("environment", "运行环境问题"),
     Cause.PROGRAM: Text("program", "程序问题"),
     Cause.UNKNOWN: Text("unknown", "未知"),
 }
-_ON_PURPOSE = frozenset(("slurm_limit",))  # nothing failed: neither a node nor the code is to be looked at
+# Nothing failed: neither a node nor the code is to be looked at.
+_ON_PURPOSE = frozenset(("slurm_limit", "stopped_by_hangup", "stopped_by_interrupt"))
 _OF_AN_EARLIER_RUN = "rerun_other_gpu"  # this job ran elsewhere: not its node is bad
 _OLD_KERNEL = "accelerate_kernel"
 _VERSION = re.compile(r"kernel version ([0-9.]{1,20}),")

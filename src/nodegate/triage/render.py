@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.knowledge.words import Text
+from nodegate.knowledge.words import Cause, Text
 from nodegate.text import counted, visible
 from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.groups import Group, rank_list
@@ -206,7 +206,7 @@ def as_json(answer: Answer) -> str:
         "failed": answer.failed,
         "class": answer.cause.value,
         "sure": answer.sure,
-        "nodes_fine": answer.nodes_fine,
+        "nodes_fine": None if answer.cause is Cause.ENVIRONMENT else answer.nodes_fine,
         "sentence": _both(answer.sentence),
         "node": answer.where.node or None,
         "pod": answer.where.pod or None,

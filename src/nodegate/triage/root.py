@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.triage.silence import Silent, Unstarted
 
 TIME_OUT = "watchdog_timeout"
+STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Root:
     complaining: int = 0
     beside: Event | None = None
     follows: bool = False  # only consequences were found
+    names: Event | None = None  # the first of them that names whom most name
     timed_out: tuple[int, ...] = ()  # the ranks that reported the hang
     came: bool = False  # they are all ranks of the job
     silent: Silent | None = None
@@ -129,9 +131,19 @@ def _error(last: _Last) -> Root | None:
 
 
 def _consequence(last: _Last) -> Root | None:
-    """What is there only follows from an error that is not there."""
-    follows = any(each.kind.role is Role.CONSEQUENCE for each in last.ending.events)
-    return Root(follows=True) if follows or any(log.torn_down for log in last.case.logs) else None
+    """What is there only follows from an error that is not there; or the job was stopped from outside."""
+    said = [each for each in last.ending.events if each.kind.role is Role.CONSEQUENCE]
+    if said and said[0].kind.id in STOPPED:
+        return Root(event=said[0])
+    if not said:
+        return Root(follows=True) if any(log.torn_down for log in last.case.logs) else None
+    began_s = said[0].began_s
+    near = [each for each in said if each.peer and (began_s is None or apart(each, said[0]) <= NEAR_S)]
+    most = collectives.most_named(_complaints(near))
+    if most is None:
+        return Root(follows=True)
+    names = next(each for each in near if each.peer == most[0])
+    return Root(follows=True, names=names, named=most[0], named_by=most[1], complaining=most[2])
 
 
 def _unstarted(last: _Last) -> Root | None:
@@ -231,14 +243,18 @@ def _blame(root: Root, ending: Ending) -> Root:
         for other in ending.events
         if other.peer and other.kind.cause is Cause.FABRIC and apart(other, event) <= NEAR_S
     ]
-    said = [(other.peer, (other.log, other.place.rank, other.place.node)) for other in complaints]
-    most = collectives.most_named(said or [(event.peer, None)])
+    most = collectives.most_named(_complaints(complaints) or [(event.peer, None)])
     if most is None:
         return root
     peer, named_by, complaining = most
     first = min((other for other in complaints if other.peer == peer), key=began, default=event)
     quoted = event if event.peer == peer or root.beside else first  # the line that is shown names whom the answer names
     return replace(root, event=quoted, named=peer, named_by=named_by, complaining=complaining)
+
+
+def _complaints(events: Sequence[Event]) -> list[tuple[str, object]]:
+    """Whom each of these names, and who names it."""
+    return [(event.peer, (event.log, event.place.rank, event.place.node)) for event in events]
 
 
 def _laggards(case: Case, timed_out: set[int]) -> Laggards | None:
