@@ -194,6 +194,11 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
 def _where(root: Root, case: Case) -> tuple[Place, str]:
     """Node, rank and GPU to blame: the event's own, or the peer that the others name, or the missing rank."""
     names = case.found.names
+    if root.told:
+        peer = root.told.peer
+        rank = int(peer.removeprefix("rank ")) if peer.startswith("rank ") else None
+        node = names.node_of_address.get(peer, peer)
+        return (names.at_home(Place(node=node)) if rank is None else _of_rank(rank, case)), ""
     if root.named:
         node = names.node_of_address.get(root.named, root.named)
         return names.at_home(Place(node=node)), ""  # the NIC that the line names is of who complains

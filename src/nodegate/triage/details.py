@@ -13,6 +13,8 @@ from nodegate.triage.secrets import without_secrets
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nodegate.knowledge.signature import Hit
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
@@ -38,9 +40,12 @@ _REACHED = re.compile(
     r"[Ll]ast enqueued (?:NCCL )?work: (-?[0-9]{1,12}), last completed (?:NCCL )?work: (-?[0-9]{1,12})"
 )
 _PEER = re.compile(
-    r"(?:from|remote|by remote) peer ([^\s<,]{1,100})|[Cc]onnect(?:ion)? to ([^\s<,]{1,100})<[0-9]{1,6}>"
+    r"(?:from|remote|by remote) peer <?([^\s<>,]{1,100})|[Cc]onnect(?:ion)? to ([^\s<,]{1,100})<[0-9]{1,6}>"
     r"|client socket has [^\n]{1,100}?\(\[?([\w.:-]{1,120}?)\]?, ?[0-9]{1,6}\)"
+    r"|Call to (?:recv|send) (?:from|to) ([^\s<,]{1,100})<[0-9]{1,6}>"
+    r"|time-?out from {1,4}(rank {1,4}[0-9]{1,7})\b"
 )
+_PORT = re.compile(r"^((?:[0-9]{1,3}\.){3}[0-9]{1,3}):[0-9]{1,6}$")
 _PID = re.compile(r"[\w.-]{1,100}:([0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL ")
 _COMM = re.compile(
     r" rank ([0-9]{1,7}) n[Rr]anks ([0-9]{1,7}) cudaDev ([0-9]{1,3})(?: nvmlDev ([0-9]{1,3}))?"
@@ -57,9 +62,10 @@ def ran_s(text: str) -> float:
 
 
 def peer(text: str) -> str:
-    """Whom the line blames: a host name or address; "" if it names no one."""
+    """Whom the line blames: a host name, an address, or `rank N`; "" if it names no one."""
     match = _PEER.search(text)
-    return (match[1] or match[2] or match[3] or "").removeprefix("::ffff:") if match else ""
+    named = next(filter(None, match.groups()), "").removeprefix("::ffff:") if match else ""
+    return _PORT.sub(r"\1", " ".join(named.split()))
 
 
 def read_collective(text: str, place: Place, events: Events) -> None:
@@ -133,6 +139,13 @@ def of_kernel(line: str) -> Hit | None:
     """What a line of a kernel is, in the log of a job."""
     hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=BOOT).text, Side.KERNEL)
     return None if hit is None or hit.signature.role is Role.CONTEXT else hit
+
+
+def last_error(texts: Iterable[str]) -> str:
+    """What stands below "Last error:" in the lines after an error of NCCL; "" if it does not stand there."""
+    lines = iter(texts)
+    below = any(text.rstrip().endswith("Last error:") for text in lines)
+    return next(lines, "").strip() if below else ""
 
 
 def shown(text: str) -> str:

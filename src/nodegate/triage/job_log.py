@@ -31,6 +31,8 @@ _TAIL_BYTES = 1 << 18
 _STAMP_CHARACTERS = 150  # of a line in which its own time is
 _BLOCK_BYTES = 4096  # of torchrun's report
 _MPI_LINES = 8  # of mpirun's
+_NCCL_ERROR = "NCCL error"
+_REASON_LINES, _REASON_CHARACTERS = 8, 200  # in which NCCL's reason is, below an exception
 _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
@@ -69,10 +71,18 @@ class JobLogReader:
     def read(self, chunks: Iterable[bytes]) -> None:
         """Read the whole log."""
         for chunk in chunks:
-            self._chunk(chunk)
-            self.log.lines += chunk.count(b"\n")
-            self.log.size_bytes += len(chunk)
-            self.earlier, self.before = self.before, chunk
+            self.feed(chunk)
+        self.end()
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next chunk."""
+        self._chunk(chunk)
+        self.log.lines += chunk.count(b"\n")
+        self.log.size_bytes += len(chunk)
+        self.earlier, self.before = self.before, chunk
+
+    def end(self) -> None:
+        """Weigh how the log ends."""
         if not self.open:
             self._progress(self.before, 0, len(self.before))
         more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
@@ -188,7 +198,7 @@ class JobLogReader:
             key,
             Event(
                 kind,
-                details.shown(found.text),
+                details.shown(found.text + self._last_error(chunk, line.end) if _NCCL_ERROR in text else found.text),
                 self.log.name,
                 number,
                 where,
@@ -202,6 +212,12 @@ class JobLogReader:
                 held=held_memory.held(found.text) if kind.id == held_memory.OUT_OF_MEMORY else None,
             ),
         )
+
+    def _last_error(self, chunk: bytes, end: int) -> str:
+        """What NCCL says was the reason, a few lines below an exception."""
+        below = chunk[end : end + _BLOCK_BYTES].decode("utf-8", "replace").splitlines()[1:_REASON_LINES]
+        said = details.last_error(self._place(line[:_REASON_CHARACTERS]).text for line in below)
+        return f" ... Last error: {said}" if said else ""
 
     def _opens(self, when: Stamp | None, source: str) -> None:
         """An error: the training has not continued until an iteration is later than this."""

@@ -46,7 +46,7 @@ PREFIX = re.compile(
     rf"|(?P<tag>\[(?P<tag_name>(?:[a-z][a-z0-9]{{0,30}}-){{0,4}}"
     r"(?:worker|pod|node|host|master|launcher|task|trainer|actor)[-_ ]?[0-9]{1,6})\]:? )"
     rf"|(?P<syslog>{_DAY} (?P<syslog_host>{HOST}) (?={_PROCESS}(?:\[[0-9]{{1,9}}\])?: ))"
-    rf"|(?P<service>(?P<service_host>{HOST}) (?={_PROCESS}\[[0-9]{{1,9}}\]: ))"
+    rf"|(?P<service>(?P<service_host>{HOST}) (?={_PROCESS}\[[0-9]{{1,9}}\]: |kernel: ))"
     rf"|(?P<process>{_PROCESS}\[[0-9]{{1,9}}\]: )"
     rf"|(?P<day>(?:[A-Z][a-z]{{2}} )?{_DAY}(?: [0-9]{{4}})?(?: (?=\S)|(?=\[)))"
     r"|(?P<address>(?P<pdsh_ip>(?:[0-9]{1,3}\.){3}[0-9]{1,3}): (?=\S))"

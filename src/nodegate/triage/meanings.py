@@ -64,6 +64,8 @@ def meaning(root: Root, where: Place, case: Case) -> Text:
         return _of_mismatch(root.mismatch)
     if root.hangs:
         return _of_hang(root, case)
+    if root.told:
+        return _of_told(root.told)
     if root.event is None:
         return _ONLY_FOLLOWS if root.follows else _NOTHING
     return _of_event(root, root.event, where)
@@ -100,6 +102,19 @@ def _of_peer(root: Root, peer: str, said: Text) -> Text:
     return Text(
         f"{root.named_by} of {root.complaining} ranks that report it name {peer}: {said.en}",
         f"{root.complaining} 个报错 rank 中有 {root.named_by} 个指向 {peer}：{said.zh}",
+    )
+
+
+def _of_told(event: Event) -> Text:
+    """What only follows, and whom it names: a rank whose time-out was the first, or a peer."""
+    if event.peer.startswith("rank "):
+        return Text(
+            f"another rank's line says that {event.peer} reported the first time-out",
+            f"另一 rank 的日志称 {event.peer} 最先报超时",
+        )
+    said = event.kind.meaning
+    return Text(
+        f"{_ONLY_FOLLOWS.en}, and name {event.peer}: {said.en}", f"{_ONLY_FOLLOWS.zh}，其中指向 {event.peer}：{said.zh}"
     )
 
 

@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, kubectl_objects, place, zones
+from nodegate.triage import apart, grep, held_memory, homes_of_pods, host_log, kernel_log, kubectl_objects, place, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
@@ -172,8 +172,7 @@ def _read_text(
     head = _text(first[:16_384])
     log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
     if log.kernel:
-        kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
-        return [log]
+        return host_log.read(log, _again([first], parts), events, hits, now_s=now_s)
     held = [first]
     if kubectl_objects.looks_like(head):
         held, parts = _as_tables(held, parts)

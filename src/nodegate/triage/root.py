@@ -42,6 +42,7 @@ class Root:
     complaining: int = 0
     beside: Event | None = None
     follows: bool = False  # only consequences were found
+    told: Event | None = None  # the one of these that names where to look
     timed_out: tuple[int, ...] = ()  # the ranks that reported the hang
     came: bool = False  # they are all ranks of the job
     silent: Silent | None = None
@@ -129,9 +130,12 @@ def _error(last: _Last) -> Root | None:
 
 
 def _consequence(last: _Last) -> Root | None:
-    """What is there only follows from an error that is not there."""
-    follows = any(each.kind.role is Role.CONSEQUENCE for each in last.ending.events)
-    return Root(follows=True) if follows or any(log.torn_down for log in last.case.logs) else None
+    """What is there only follows from an error that is not there; it may name the rank or host that was the first."""
+    follows = [each for each in last.ending.events if each.kind.role is Role.CONSEQUENCE]
+    named = [each for each in follows if each.peer]
+    most = collectives.most_named((each.peer, (each.log, each.place.rank, each.place.node)) for each in named)
+    told = min((each for each in named if most and each.peer == most[0]), key=began, default=None)
+    return Root(follows=True, told=told) if follows or any(log.torn_down for log in last.case.logs) else None
 
 
 def _unstarted(last: _Last) -> Root | None:
