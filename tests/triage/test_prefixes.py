@@ -142,21 +142,12 @@ def test_a_clock_or_a_count_is_no_rank(line):
     assert place.of_line(line).rank is None
 
 
-@pytest.mark.parametrize(
-    ("name", "node"),
-    [
-        ("logs/gpu007/rank_12.log", "gpu007"),
-        ("node-3.log", "node-3"),
-        ("train12.log", ""),
-        ("qwen72.log", ""),
-        ("sft-32.out", ""),
-        ("final02.log", ""),
-        ("checkpoint500.log", ""),
-    ],
-)
-def test_only_the_name_of_a_node_in_a_path_says_so_itself(name, node):
-    found = place.of_path(name).node
-    assert (found if place.is_node_word(found) else "") == node
+@pytest.mark.parametrize("name", ["gpu007/rank_12.log", "node-3.log", "train_gpu8.log", "qwen72.log", "sft-32.out"])
+@pytest.mark.parametrize("known", [False, True])
+def test_the_name_of_a_file_names_a_node_only_if_a_line_knows_it(tmp_path, name, known):
+    node = place.of_path(name).node
+    others = {"other.log": [f"{node}:4242:4243 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>"]} if known else {}
+    judge(tmp_path, {name: [f"[rank12]: {SAID}"], **others}, node=node if known else "", rank=12)
 
 
 @pytest.mark.parametrize("program", ["sft", "supervised_ft", "audit_llm", "tuned-llama", "slurmtrain", "nvidia-train"])

@@ -135,7 +135,7 @@ class JobLogReader:
     def _identities(self, lines: Iterable[scan.Line]) -> None:
         for line in lines:
             if scan.identifies(line.text):
-                found = self._place(line.text)
+                found = self.events.names.see(self._place(line.text))
                 details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
 
     def _head(self, text: str) -> None:
@@ -235,7 +235,7 @@ class JobLogReader:
         torchrun = elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s)
         mpirun = mpi.exits(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
         for exit_ in (*torchrun, *mpirun):
-            where = exit_.place.or_else(Place(node=self.log.place.node))
+            where = self.events.names.see(exit_.place).or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
             hit = find(exit_.code, Side.USER)
             key = (self.log.name, "exit", where, exit_.code)
@@ -258,7 +258,7 @@ class JobLogReader:
         if found.rank is not None and len(self.log.ranks) < 100_000:
             self.log.ranks.add(found.rank)
         if found.node and len(self.log.nodes) < 10_000:
-            self.log.nodes.add(found.node)
+            self.log.nodes.add(self.events.names.see(found).node)
 
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)

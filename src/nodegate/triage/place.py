@@ -51,7 +51,6 @@ _NODE_TOKEN = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.IGNORECASE)
 _NODE_NAME = re.compile(
     r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx|worker)-?[0-9]{1,6}|.*[a-z-][0-9]{2,6}", re.IGNORECASE
 )
-_NODE_WORD = re.compile(r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx)(?:-?[a-z]?[0-9]{1,6}){1,3}", re.IGNORECASE)
 _NO_NODE = re.compile(
     r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|s?xid|error|case|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
     r"-?[0-9-]*$|[a-z]-?[0-9-]*$|gb[0-9]{3}$",
@@ -130,11 +129,6 @@ def of_line(line: str, *, stern: bool = False) -> Place:
     elif place.rank is None and (match := labels.FIELD.search(text, 0, labels.LABEL_CHARACTERS)):
         place = replace(place, rank=int(match[1] or match[2]))
     return replace(place.or_else(_of_text(said[:1000])), text=text)
-
-
-def is_node_word(name: str) -> bool:
-    """Whether a name in the path of a log says itself that it is a node: gpu007, node-3, dgx-12."""
-    return bool(_NODE_WORD.fullmatch(name))
 
 
 def same_node(one: str, other: str) -> bool:

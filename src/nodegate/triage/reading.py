@@ -96,11 +96,11 @@ def read(
 
 
 def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
-    """What looks like a node in the names of job logs, and is one neither by its own words nor by another log."""
-    known = {*names.home.values()}.union(*(log.nodes for log in logs))
+    """What looks like a node in the names of job logs, and is one by no line, kernel log or table of pods."""
+    known = {*names.home.values(), *names.seen}.union(*(log.nodes for log in logs))
     known |= {log.place.node for log in logs if log.kernel}
     found = {log.place.node for log in logs if not log.kernel} - known
-    return {name for name in found if name and not place.is_node_word(name)}
+    return {name for name in found if name}
 
 
 def _about(found: tuple[Source, ...]) -> float | None:
