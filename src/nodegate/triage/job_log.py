@@ -185,15 +185,16 @@ class JobLogReader:
         device = hit.device.lower() if "." in hit.device or ":" in hit.device else hit.device
         key = (self.log.name, self.log.episode, kind.id, where, device, peer, template(found.text))
         own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
+        source = self.log.writers.of(found)
         if kind.role is not Role.CONTEXT:
-            self._opens(own, found.source)
+            self._opens(own, source)
         if self.events.known(key):
             return
-        after, until = (None, None) if own else self._between(chunk, line, found.source)
+        after, until = (None, None) if own else self._between(chunk, line, source)
         if own is None and kind.role is not Role.CONTEXT:
-            self._opens(after, found.source)
+            self._opens(after, source)
         if own is None and until is None:
-            self.waiting[key] = found.source
+            self.waiting[key] = source
         self.events.add(
             key,
             Event(
@@ -279,10 +280,10 @@ class JobLogReader:
 
     def _nearest(self, lines: Iterable[bytes], source: str) -> Stamp | None:
         """The first time in lines of this writer; other writers' lines may name it."""
-        mark = source.encode()
+        mark = b"" if self.log.writers.in_turn else source.encode()
         for line in lines:
             text = line[:300].decode("utf-8", "replace") if mark in line else ""
-            if (stamp := self._first(text)) and (not source or self._place(text).source == source):
+            if (stamp := self._first(text)) and (not source or self.log.writers.of(self._place(text)) == source):
                 return stamp
         return None
 
@@ -294,7 +295,7 @@ class JobLogReader:
                 del self.waiting[key]
 
     def _finishes(self, line: scan.Line) -> None:
-        if self._later(self._first(line.text[:300]), self._place(line.text).source):
+        if self._later(self._first(line.text[:300]), self.log.writers.of(self._place(line.text))):
             self.log.episode += self.open
             self.open, self.log.finished = False, True
 
@@ -325,12 +326,13 @@ class JobLogReader:
         known = self.log.iteration
         if found is None or (known is not None and found.number == known.number):
             return
-        if self.open and not self._later(found.stamp, found.source):
+        source = self.log.writers.of(found.place)
+        if self.open and not self._later(found.stamp, source):
             return
         if known is not None and known.stamp and found.stamp and found.stamp.epoch_s < known.stamp.epoch_s:
             return  # of another log in this one
         if self.open:
-            self._got_over(found.source)
+            self._got_over(source)
         self.log.iteration = found
 
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:

@@ -177,7 +177,11 @@ def _read_text(
     if kubectl_objects.looks_like(head):
         held, parts = _as_tables(held, parts)
         positions = None
-    if apart.has_writers(head):
+    if apart.has_files(head):
+        held += _held(parts)
+        if sum(map(len, held)) <= apart.MOST_BYTES and (shares := apart.shares(b"".join(held))):
+            return [_read_share(share, log, events, hits, now_s) for share in shares]
+    elif apart.has_writers(head):
         held += _held(parts)
         if shares := _shares(log, b"".join(held), now_s):
             return [_read_share(share, log, events, hits, now_s) for share in shares]
