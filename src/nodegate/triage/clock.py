@@ -32,7 +32,7 @@ _CLOCK_IN = re.compile(r"[:：][0-9]{2}[:：][0-9]{2}|\b1[0-9]{9}(?:\.[0-9]{3}|[
 _OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
 _WITHOUT_YEAR = ("glog", "numbers", "syslog")  # of syslog some have one
 _UTC = ("Z", "UTC", "GMT")
-_DAY_S = 86_400.0
+DAY_S = 86_400.0
 _BLOCK = 1000  # characters
 
 
@@ -150,7 +150,7 @@ def _without_year(
             stamp = _stamp(year - back, month, day, clock)
         except ValueError:
             continue
-        if near_s is None and stamp.epoch_s <= now_s + _DAY_S:
+        if near_s is None and stamp.epoch_s <= now_s + DAY_S:
             return stamp
         found.append(stamp)
     if near_s is None:
@@ -164,10 +164,17 @@ def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:
         return "-"
     try:
         tenth = round((epoch_s + zone_s) * 10)
+        if 0 <= epoch_s < DAY_S:  # no log of computers with GPUs: a time of day, where nothing has a date
+            return f"????-??-?? {timedelta(seconds=round(epoch_s * 10) // 10)!s:0>8}.{round(epoch_s * 10) % 10}"
         day = datetime.fromtimestamp(tenth // 10, timezone.utc)
     except (OverflowError, ValueError, OSError):
         return "-"  # no such time
     return f"{day:%Y-%m-%d %H:%M:%S}.{tenth % 10}"
+
+
+def dated_s(epoch_s: float | None) -> float | None:
+    """A time in seconds since 1970; None if it is a time of day without a date."""
+    return None if epoch_s is not None and 0 <= epoch_s < DAY_S else epoch_s
 
 
 def zone_name(zone_s: float) -> str:

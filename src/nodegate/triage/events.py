@@ -76,6 +76,7 @@ class Event:
     peer: str = ""
     episode: int = 0
     count: int = 1
+    clock_s: float | None = None  # the time of day that its line has instead: seconds of a day
     held: Held | None = None  # of an allocation that failed: who holds the GPU's memory
     printed_s: float | None = None
     early_s: float | None = None

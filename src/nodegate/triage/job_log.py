@@ -210,6 +210,7 @@ class JobLogReader:
                 device=device,
                 peer=peer,
                 episode=self.log.episode,
+                clock_s=None if own else place.clock_of(line.text, stern=self.log.writers.stern),
                 held=held_memory.held(found.text) if kind.id == held_memory.OUT_OF_MEMORY else None,
             ),
         )

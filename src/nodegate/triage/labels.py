@@ -17,6 +17,8 @@ _TIME = (
 )
 _DAY = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"  # a time of day without its date
+_LEVEL = r"(?:\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?:? {1,6})?"
+TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9](?:[.,][0-9]{1,9})?)")
 _NODE = r"[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}"
 _WORKER = r"[a-z][a-z0-9_.-]{0,80}?[-_]?[0-9]{1,6}(?:-[a-z0-9]{5})?"
 _PROCESS = r"[\w./()-]{1,60}"
@@ -28,7 +30,7 @@ PREFIX = re.compile(
     r"<std(?:out|err|diag)>: ?)"
     rf"|(?P<tagged>\[rank(?P<rank>{_N})\]:? ?)"
     r"|(?P<default>\[(?:default|local[_ ]?rank ?)(?P<local>[0-9]{1,4})\]:? ?)"
-    rf"|(?P<clock>\[?{_CLOCK}\]? (?=\S))"
+    rf"|(?P<clock>{_LEVEL}\[?{_CLOCK}\]? (?=\S))"
     rf"|(?P<numbered> {{0,6}}(?P<task>{_N}): ?(?![0-9]{{2}}[:：][0-9]{{2}}))"
     rf"|(?P<time>(?:[A-Z][a-z]{{2}} )?\[?{_TIME}\]?(?: [A-Z]{{3,5}}(?= \S{{1,100}} \S{{1,60}}: ))?[ \t](?=\S))"
     r"|(?P<seconds>\[? {0,5}[0-9]{1,10}\.[0-9]{3,9}\]? (?=\S))"  # since 1970, or since the machine booted

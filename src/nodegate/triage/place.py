@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.triage import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from re import Match
 
     from nodegate.knowledge.signature import Hit
@@ -118,10 +118,7 @@ def of_line(line: str, *, stern: bool = False) -> Place:
     place, at = Place(), 0
     if stern and (match := _STERN.match(line)):
         place, at = Place(pod=match["pod"], source=match["pod"]), match.end()
-    for _ in range(_MOST_PREFIXES):
-        match = labels.PREFIX.match(line, at)
-        if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
-            break
+    for match in _before_text(line, at):
         place, at = place.or_else(_of_prefix(match)), match.end()
     text = said = line[at:]
     if place.rank is None and (match := labels.LABEL.search(text, 0, labels.LABEL_CHARACTERS)):
@@ -129,6 +126,24 @@ def of_line(line: str, *, stern: bool = False) -> Place:
     elif place.rank is None and (match := labels.FIELD.search(text, 0, labels.LABEL_CHARACTERS)):
         place = replace(place, rank=int(match[1] or match[2]))
     return replace(place.or_else(_of_text(said[:1000])), text=text)
+
+
+def clock_of(line: str, *, stern: bool = False) -> float | None:
+    """The time of day that stands before the text of a line, in seconds of the day; None without one."""
+    pod = _STERN.match(line) if stern else None
+    said = next((match["clock"] for match in _before_text(line, pod.end() if pod else 0) if match["clock"]), "")
+    found = labels.TIME_OF_DAY.search(said)
+    return int(found[1]) * 3600.0 + int(found[2]) * 60.0 + float(found[3].replace(",", ".")) if found else None
+
+
+def _before_text(line: str, at: int) -> Iterator[Match[str]]:
+    """What stands before the text of a line from this place on."""
+    for _ in range(_MOST_PREFIXES):
+        match = labels.PREFIX.match(line, at)
+        if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
+            return
+        yield match
+        at = match.end()
 
 
 def same_node(one: str, other: str) -> bool:

@@ -10,8 +10,19 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, held_memory, homes_of_pods, host_log, kernel_log, kubectl_objects, place, zones
-from nodegate.triage.clock import dated
+from nodegate.triage import (
+    apart,
+    grep,
+    held_memory,
+    homes_of_pods,
+    host_log,
+    kernel_log,
+    kubectl_objects,
+    place,
+    times_of_day,
+    zones,
+)
+from nodegate.triage.clock import Stamp, dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
     from nodegate.knowledge.signature import Hit
     from nodegate.knowledge.words import Text
-    from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event, Names
     from nodegate.triage.sources import Source, Sources
     from nodegate.triage.zones import Clocks
@@ -92,7 +102,7 @@ def read(
     given = given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
-    return replace(case, events=tuple(_placed(list(_resolved(case)))))
+    return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))
 
 
 def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
@@ -259,6 +269,29 @@ def _resolved(case: Case) -> Iterator[Event]:
             early_s=seconds(event.after) if printed is None else printed,
             late_s=seconds(event.until) if printed is None else printed,
         )
+
+
+def _dated(events: list[Event], case: Case) -> list[Event]:
+    """The events, with the dates of those that have a time of day alone."""
+    if all(event.clock_s is None for event in events):
+        return events
+    ends = [
+        (log.kernel, case.seconds(stamp, log=log.name))
+        for log in case.logs
+        for stamp in (log.first, log.last, log.iteration.stamp if log.iteration else None)
+    ]
+    of_kernel = {log.name for log in case.logs if log.kernel}
+    ends += [(event.log in of_kernel, event.printed_s) for event in events]
+    job_s = [when for kernel, when in ends if when is not None and not kernel]
+    turned = [_turned(event, case) for event in events]
+    return times_of_day.dated(turned, job_s, any_date=any(when is not None for _, when in ends))
+
+
+def _turned(event: Event, case: Case) -> Event:
+    """The event, its time of day in UTC as far as the zone of its log is known."""
+    if event.clock_s is None:
+        return event
+    return replace(event, clock_s=case.seconds(Stamp(event.clock_s, zoned=False), log=event.log))
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:
