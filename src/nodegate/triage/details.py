@@ -46,6 +46,7 @@ _PEER = re.compile(
     r"|time-?out from {1,4}(rank {1,4}[0-9]{1,7})\b"
 )
 _PORT = re.compile(r"^((?:[0-9]{1,3}\.){3}[0-9]{1,3}):[0-9]{1,6}$")
+LAST_ERROR = " ... Last error: "  # before what NCCL says was the reason
 _PID = re.compile(r"[\w.-]{1,100}:([0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL ")
 _COMM = re.compile(
     r" rank ([0-9]{1,7}) n[Rr]anks ([0-9]{1,7}) cudaDev ([0-9]{1,3})(?: nvmlDev ([0-9]{1,3}))?"

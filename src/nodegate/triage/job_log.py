@@ -219,7 +219,7 @@ class JobLogReader:
         """What NCCL says was the reason, a few lines below an exception."""
         below = chunk[end : end + _BLOCK_BYTES].decode("utf-8", "replace").splitlines()[1:_REASON_LINES]
         said = details.last_error(self._place(line[:_REASON_CHARACTERS]).text for line in below)
-        return f" ... Last error: {said}" if said else ""
+        return details.LAST_ERROR + said if said else ""
 
     def _opens(self, when: Stamp | None, source: str) -> None:
         """An error: the training has not continued until an iteration is later than this."""
