@@ -102,6 +102,13 @@ FORMS = r"""
 2~~-~[trainer2|0]:~torchx: local scheduler
 2~~-~2: ~srun --label
 2~~date~02-05 18:00:19 [rank2]: ~a date without a year
+2~~-~[MODEL_PARALLEL:ERROR:RANK:2] ~a word before it
+2~~date~[2026-02-05 18:00:19] | [PID:4242 RANK:2] | [ERROR] | [train.py:step():88] ~among others in brackets
+2~~date~2026-02-05 18:00:19 ERROR rank=2 trainer: ~behind a level
+2~~-~[rank=2, local_rank=1] ~two ranks in brackets
+2~~-~[node 1 | rank 2] ~with its node's number
+2~~-~【rank 2】 ~Chinese brackets
+2~~-~\x1b[36m[rank2]:\x1b[0m ~in colour
 2~~clock~18:00:19 INFO train.py:88] [rank2]: ~absl with a bare clock
 """
 CASES = [line.split("~") for line in FORMS.strip("\n").splitlines()]
@@ -110,7 +117,7 @@ PRINTED_S = 1_770_314_419.0  # 2026-02-05 18:00:19 UTC
 
 @pytest.mark.parametrize(("rank", "node", "time", "prefix", "_source"), CASES, ids=[case[4] for case in CASES])
 def test_what_stands_before_a_text_names_its_rank_node_and_time(rank, node, time, prefix, _source):
-    before = prefix.replace("\\t", "\t")
+    before = prefix.replace("\\t", "\t").replace("\\x1b", "\x1b")
     line = before.replace("%s", SAID) if "%s" in before else before + SAID
     found, stamp = place.of_line(line), find_stamp(line, now_s=PRINTED_S + 86_400)
     assert (found.rank, found.node, SAID in found.text) == (int(rank) if rank else None, node, True)
@@ -135,6 +142,12 @@ def test_what_stands_before_a_text_names_its_rank_node_and_time(rank, node, time
         "10.0.0.7:29500 is refused",
         "train.py:88: failed",
         "2026-02-05T18:00:19 - 88 - failed",
+        "(waiting for rank 7) failed",
+        "[from rank 7] recv failed",
+        "failed to connect to rank 7: refused",
+        "RuntimeError: rank 7: gone",
+        "local_rank=3 | failed",
+        "[tp rank 1] failed",
         "[PG ID 3 PG GUID 9(tp) Rank 1] failed",
     ],
 )

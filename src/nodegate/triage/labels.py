@@ -37,6 +37,7 @@ PREFIX = re.compile(
     rf"|(?P<rfc5424><[0-9]{{1,3}}>1 {_TIME} (?P<rfc5424_host>{HOST}) {_PROCESS} \S{{1,128}} \S{{1,32}} "
     r"(?:-|\[[^\]\n]{0,200}\]) )"
     r"|(?P<priority><[0-9]{1,3}>)"
+    r"|(?P<colour>\x1b\[[0-9;]{0,8}m)"
     r"|(?P<cri>std(?:out|err) [FP] )"
     rf"|(?P<pod>\[pod/(?P<pod_name>{HOST})(?:/[\w.-]{{1,100}})?\] )"
     # Ray, vLLM, NeMo RL; of SkyPilot's (worker1, rank=1, pid=7) the rank counts nodes
@@ -62,16 +63,27 @@ NODE_GROUPS = (
 RANK_GROUPS = ("mpi_rank", "rank", "task", "ray_rank", "pals_rank")
 LOCAL_GROUPS = ("local", "tab_local")
 LABEL_CHARACTERS = 200
-_RANK = r"[Rr](?:ank|ANK)"
+# The word, not of another numbering (local_rank, LoRA's, a group's), and not of a rank that a sentence is about.
+_OTHERS = ("Local", "local", "node", "group", "LoRA", "from", "for", "peer", "to", "of", "by", "with", "remote", "root")
+_RANK = (
+    rf"(?:(?<![A-Za-z_])|(?<=global_)){''.join(f'(?<!{word} )' for word in _OTHERS)}(?<![tdpecTDPEC][pP] )"
+    r"[Rr](?:ank|ANK)"
+)
+_NUMBER = rf"[ _:=#-]{{0,2}}({_N})(?:/[0-9]{{1,7}})?"
+_CLOSED = "\\[\\](){}<>【】\\n"
+# Levels, names of modules, what stands in brackets: no words of a sentence, which may name another rank.
+_NO_WORDS = (
+    r"^(?:(?:[A-Z]{4,8}\b|\[[^\]\n]{0,80}\]|[-|:>*#]{1,3}"
+    r"|(?!\w{0,50}(?:Error|Exception|Warning)\b)[\w.]{1,60}:)[ \t:]{0,4}){0,6}"
+)
 # A rank that labels the line behind whatever comes before it: a level, an address, an own time.
 LABEL = re.compile(
     "|".join(
         (
-            rf"\[{_RANK}[ _:=]{{0,2}}({_N})(?:/[0-9]{{1,7}})?\]:? ?",
-            rf"\({_RANK}[ _:=]{{0,2}}({_N})(?:/[0-9]{{1,7}})?\):? ",
+            rf"[\[({{<【](?!PG )[^{_CLOSED}]{{0,120}}?{_RANK}{_NUMBER}(?![0-9\w])[^{_CLOSED}]{{0,80}}[\])}}>】]:? ?",
+            rf"{_NO_WORDS}{_RANK}{_NUMBER}(?: ?[:|｜\]\[] ?| - (?=\S)| (?=[\w.]{{1,60}}:))",
             rf"\b{_RANK}[ _:=]?({_N}) ?(?:\| |- (?=\S))",
             rf"^(?:RANK_|{_RANK} ?)({_N}): ",  # Hydra's pattern, prints
-            rf"\[[^\]\n]{{1,120}}[ ,]{_RANK}[:=] ?({_N})\]:? ?",  # NeMo, OLMo-core
             rf": rank({_N})\[[0-9]{{1,10}}\]\[\w{{1,60}}\]: ",  # Composer
             rf"^- ({_N}) - [\w.]{{1,80}} - [\w.]{{1,80}}:[0-9]{{1,6}} - [A-Z]{{4,8}} :: ",  # Levanter
             rf"^TP({_N})(?: EP[0-9]{{1,7}})?\] ",  # SGLang: the only kind of rank that it has
