@@ -27,7 +27,8 @@ _STAMP = re.compile(
     rf"|(?P<chinese>([0-9]{{4}})年([0-9]{{1,2}})月([0-9]{{1,2}})日 {{0,2}}{_CLOCK})"
 )
 # In each of these forms; much faster if there is none.
-_CLOCK_IN = re.compile(r"[:：][0-9]{2}[:：][0-9]{2}|\b1[0-9]{9}(?:\.[0-9]{3}|[0-9]{6}\b)")
+_CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")
+_SECONDS_IN = re.compile("1[0-9]{9}[.0-9]")
 # The first group inside each form.
 _OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
 _WITHOUT_YEAR = ("glog", "numbers", "syslog")  # of syslog some have one
@@ -50,13 +51,17 @@ def find_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp
     If there is no year, it is the one with which the time is nearest to `near_s`; where that is not known the newest
     one with which it is at most a day after `now_s`.
     """
-    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
+    match = _STAMP.search(text) if _may_have(text) else None
     return read_stamp(match, now_s=now_s, near_s=near_s) if match else None
+
+
+def _may_have(text: str) -> bool:
+    return bool(_CLOCK_IN.search(text) or _SECONDS_IN.search(text))
 
 
 def dated(text: str) -> float | None:
     """The first time in the text whose form has a year, in seconds since 1970; None if there is none."""
-    for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
+    for match in _STAMP.finditer(text) if _may_have(text) else ():
         if match.lastgroup in ("glog", "numbers") or (
             match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]
         ):
@@ -72,7 +77,7 @@ def last_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp
     size = _BLOCK
     while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
         part = text[-size:]
-        for match in _STAMP.finditer(part) if _CLOCK_IN.search(part) else ():
+        for match in _STAMP.finditer(part) if _may_have(part) else ():
             found = match
         size *= 8
     return read_stamp(found, now_s=now_s, near_s=near_s) if found else None
@@ -130,7 +135,7 @@ def _zone_s(zone: str | None) -> float:
 
 def zone_in(text: str) -> float | None:
     """Seconds east of UTC that the first time in the text names; None if it names none."""
-    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
+    match = _STAMP.search(text) if _may_have(text) else None
     if match is None:
         return None
     form = str(match.lastgroup)

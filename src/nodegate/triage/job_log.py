@@ -281,10 +281,15 @@ class JobLogReader:
 
     def _nearest(self, lines: Iterable[bytes], source: str) -> Stamp | None:
         """The first time in lines of this writer; other writers' lines may name it."""
-        mark = b"" if self.log.writers.in_turn else source.encode()
+        writers = self.log.writers
+        mark = b"" if writers.in_turn else source.encode()
         for line in lines:
             text = line[:300].decode("utf-8", "replace") if mark in line else ""
-            if (stamp := self._first(text)) and (not source or self.log.writers.of(self._place(text)) == source):
+            stamp = self._first(text) if text else None
+            who = writers.of(self._place(text)) if source and (stamp or writers.in_turn) else ""
+            if writers.in_turn and who not in ("", source):
+                return None  # the lines of another rank begin
+            if stamp and (who == source or writers.in_turn):
                 return stamp
         return None
 
@@ -308,7 +313,8 @@ class JobLogReader:
         """
         self.log.episode += 1
         self.open = False
-        for key, who in self.waiting.items() if not self.log.writers.mixed else ():
+        carries = not self.log.writers.mixed and bool(source or not self.log.writers.in_turn)
+        for key, who in self.waiting.items() if carries else ():
             if who not in ("", source):
                 self.events.carry(key, self.log.episode)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -64,13 +65,12 @@ class Writers:
         ranks: list[int] = []
         for line in lines:
             found = place.of_line(line[:2000], stern=self.stern)
-            if found.rank is not None and found.rank != (ranks[-1] if ranks else None):
-                ranks.append(found.rank)
+            ranks += [] if found.rank is None else [found.rank]
             changes += found.source != before
             before = found.source
             self._greets(found, line, find_stamp(line[:300], now_s=now_s, near_s=near_s))
         self.mixed = changes > len(self.by_name)
-        self.in_turn = 1 < len(ranks) == len(set(ranks))
+        self.in_turn = _in_turn(ranks)
 
     def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the tail of the log."""
@@ -115,6 +115,12 @@ class Writers:
             if len(self.by_name) < _MOST_WRITERS:
                 self.by_name[name] = known
         return known
+
+
+def _in_turn(ranks: list[int]) -> bool:
+    """Whether all lines of one rank come before those of the next; two of them have several lines."""
+    runs = [(rank, len([*run])) for rank, run in groupby(ranks)]
+    return len(runs) == len(set(ranks)) and sum(count > 1 for _, count in runs) > 1
 
 
 def name_of(found: Place) -> str:
