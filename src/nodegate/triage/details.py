@@ -143,7 +143,7 @@ def of_kernel(line: str) -> Hit | None:
 
 
 def last_error(texts: Iterable[str]) -> str:
-    """What stands below "Last error:" in the lines after an error of NCCL; "" if it does not stand there."""
+    """The line below "Last error:" in the lines after an error of NCCL; "" without one."""
     lines = iter(texts)
     below = any(text.rstrip().endswith("Last error:") for text in lines)
     return next(lines, "").strip() if below else ""

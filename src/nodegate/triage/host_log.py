@@ -1,4 +1,4 @@
-"""A kernel log or journal of a host. What a job printed into it is told line by line, and read as the log of a job."""
+"""A kernel log or journal of a host. What a job printed into it is found line by line, and read as the log of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms of what stands before a log line's text: labels of launchers, collectors of logs, containers and programs.
+"""The labels before a log line's text, in the forms of launchers, collectors of logs, containers and programs.
 
 One row a form. A time of day, an address, a line number, a process or the number of a record is never a rank.
 """
@@ -71,7 +71,7 @@ _RANK = (
 )
 _NUMBER = rf"[ _:=#-]{{0,2}}({_N})(?:/[0-9]{{1,7}})?"
 _CLOSED = "\\[\\](){}<>【】\\n"
-# Levels, names of modules, what stands in brackets: no words of a sentence, which may name another rank.
+# Levels, names of modules, anything in brackets: no words of a sentence, which may name another rank.
 _NO_WORDS = (
     r"^(?:(?:[A-Z]{4,8}\b|\[[^\]\n]{0,80}\]|[-|:>*#]{1,3}"
     r"|(?!\w{0,50}(?:Error|Exception|Warning)\b)[\w.]{1,60}:)[ \t:]{0,4}){0,6}"
@@ -96,7 +96,7 @@ LABEL = re.compile(
         )
     )
 )
-# A rank among the fields of a line of its own form (logfmt, structlog): what it says may stand before it.
+# A rank among the fields of a line of its own form (logfmt, structlog): its text may come before it.
 FIELD = re.compile(
     rf"\b(?:level|lvl|severity)=['\"]?\w{{3,9}}['\"]? (?:[\w.]{{1,40}}=\S{{1,60}} ){{0,6}}rank=['\"]?({_N})\b"
     rf"|^\[(?:debug|info|warning|error|critical) {{0,5}}\] .{{1,170}}\brank=({_N})(?= [\w.]{{1,40}}=|\s{{0,4}}$)"

@@ -129,7 +129,7 @@ def of_line(line: str, *, stern: bool = False) -> Place:
 
 
 def clock_of(line: str, *, stern: bool = False) -> float | None:
-    """The time of day that stands before the text of a line, in seconds of the day; None without one."""
+    """The time of day before the text of a line, in seconds of the day; None without one."""
     pod = _STERN.match(line) if stern else None
     said = next((match["clock"] for match in _before_text(line, pod.end() if pod else 0) if match["clock"]), "")
     found = labels.TIME_OF_DAY.search(said)
@@ -137,7 +137,7 @@ def clock_of(line: str, *, stern: bool = False) -> float | None:
 
 
 def _before_text(line: str, at: int) -> Iterator[Match[str]]:
-    """What stands before the text of a line from this place on."""
+    """The labels before the text of a line, beginning at this place."""
     for _ in range(_MOST_PREFIXES):
         match = labels.PREFIX.match(line, at)
         if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):

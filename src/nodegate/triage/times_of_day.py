@@ -27,7 +27,7 @@ def dated(events: Sequence[Event], job_s: Iterable[float], *, any_date: bool) ->
     Args:
         events: all of them; the clock of their log has been turned to UTC.
         job_s: the times of the job's own lines that have a date.
-        any_date: whether any log has one; if none has, the times of one day are counted from 0 on.
+        any_date: whether any log has one; if none has, the times are seconds of one day.
     """
     times = [*job_s]
     span = (min(times) - _BESIDE_S, max(times) + _BESIDE_S) if times else None
@@ -55,5 +55,5 @@ def _one(event: Event, clock_s: float, span: tuple[float, float] | None, *, in_o
 
 
 def _next(clock_s: float, after_s: float) -> float:
-    """The first moment from this one on that has this time of day."""
+    """The first moment at or after this one that has this time of day."""
     return clock_s + math.ceil((after_s - clock_s) / DAY_S) * DAY_S

@@ -88,7 +88,7 @@ class Writers:
                 writer.first = writer.first or stamp
 
     def of(self, found: Place) -> str:
-        """Who wrote a line, as far as its label tells; "" where it may be anyone of this log."""
+        """Who wrote a line, as far as its label says; "" where it may be anyone of this log."""
         return name_of(found) if self.in_turn else found.source
 
     def _greets(self, found: Place, line: str, stamp: Stamp | None) -> None:
