@@ -52,7 +52,8 @@ def different_collectives(folder: Path) -> None:
     """One rank took another branch of the program."""
     for rank in range(4):
         odd = {"operation": "ALLGATHER", "numel": 1024} if rank == 3 else {}
-        write(folder, f"gpu0{rank}/rank{rank}.log", times_out(rank, "15:46:05.7", **odd))
+        start = joins(f"gpu0{rank}", 0, rank, 4, address=f"10.9.0.{rank}")
+        write(folder, f"rank{rank}.log", *start, times_out(rank, "15:46:05.7", **odd))
 
 
 def peer_that_most_ranks_name(folder: Path) -> None:
@@ -68,7 +69,7 @@ def node_that_fell_silent(folder: Path) -> None:
     for rank in range(3):
         minutes = range(20 if rank == 1 else 40)
         beats = (f"[rank{rank}]: 2026-08-10 15:{minute:02}:00 waiting for the others" for minute in minutes)
-        write(folder, f"gpu0{rank}.log", *beats)
+        write(folder, f"gpu0{rank}.log", *joins(f"gpu0{rank}", 0, rank, 3, address=f"10.9.0.{rank}"), *beats)
 
 
 def nccl_that_did_not_start(folder: Path) -> None:

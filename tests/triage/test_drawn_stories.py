@@ -31,6 +31,17 @@ EN_WORDS = (
 )
 ZH_WORDS = ("训练失败：数据管道断开", "错误：第 3 张卡掉卡", "无法连接到主节点")
 OOM = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB. GPU 0 is full."
+LABELS = (
+    "[rank{}]: ",
+    "{}: ",
+    "[1,{}]<stderr>:",
+    "[prterun-h-77@1,{}]<stderr>: ",
+    "[Rank {}/16] ",
+    "Rank {}: ",
+    "[{}] ",
+)
+BROKEN = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+LOST = "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error"
 ECC = "[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered"
 SHM = (
     "[rank0]: RuntimeError: DataLoader worker (pid 8143) is killed by signal: Bus error. It is possible that"
@@ -89,10 +100,25 @@ class Story:
     says: str = ""
     never: tuple[str, ...] = ("no error in these logs",)
     clocks: tuple[str, ...] = TIMES
+    draws: int = DRAWS
 
 
 def ends_with(text: str, at: int = 1180) -> Callable[[Layout, int], list[list[Line]]]:
     return lambda layout, _: workers(layout.language, (at, False, text))
+
+
+def one_of_sixteen(layout: Layout, number: int) -> list[list[Line]]:
+    """The GPU of rank 5 breaks, the other ranks lose it; each launcher labels its ranks in its own way."""
+    label = LABELS[number % len(LABELS)]
+    found = [
+        [*starts(each, layout.language), *(joins(rank, 16) for rank in range(4 * each, 4 * each + 4))]
+        for each in range(4)
+    ]
+    found[3] += trains(1, 40, layout.language)
+    for rank in (5, *(each for each in range(16) if each != 5)):
+        at, said = (1180, BROKEN) if rank == 5 else (1190, LOST)
+        found[rank // 4].append((at, number % 2 == 0, label.format(rank) + said))
+    return found
 
 
 def goes_on(layout: Layout, _: int) -> list[list[Line]]:
@@ -106,6 +132,7 @@ HEALTHY = {"failed": False}
 STORIES = {
     "memory of a rank, undated": Story(ends_with(OOM), {"cause": "program", "rank": 0}),
     "ecc of a rank, undated": Story(ends_with(ECC), {"cause": "hardware", "rank": 0}),
+    "one rank of sixteen": Story(one_of_sixteen, {"cause": "hardware", "rank": 5, "node": "gpu-n1"}, draws=20),
     "shared memory, undated": Story(ends_with(SHM), {"cause": "host"}),
     "all ranks time out, undated": Story(
         all_time_out, {"failed": True}, never=("no error", "did not reach", "no time-out")
@@ -125,8 +152,9 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("number", range(DRAWS))
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, number) for name, story in STORIES.items() for number in range(story.draws)]
+)
 def test_the_answer_is_right_in_every_layout(name, number, tmp_path):
     story = STORIES[name]
     layout = drawn(Random(f"{name} {number}"), clocks=story.clocks)  # noqa: S311 - a layout

@@ -1,50 +1,127 @@
 """A rank, node and time before a line's text, in the forms that launchers, log collectors and programs print."""
 
+# ruff: noqa: E501 - a line a form
+
 from __future__ import annotations
 
 import pytest
 from support.job_logs import judge
 
 from nodegate.triage import place
+from nodegate.triage.clock import find_stamp
 
 SAID = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
-# prefix, rank, node, who prints it
-FORMS = """\
-[rank2]: |2||torch.distributed: exception hook
-18:00:19.754 [rank2]: |2||loguru without a date
-18:00:19,754 [rank2]: |2||Python logging with %H:%M:%S
-[18:00:19] [rank2]: |2||rich.logging
-2026-02-05 18:00:19,754 - INFO - [rank2]: |2||Python logging, the cookbook's format
-[2026-02-05 18:00:19,754] [INFO] [rank2]: |2||DeepSpeed: deepspeed/utils/logging.py
-2026-02-05 18:00:19.754 | ERROR    | __main__:step:88 - [rank2]: |2||loguru's default
-  | 2026-02-05T18:00:19.754Z | [rank2]: |2||CloudWatch insights
-1770314419.754 [rank2]: |2||ts -s of moreutils
-Feb 05 18:00:19 [rank2]: |2||ts of moreutils
-Feb 05 18:00:19 gpu-c-11 finetune[2210]: [rank2]: |2|gpu-c-11|journalctl -o short
-2026-02-05T18:00:19.123456+00:00 gpu-c-11 finetune[2210]: [rank2]: |2|gpu-c-11|rsyslog's file format
-[gpu-e-7:12345] [rank2]: |2|gpu-e-7|Open MPI: opal/util/output
-[1,2]<stderr>:|2||mpirun --tag-output
-[1,mpirank:2,algo-1]<stderr>:|2||SageMaker's MPI launcher
-10.7.4.21: 10.7.4.21: [rank2]: |2|10.7.4.21|pdsh over DeepSpeed
-gpu07: [rank2]: |2|gpu07|pdsh
-stderr: [rank2]: |2||a wrapper's word
-> [rank2]: |2||quoted in a mail
-    [rank2]: |2||an indented block
-[2]: |2||tmux and parallel tags
-Rank 2 | |2||NeMo: rank zero filters
-(Rank 2) |2||Colossal-AI: DistributedLogger
-[trainer2|0]:|2||torchx: local scheduler
-2: |2||srun --label
-11-20 18:00:19 [rank2]: |2||a date without a year
-18:00:19 INFO train.py:88] [rank2]: |2||absl with a bare clock
+# rank, node, time (a date, a time of day, none), prefix (%s: the text is within it), who prints it
+FORMS = r"""
+2~~-~[prterun-host-1234@1,2]<stderr>: ~Open MPI 5: mpirun --output tag (its manual)
+2~gpu07~-~[prterun-host-1234@1,2][gpu07:4242]<stderr>: ~PRRTE: --output tag-detailed (prterun's manual)
+2~~date~Thu Feb  5 18:00:19 2026[1,2]<stderr>:~Open MPI 4: --timestamp-output --tag-output
+2~~-~[2]<stderr>:~Horovod: horovod/runner/gloo_run.py
+2~~date~Thu Feb  5 18:00:19 2026[2]<stderr>:~Horovod: --prefix-output-with-timestamp
+2~~-~[2] ~MPICH and Intel MPI: mpiexec -prepend-rank (Hydra)
+2~~-~RANK_2: ~Hydra: -prepend-pattern 'RANK_%r: '
+2~~-~02: ~srun --label, eleven tasks or more
+2~gpu07.cm.site.gov~-~gpu07.cm.site.gov 2: ~HPE PALS: mpiexec --line-label
+2~gpu07.cm.site.gov~-~gpu07.cm.site.gov 2: [rank2]: ~the same around torch
+~~-~[default2]:~torchrun --tee: a local rank
+2~~date~[rank2]:[titan] 2026-02-05 18:00:19,754 - root - ERROR - ~torchtitan: run_train.sh, --role rank --tee 3
+2~gpu07~date~gpu07: [2026-02-05 18:00:19,754] [INFO] [logging.py:96:log_dist] [Rank 2] ~DeepSpeed: log_dist under pdsh or clush
+2~~date~[2026-02-05 18:00:19,754] [ERROR] [axolotl.train.step:88] [PID:4242] [RANK:2] ~axolotl: logging_config.py
+2~~date~[NeMo E 2026-02-05 18:00:19 trainer:88 rank:2] ~NeMo: formatters/base.py, debug
+2~~date~2026-02-05 18:00:19,754: rank2[4242][MainThread]: ERROR: composer.trainer: ~Composer, LLM Foundry: command_utils/train.py
+2~~date~[Rank 2] 2026-02-05 18:00:19,754 ERROR fairseq2.trainer - ~fairseq2: logging.py
+2~~-~[rank: 2] ~Lightning: rank_prefixed_message
+2~~date~[2026-02-05T18:00:19.754321Z] 5c902731 [rank=2] || ERROR: [62] root: ~Determined AI: task logs
+~gpu07~date~2026-02-05 18:00:19.754\tgpu07:2\tolmo.train:88\tCRITICAL\t~OLMo: olmo/util.py, host and local rank
+2~~date~2026-02-05T18:00:19 - 2 - levanter.trainer - trainer.py:88 - ERROR :: ~Levanter: utils/logging.py
+2~~date~(VllmWorker rank=2 pid=4242) ERROR 02-05 18:00:19 [multiproc_executor.py:487] ~vLLM: v1/executor
+2~10.0.0.7~-~(MegatronPolicyWorker[rank=2] pid=4242, ip=10.0.0.7) ~NeMo RL under Ray
+~10.164.0.57~-~(worker1, rank=1, pid=15406, ip=10.164.0.57) ~SkyPilot: the rank of a node
+2~10.164.0.57~-~(worker1, rank=1, pid=15406, ip=10.164.0.57) [rank2]: ~SkyPilot over torch
+2~~date~[2026-02-05 18:00:19 TP2] ~SGLang: configure_logger
+~~date~[2026-02-05 18:00:19 DP1 TP2] ~SGLang, several replicas: no rank of the job
+2~~-~[pod/job-worker-1/pytorch] [rank2]: ~kubectl logs --prefix
+2~~-~default/job-worker-1[pytorch]: [rank2]: ~kail
+2~~-~[job-worker-1 pytorch] [rank2]: ~kubetail
+2~gpu07~-~train.1.v3x8sz2k9w1p@gpu07    | [rank2]: ~docker service logs
+2~~-~trainer-1-1  | [rank2]: ~docker compose logs
+2~gpu07~date~Thu 2026-02-05 18:00:19 UTC gpu07 train[2210]: [rank2]: ~journalctl -o short-full
+2~gpu07~date~2026-02-05T18:00:19+0000 gpu07 train[2210]: [rank2]: ~journalctl -o short-iso
+2~gpu07~-~[ 1234.567890] gpu07 train[2210]: [rank2]: ~journalctl -o short-monotonic
+2~gpu07~date~1770314419.754321 gpu07 train[2210]: [rank2]: ~journalctl -o short-unix
+2~gpu07~date~<27>Feb  5 18:00:19 gpu07 train[2210]: [rank2]: ~RFC 3164, with its priority
+2~gpu07~date~<27>1 2026-02-05T18:00:19.754Z gpu07 train 2210 - - [rank2]: ~RFC 5424
+2~~date~{"log":"[rank2]: %s\n","stream":"stderr","time":"2026-02-05T18:00:19.754Z"}~docker json-file
+2~~date~{"event": "%s", "level": "error", "rank": 2, "timestamp": "2026-02-05T18:00:19Z"}~structlog: JSONRenderer
+2~~date~{"asctime": "2026-02-05 18:00:19,754", "levelname": "ERROR", "rank": 2, "message": "%s"}~python-json-logger
+2~~date~{"text": "%s\n", "record": {"extra": {"rank": 2}, "message": "%s", "time": {"repr": "2026-02-05 18:00:19.754+00:00"}}}~loguru: serialize=True
+2~~date~time="2026-02-05T18:00:19Z" level=error rank=2 msg="%s"~logrus: TextFormatter
+2~~date~timestamp='2026-02-05T18:00:19Z' level='error' rank=2 event='%s'~structlog: KeyValueRenderer
+2~~date~2026-02-05T18:00:19Z [error    ] %s [trainer] rank=2~structlog: ConsoleRenderer
+2~~date~2026-02-05 18:00:19.754 | ERROR    | train:step:88 | rank=2 - ~loguru: {extra[rank]} in its format
+2~~date~[0] kube.var.log.job: [[1770314419.754, {}], {"log"=>"[rank2]: %s", "stream"=>"stderr"}]~fluent-bit: stdout output, [0] counts records
+2~gpu07~date~{"date":1770314419.754,"log":"[rank2]: %s","kubernetes":{"pod_name":"job-1","host":"gpu07"}}~fluent-bit: kubernetes filter
+2~~date~2026-02-05T18:00:19.754000+00:00 job/algo-3-1770314419 [rank2]: ~aws logs tail
+2~~date~ERROR\t2026-02-05 18:00:19 +0000\tworkerpool1-1\t[rank2]: ~gcloud ai custom-jobs stream-logs
+2~gpu07~-~gpu07\t[rank2]: ~GNU parallel --tag
+~gpu07~clock~[1] 18:00:19 [FAILURE] gpu07 ~parallel-ssh: the order in which hosts ended
+2~~-~Rank 2: ~Megatron-Core: prints of its checks
+2~~-~[Rank 2/16] ~labels of training scripts
+2~~-~Global Rank: [2/16] | Local Rank: [2/8] | ~loguru formats of training templates
+2~gpu07~-~[gpu07:mpi_rank_2][error_sighandler] ~MVAPICH2
+~gpu07~date~[1770314419.754321] [gpu07:4242 :0]  ib_mlx5_log.c:177  UCX  ERROR ~UCX: ucs/debug/log.c
+2~~date~[rank2]:[E205 18:00:19.754321 ProcessGroupNCCL.cpp:616] [PG ID 3 PG GUID 9(tp) Rank 1] ~PyTorch: a group's rank behind the job's
+~~date~I0205 18:00:19.754321 4242 train.py:88] ~absl and glog: a thread, a line
+2~10.0.0.7~date~(RayTrainWorker pid=4242, ip=10.0.0.7) 2026-02-05 18:00:19,754 ERROR train.py:88 -- [rank2]: ~Ray Train
+~~date~[02/05 18:00:19 d2.engine.train_loop]: ~detectron2: utils/logger.py
+~~date~2026:02:05-18:00:19:( 4242) |CCL_ERROR| ~oneCCL: common/log
+2~~clock~[18:00:19] [RANK 2] ~trlX: utils/logging.py
+2~~-~[rank2]: ~torch.distributed: exception hook
+2~~clock~18:00:19.754 [rank2]: ~loguru without a date
+2~~clock~18:00:19,754 [rank2]: ~Python logging with %H:%M:%S
+2~~clock~[18:00:19] [rank2]: ~rich.logging
+2~~date~2026-02-05 18:00:19,754 - INFO - [rank2]: ~Python logging, the cookbook's format
+2~~date~[2026-02-05 18:00:19,754] [INFO] [rank2]: ~DeepSpeed: deepspeed/utils/logging.py
+2~~date~2026-02-05 18:00:19.754 | ERROR    | __main__:step:88 - [rank2]: ~loguru's default
+2~~date~  | 2026-02-05T18:00:19.754Z | [rank2]: ~CloudWatch insights
+2~~date~1770314419.754 [rank2]: ~ts -s of moreutils
+2~~date~Feb 05 18:00:19 [rank2]: ~ts of moreutils
+2~gpu-c-11~date~Feb 05 18:00:19 gpu-c-11 finetune[2210]: [rank2]: ~journalctl -o short
+2~gpu-c-11~date~2026-02-05T18:00:19.123456+00:00 gpu-c-11 finetune[2210]: [rank2]: ~rsyslog's file format
+2~gpu-e-7~-~[gpu-e-7:12345] [rank2]: ~Open MPI: opal/util/output
+2~~-~[1,2]<stderr>:~mpirun --tag-output
+2~~-~[1,mpirank:2,algo-1]<stderr>:~SageMaker's MPI launcher
+2~10.7.4.21~-~10.7.4.21: 10.7.4.21: [rank2]: ~pdsh over DeepSpeed
+2~gpu07~-~gpu07: [rank2]: ~pdsh
+2~~-~stderr: [rank2]: ~a wrapper's word
+2~~-~> [rank2]: ~quoted in a mail
+2~~-~    [rank2]: ~an indented block
+2~~-~[2]: ~tmux and parallel tags
+2~~-~Rank 2 | ~NeMo: rank zero filters
+2~~-~(Rank 2) ~Colossal-AI: DistributedLogger
+2~~-~[trainer2|0]:~torchx: local scheduler
+2~~-~2: ~srun --label
+2~~date~02-05 18:00:19 [rank2]: ~a date without a year
+2~~-~[MODEL_PARALLEL:ERROR:RANK:2] ~a word before it
+2~~date~[2026-02-05 18:00:19] | [PID:4242 RANK:2] | [ERROR] | [train.py:step():88] ~among others in brackets
+2~~date~2026-02-05 18:00:19 ERROR rank=2 trainer: ~behind a level
+2~~-~[rank=2, local_rank=1] ~two ranks in brackets
+2~~-~[node 1 | rank 2] ~with its node's number
+2~~-~【rank 2】 ~Chinese brackets
+2~~-~\x1b[36m[rank2]:\x1b[0m ~in colour
+2~~clock~18:00:19 INFO train.py:88] [rank2]: ~absl with a bare clock
 """
-CASES = [(line.rsplit("|", 3)[0], *line.rsplit("|", 3)[1:]) for line in FORMS.splitlines()]
+CASES = [line.split("~") for line in FORMS.strip("\n").splitlines()]
+PRINTED_S = 1_770_314_419.0  # 2026-02-05 18:00:19 UTC
 
 
-@pytest.mark.parametrize(("prefix", "rank", "node", "_source"), CASES, ids=[case[3] for case in CASES])
-def test_what_stands_before_a_text_names_its_rank_and_node(prefix, rank, node, _source):
-    found = place.of_line(prefix + SAID)
-    assert (found.rank, found.node, found.text) == (int(rank), node, SAID)
+@pytest.mark.parametrize(("rank", "node", "time", "prefix", "_source"), CASES, ids=[case[4] for case in CASES])
+def test_what_stands_before_a_text_names_its_rank_node_and_time(rank, node, time, prefix, _source):
+    before = prefix.replace("\\t", "\t").replace("\\x1b", "\x1b")
+    line = before.replace("%s", SAID) if "%s" in before else before + SAID
+    found, stamp = place.of_line(line), find_stamp(line, now_s=PRINTED_S + 86_400)
+    assert (found.rank, found.node, SAID in found.text) == (int(rank) if rank else None, node, True)
+    assert (0 <= stamp.epoch_s - PRINTED_S < 1) if time == "date" and stamp else stamp is None and time != "date"
 
 
 @pytest.mark.parametrize(
@@ -56,27 +133,34 @@ def test_what_stands_before_a_text_names_its_rank_and_node(prefix, rank, node, _
         "epoch 2: loss 0.3",
         "mlx5_2: link is up",
         "all 2 ranks | joined",
+        "[2/16] Building CXX object",
+        "[1] 4242",
+        "[1]+  Killed                  python train.py",
+        "LoRA rank=8 alpha=16 failed",
+        "lora_rank: 8",
+        "[12:04] rank 8 of the update | done",
+        "10.0.0.7:29500 is refused",
+        "train.py:88: failed",
+        "2026-02-05T18:00:19 - 88 - failed",
+        "(waiting for rank 7) failed",
+        "[from rank 7] recv failed",
+        "failed to connect to rank 7: refused",
+        "RuntimeError: rank 7: gone",
+        "local_rank=3 | failed",
+        "[tp rank 1] failed",
+        "[PG ID 3 PG GUID 9(tp) Rank 1] failed",
     ],
 )
 def test_a_clock_or_a_count_is_no_rank(line):
     assert place.of_line(line).rank is None
 
 
-@pytest.mark.parametrize(
-    ("name", "node"),
-    [
-        ("logs/gpu007/rank_12.log", "gpu007"),
-        ("node-3.log", "node-3"),
-        ("train12.log", ""),
-        ("qwen72.log", ""),
-        ("sft-32.out", ""),
-        ("final02.log", ""),
-        ("checkpoint500.log", ""),
-    ],
-)
-def test_only_the_name_of_a_node_in_a_path_says_so_itself(name, node):
-    found = place.of_path(name).node
-    assert (found if place.is_node_word(found) else "") == node
+@pytest.mark.parametrize("name", ["gpu007/rank_12.log", "node-3.log", "train_gpu8.log", "qwen72.log", "sft-32.out"])
+@pytest.mark.parametrize("known", [False, True])
+def test_the_name_of_a_file_names_a_node_only_if_a_line_knows_it(tmp_path, name, known):
+    node = place.of_path(name).node
+    others = {"other.log": [f"{node}:4242:4243 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>"]} if known else {}
+    judge(tmp_path, {name: [f"[rank12]: {SAID}"], **others}, node=node if known else "", rank=12)
 
 
 @pytest.mark.parametrize("program", ["sft", "supervised_ft", "audit_llm", "tuned-llama", "slurmtrain", "nvidia-train"])

@@ -67,9 +67,9 @@ CASES = {
         {
             "rank0.log": [times_out(0, "15:46:05.7")],
             "rank1.log": [times_out(1, "15:46:05.6")],
-            "gpu03_rank2.log": [OUT_OF_MEMORY],
+            "gpu02_rank2.log": [*start(2, 3)[:1], OUT_OF_MEMORY],
         },
-        {"root": "cuda_oom", "rank": 2, "gpu": 2, "node": "gpu03", "says": NOBODY},
+        {"root": "cuda_oom", "rank": 2, "gpu": 2, "node": "gpu02", "says": NOBODY},
     ),
     "the rank that reports no time-out is the laggard": (
         {f"rank{rank}.log": [*start(rank, 4), *[times_out(rank, "15:46:05.7")][: rank != 2]] for rank in range(4)},

@@ -7,7 +7,8 @@ times in a file holds only if one clock made them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ _MOST_WRITERS = 256
 _WINDOWS, _WINDOW_LINES, _WINDOW_BYTES = 400, 40, 8192
 _HEAD_LINES = 40
 _STAMP_CHARACTERS = 300
+_FILE = re.compile(r"==> ([^\n]{1,300}) <==\r?(?:\n|$)")
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,27 @@ def has_writers(head: str) -> bool:
     return any(_writer(line, stern=stern) for line in lines)
 
 
+def has_files(head: str) -> bool:
+    """Whether a log is several files under their names, as `tail` and `head` print them."""
+    return bool(_FILE.match(head.lstrip()))
+
+
 def shares(text: bytes) -> list[Share]:
     """The logs of the writers; none if there are too many of them."""
     lines = text.split(b"\n")  # not where a progress bar returns to the start of its line: only the line has a prefix
     lines = lines if lines[-1] else lines[:-1]
     stern = _stern(lines)
-    numbers: dict[str, list[int]] = {}
+    numbers: dict[tuple[bool, str], list[int]] = {}
+    file = ""
     for number, line in enumerate(lines):
-        numbers.setdefault(_writer(_decoded(line), stern=stern), []).append(number)
+        if line.startswith(b"==> ") and (named := _FILE.match(_decoded(line))):
+            file = named[1]
+            continue
+        numbers.setdefault((bool(file), file or _writer(_decoded(line), stern=stern)), []).append(number)
     if len(numbers) > _MOST_WRITERS:
         return []
-    return [_share(writer, own, lines, stern=stern) for writer, own in numbers.items()]
+    found = [(is_file, _share(writer, own, lines, stern=stern)) for (is_file, writer), own in numbers.items()]
+    return [replace(share, place=place.of_path(share.writer)) if is_file else share for is_file, share in found]
 
 
 def windows_of(text: bytes) -> list[Sequence[bytes]]:

@@ -14,20 +14,26 @@ if TYPE_CHECKING:
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _CLOCK = r"([0-9]{2})[:：]([0-9]{2})[:：]([0-9]{2})(?:[.,]([0-9]{1,9}))?"
 _STAMP = re.compile(
-    rf"(?P<iso>([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[T _]{_CLOCK} ?(Z\b|UTC\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
+    rf"(?P<iso>([0-9]{{4}})[-/:]([0-9]{{2}})[-/:]([0-9]{{2}})[T _-]{_CLOCK} ?(Z\b|UTC\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
     rf"|(?P<glog>(?<![A-Za-z0-9])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK})"
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
     rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}"
     r"(?: (?:([A-Z]{3,5}|[+-][0-9]{2,4}) )?([0-9]{4})\b)?)"
     rf"|(?P<day>\b([0-9]{{1,2}}) ({_MONTHS}) ([0-9]{{4}}) {_CLOCK}(?: ([AP]M))?"
     r"(?: (UTC\b|GMT\b|[+-][0-9]{2}:?[0-9]{2}\b))?)"
+    rf"|(?P<numbers>(?<![0-9/.-])([01][0-9])[-/]([0-3][0-9]) {_CLOCK})"  # vLLM, detectron2
+    r"|(?P<epoch>(?<![0-9.])(1[0-9]{9})\.([0-9]{3,9})(?![0-9.]))"  # fluent-bit, UCX, journalctl -o short-unix
+    r"|(?P<journal>REALTIME_TIMESTAMP\W{1,6}(1[0-9]{9})([0-9]{6})\b)"
     rf"|(?P<chinese>([0-9]{{4}})年([0-9]{{1,2}})月([0-9]{{1,2}})日 {{0,2}}{_CLOCK})"
 )
-_CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")  # in each of these forms; much faster if there is none
+# In each of these forms; much faster if there is none.
+_CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")
+_SECONDS_IN = re.compile("1[0-9]{9}[.0-9]")
 # The first group inside each form.
 _OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
+_WITHOUT_YEAR = ("glog", "numbers", "syslog")  # of syslog some have one
 _UTC = ("Z", "UTC", "GMT")
-_DAY_S = 86_400.0
+DAY_S = 86_400.0
 _BLOCK = 1000  # characters
 
 
@@ -45,14 +51,20 @@ def find_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp
     If there is no year, it is the one with which the time is nearest to `near_s`; where that is not known the newest
     one with which it is at most a day after `now_s`.
     """
-    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
+    match = _STAMP.search(text) if _may_have(text) else None
     return read_stamp(match, now_s=now_s, near_s=near_s) if match else None
+
+
+def _may_have(text: str) -> bool:
+    return bool(_CLOCK_IN.search(text) or _SECONDS_IN.search(text))
 
 
 def dated(text: str) -> float | None:
     """The first time in the text whose form has a year, in seconds since 1970; None if there is none."""
-    for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
-        if match.lastgroup == "glog" or (match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]):
+    for match in _STAMP.finditer(text) if _may_have(text) else ():
+        if match.lastgroup in ("glog", "numbers") or (
+            match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]
+        ):
             continue
         if stamp := read_stamp(match, now_s=0.0):
             return stamp.epoch_s
@@ -65,7 +77,7 @@ def last_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp
     size = _BLOCK
     while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
         part = text[-size:]
-        for match in _STAMP.finditer(part) if _CLOCK_IN.search(part) else ():
+        for match in _STAMP.finditer(part) if _may_have(part) else ():
             found = match
         size *= 8
     return read_stamp(found, now_s=now_s, near_s=near_s) if found else None
@@ -76,17 +88,17 @@ def read_stamp(match: Match[str], *, now_s: float, near_s: float | None = None) 
     form = str(match.lastgroup)
     parts = match.groups()[_OFFSETS[form] - 1 :]
     try:
-        if form in ("iso", "chinese"):
-            year, month, day = (int(part) for part in parts[:3])
+        if form in ("epoch", "journal"):
+            return Stamp(float(f"{parts[0]}.{parts[1]}"), zoned=True)
+        if form in ("iso", "chinese", "us"):
+            year, month, day = (int(part) for part in (parts[:3] if form != "us" else (parts[2], *parts[:2])))
             return _stamp(year, month, day, parts[3:7], parts[7] if form == "iso" else None)
-        if form == "us":
-            return _stamp(int(parts[2]), int(parts[0]), int(parts[1]), parts[3:7])
         if form == "day":
             clock = (_hour_of_day(parts[3], parts[7]), *parts[4:7])
             return _stamp(int(parts[2]), _month(parts[1]), int(parts[0]), clock, parts[8])
         if form == "syslog" and parts[7]:
             return _stamp(int(parts[7]), _month(parts[0]), int(parts[1]), parts[2:6], _known_zone(parts[6]))
-        month = int(parts[0]) if form == "glog" else _month(parts[0])
+        month = _month(parts[0]) if form == "syslog" else int(parts[0])
         return _without_year(month, int(parts[1]), parts[2:6], now_s, near_s)
     except (ValueError, OverflowError):
         return None
@@ -123,7 +135,7 @@ def _zone_s(zone: str | None) -> float:
 
 def zone_in(text: str) -> float | None:
     """Seconds east of UTC that the first time in the text names; None if it names none."""
-    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
+    match = _STAMP.search(text) if _may_have(text) else None
     if match is None:
         return None
     form = str(match.lastgroup)
@@ -143,7 +155,7 @@ def _without_year(
             stamp = _stamp(year - back, month, day, clock)
         except ValueError:
             continue
-        if near_s is None and stamp.epoch_s <= now_s + _DAY_S:
+        if near_s is None and stamp.epoch_s <= now_s + DAY_S:
             return stamp
         found.append(stamp)
     if near_s is None:
@@ -157,10 +169,17 @@ def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:
         return "-"
     try:
         tenth = round((epoch_s + zone_s) * 10)
+        if 0 <= epoch_s < DAY_S:  # no log of computers with GPUs: a time of day, where nothing has a date
+            return f"????-??-?? {timedelta(seconds=round(epoch_s * 10) // 10)!s:0>8}.{round(epoch_s * 10) % 10}"
         day = datetime.fromtimestamp(tenth // 10, timezone.utc)
     except (OverflowError, ValueError, OSError):
         return "-"  # no such time
     return f"{day:%Y-%m-%d %H:%M:%S}.{tenth % 10}"
+
+
+def dated_s(epoch_s: float | None) -> float | None:
+    """A time in seconds since 1970; None if it is a time of day without a date."""
+    return None if epoch_s is not None and 0 <= epoch_s < DAY_S else epoch_s
 
 
 def zone_name(zone_s: float) -> str:

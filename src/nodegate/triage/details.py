@@ -13,6 +13,8 @@ from nodegate.triage.secrets import without_secrets
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nodegate.knowledge.signature import Hit
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
@@ -42,8 +44,10 @@ _PEER = re.compile(
     r"|(?:[Cc]onnect(?:ion)? to|Call to \w{2,20} (?:from|to)) ([^\s<,]{1,100})<[0-9]{1,6}>"
     r"|client socket has [^\n]{1,100}?\(\[?([\w.:-]{1,120}?)\]?, ?[0-9]{1,6}\)"
     r"|gloo/transport/[^\n]{1,200}? \[([\w.:-]{1,100})\]:[0-9]{1,6}"
-    r"|collective timeout from {1,4}(rank {1,4}[0-9]{1,7})|^(Rank [0-9]{1,5}) scheduler is dead"
+    r"|time-?out from {1,4}(rank {1,4}[0-9]{1,7})\b|^(Rank [0-9]{1,5}) scheduler is dead"
 )
+_PORT = re.compile(r"^((?:[0-9]{1,3}\.){3}[0-9]{1,3}):[0-9]{1,6}$")
+LAST_ERROR = " ... Last error: "  # before what NCCL says was the reason
 _PID = re.compile(r"[\w.-]{1,100}:([0-9]{1,10}):[0-9]{1,10} \[[0-9]{1,3}\] NCCL ")
 _COMM = re.compile(
     r" rank ([0-9]{1,7}) n[Rr]anks ([0-9]{1,7}) cudaDev ([0-9]{1,3})(?: nvmlDev ([0-9]{1,3}))?"
@@ -63,7 +67,9 @@ def peer(text: str) -> str:
     """Whom the line blames: a host name, an address, or `rank N`; "" if it names no one."""
     match = _PEER.search(text)
     named = next(filter(None, match.groups()), "") if match else ""
-    return " ".join(named.lower().split()) if named[:5].lower() == "rank " else named.removeprefix("::ffff:")
+    if named[:5].lower() == "rank ":
+        return " ".join(named.lower().split())
+    return _PORT.sub(r"\1", named.removeprefix("::ffff:"))
 
 
 def read_collective(text: str, place: Place, events: Events) -> None:
@@ -137,6 +143,13 @@ def of_kernel(line: str) -> Hit | None:
     """What a line of a kernel is, in the log of a job."""
     hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=BOOT).text, Side.KERNEL)
     return None if hit is None or hit.signature.role is Role.CONTEXT else hit
+
+
+def last_error(texts: Iterable[str]) -> str:
+    """The line below "Last error:" in the lines after an error of NCCL; "" without one."""
+    lines = iter(texts)
+    below = any(text.rstrip().endswith("Last error:") for text in lines)
+    return next(lines, "").strip() if below else ""
 
 
 def shown(text: str) -> str:

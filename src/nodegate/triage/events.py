@@ -76,6 +76,7 @@ class Event:
     peer: str = ""
     episode: int = 0
     count: int = 1
+    clock_s: float | None = None  # the time of day that its line has instead: seconds of a day
     held: Held | None = None  # of an allocation that failed: who holds the GPU's memory
     printed_s: float | None = None
     early_s: float | None = None
@@ -136,6 +137,7 @@ class Names:
     pods: set[str] = field(default_factory=set)
     pids: set[int] = field(default_factory=set)  # of the job's own processes
     owners: dict[tuple[str, int], Owner] = field(default_factory=dict)  # (node, process) -> whose, by the node's facts
+    seen: set[str] = field(default_factory=set)  # nodes that lines name
     no_nodes: set[str] = field(default_factory=set)  # names of files that no log knows as nodes
     world: int = 0  # the largest communicator that was seen
 
@@ -150,6 +152,12 @@ class Names:
                 self.node_of_rank.setdefault(place.rank, place.node or place.pod)
             if place.gpu is not None:
                 self.gpu_of_rank.setdefault(place.rank, place.gpu)
+
+    def see(self, place: Place) -> Place:
+        """Add the node that a line itself names."""
+        if place.node and len(self.seen) < MOST_NAMES:
+            self.seen.add(place.node)
+        return place
 
     def settle(self) -> None:
         """Put the nodes in the place of the pods, now that all is read."""

@@ -31,6 +31,8 @@ _TAIL_BYTES = 1 << 18
 _STAMP_CHARACTERS = 150  # of a line in which its own time is
 _BLOCK_BYTES = 4096  # of torchrun's report
 _MPI_LINES = 8  # of mpirun's
+_NCCL_ERROR = "NCCL error"
+_REASON_LINES, _REASON_CHARACTERS = 8, 200  # in which NCCL's reason is, below an exception
 _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
@@ -69,10 +71,18 @@ class JobLogReader:
     def read(self, chunks: Iterable[bytes]) -> None:
         """Read the whole log."""
         for chunk in chunks:
-            self._chunk(chunk)
-            self.log.lines += chunk.count(b"\n")
-            self.log.size_bytes += len(chunk)
-            self.earlier, self.before = self.before, chunk
+            self.feed(chunk)
+        self.end()
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next chunk."""
+        self._chunk(chunk)
+        self.log.lines += chunk.count(b"\n")
+        self.log.size_bytes += len(chunk)
+        self.earlier, self.before = self.before, chunk
+
+    def end(self) -> None:
+        """Weigh how the log ends."""
         if not self.open:
             self._progress(self.before, 0, len(self.before))
         more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
@@ -125,7 +135,7 @@ class JobLogReader:
     def _identities(self, lines: Iterable[scan.Line]) -> None:
         for line in lines:
             if scan.identifies(line.text):
-                found = self._place(line.text)
+                found = self.events.names.see(self._place(line.text))
                 details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
 
     def _head(self, text: str) -> None:
@@ -176,20 +186,21 @@ class JobLogReader:
         device = hit.device.lower() if address else hit.device
         key = (self.log.name, self.log.episode, kind.id, where, device, peer, template(found.text))
         own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
+        source = self.log.writers.of(found)
         if kind.role is not Role.CONTEXT:
-            self._opens(own, found.source)
+            self._opens(own, source)
         if self.events.known(key):
             return
-        after, until = (None, None) if own else self._between(chunk, line, found.source)
+        after, until = (None, None) if own else self._between(chunk, line, source)
         if own is None and kind.role is not Role.CONTEXT:
-            self._opens(after, found.source)
+            self._opens(after, source)
         if own is None and until is None:
-            self.waiting[key] = found.source
+            self.waiting[key] = source
         self.events.add(
             key,
             Event(
                 kind,
-                details.shown(found.text),
+                details.shown(found.text + self._last_error(chunk, line.end) if _NCCL_ERROR in text else found.text),
                 self.log.name,
                 number,
                 where,
@@ -200,9 +211,16 @@ class JobLogReader:
                 device=device,
                 peer=peer,
                 episode=self.log.episode,
+                clock_s=None if own else place.clock_of(line.text, stern=self.log.writers.stern),
                 held=held_memory.held(found.text) if kind.id == held_memory.OUT_OF_MEMORY else None,
             ),
         )
+
+    def _last_error(self, chunk: bytes, end: int) -> str:
+        """What NCCL says was the reason, a few lines below an exception."""
+        below = chunk[end : end + _BLOCK_BYTES].decode("utf-8", "replace").splitlines()[1:_REASON_LINES]
+        said = details.last_error(self._place(line[:_REASON_CHARACTERS]).text for line in below)
+        return details.LAST_ERROR + said if said else ""
 
     def _opens(self, when: Stamp | None, source: str) -> None:
         """An error: the training has not continued until an iteration is later than this."""
@@ -220,7 +238,7 @@ class JobLogReader:
         torchrun = elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s)
         mpirun = mpi.exits(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
         for exit_ in (*torchrun, *mpirun):
-            where = exit_.place.or_else(Place(node=self.log.place.node))
+            where = self.events.names.see(exit_.place).or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
             hit = find(exit_.code, Side.USER)
             key = (self.log.name, "exit", where, exit_.code)
@@ -243,7 +261,7 @@ class JobLogReader:
         if found.rank is not None and len(self.log.ranks) < 100_000:
             self.log.ranks.add(found.rank)
         if found.node and len(self.log.nodes) < 10_000:
-            self.log.nodes.add(found.node)
+            self.log.nodes.add(self.events.names.see(found).node)
 
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)
@@ -264,10 +282,15 @@ class JobLogReader:
 
     def _nearest(self, lines: Iterable[bytes], source: str) -> Stamp | None:
         """The first time in lines of this writer; other writers' lines may name it."""
-        mark = source.encode()
+        writers = self.log.writers
+        mark = b"" if writers.in_turn else source.encode()
         for line in lines:
             text = line[:300].decode("utf-8", "replace") if mark in line else ""
-            if (stamp := self._first(text)) and (not source or self._place(text).source == source):
+            stamp = self._first(text) if text else None
+            who = writers.of(self._place(text)) if source and (stamp or writers.in_turn) else ""
+            if writers.in_turn and who not in ("", source):
+                return None  # the lines of another rank begin
+            if stamp and (who == source or writers.in_turn):
                 return stamp
         return None
 
@@ -279,7 +302,7 @@ class JobLogReader:
                 del self.waiting[key]
 
     def _finishes(self, line: scan.Line) -> None:
-        if self._later(self._first(line.text[:300]), self._place(line.text).source):
+        if self._later(self._first(line.text[:300]), self.log.writers.of(self._place(line.text))):
             self.log.episode += self.open
             self.open, self.log.finished = False, True
 
@@ -291,7 +314,8 @@ class JobLogReader:
         """
         self.log.episode += 1
         self.open = False
-        for key, who in self.waiting.items() if not self.log.writers.mixed else ():
+        carries = not self.log.writers.mixed and bool(source or not self.log.writers.in_turn)
+        for key, who in self.waiting.items() if carries else ():
             if who not in ("", source):
                 self.events.carry(key, self.log.episode)
 
@@ -310,12 +334,13 @@ class JobLogReader:
         known = self.log.iteration
         if found is None or (known is not None and found.number == known.number):
             return
-        if self.open and not self._later(found.stamp, found.source):
+        source = self.log.writers.of(found.place)
+        if self.open and not self._later(found.stamp, source):
             return
         if known is not None and known.stamp and found.stamp and found.stamp.epoch_s < known.stamp.epoch_s:
             return  # of another log in this one
         if self.open:
-            self._got_over(found.source)
+            self._got_over(source)
         self.log.iteration = found
 
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:

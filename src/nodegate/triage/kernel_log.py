@@ -39,17 +39,22 @@ _HOST_SERVICES = (
     "opensm", "ibacm", "munged", "lldpd", "snmpd", "node_exporter", "zed",
     "mdadm", "nv-hostengine", "nv-fabricmanager", "nvidia-(?:persistenced|fabricmanager|imex)",
 )  # fmt: skip
+_SERVICES = "|".join(_HOST_SERVICES)
 _KERNEL_LINE = re.compile(
-    r"\[ *\+?[0-9]{1,9}\.[0-9]{6}\]|\[[A-Z][a-z]{2}[ 0-9][0-9] [0-9]{2}:[0-9]{2}\] "  # the second: dmesg -H
-    r"|<[0-9]{1,3}>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},|\{.{0,500}\"__REALTIME_TIMESTAMP\""
+    # not in front of another program's line (journalctl -o short-monotonic)
+    rf"\[ *\+?[0-9]{{1,9}}\.[0-9]{{6}}\](?! [\w.-]{{1,100}} (?!(?:{_SERVICES})\[)[^\s\[]{{1,60}}\[[0-9]{{1,9}}\]: )"
+    r"|\[[A-Z][a-z]{2}[ 0-9][0-9] [0-9]{2}:[0-9]{2}\] "  # the second: dmesg -H
+    # of the kernel's own facility, of /dev/kmsg, of the journal as JSON
+    r"|<[0-7]>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},"
+    rf"|\{{(?=.{{0,500}}\"__REALTIME_TIMESTAMP\")(?!.{{0,4000}}\"SYSLOG_IDENTIFIER\" ?: ?\"(?!(?:{_SERVICES})\"))"
     r"|(?:\S{1,40} ){1,5}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
     r"|kern {0,4}:\w{1,8} {0,4}:"
-    # a host's syslog
-    r"|(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5})) "
-    r"[\w.-]{1,100} "
-    rf"(?:{'|'.join(_HOST_SERVICES)})"
-    r"(?:\[[0-9]{1,9}\])?: "
+    # a host's syslog, with or without priorities
+    r"|(?:<[0-9]{1,3}>)?"
+    r"(?:[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8}|(?:1 )?[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5})"
+    r"|[A-Z][a-z]{2} [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8} [A-Z]{3,5}) "
+    rf"[\w.-]{{1,100}} (?:{_SERVICES})(?:(?:\[[0-9]{{1,9}}\])?: | (?:-|[0-9]{{1,10}}) \S{{1,32}} )"
     r"|\[[^\s\[\]]{1,12} [^\s\[\]]{1,12} {1,2}[0-9]{1,2} [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
@@ -77,8 +82,18 @@ def looks_like(head: str, name: str) -> bool:
     """Whether this is a kernel log: by its name, or because most of its first lines look like kernel messages."""
     if _KERNEL_NAME.search(name.rsplit("/", 1)[-1]):
         return True
+    return most_are_host_lines(head)
+
+
+def most_are_host_lines(head: str) -> bool:
+    """Whether most of the first lines are in a form of the kernel or of a host's services."""
     lines = [line for line in head.splitlines()[:40] if line.strip()]
-    return bool(lines) and sum(bool(_KERNEL_LINE.match(line)) for line in lines) * 2 > len(lines)
+    return bool(lines) and sum(map(is_host_line, lines)) * 2 > len(lines)
+
+
+def is_host_line(line: str) -> bool:
+    """Whether a line is in a form of the kernel or of a host's services."""
+    return bool(_KERNEL_LINE.match(line))
 
 
 class KernelLogReader:
@@ -90,15 +105,19 @@ class KernelLogReader:
     def read(self, chunks: Iterable[bytes]) -> None:
         """Read the whole log."""
         for chunk in chunks:
-            if not self.log.lines:
-                self._head(chunk[: 1 << 16].decode("utf-8", "replace"))
-            counted, number = 0, self.log.lines + 1
-            for line in scan.lines_at(chunk, [match.start() for match in _ANY.finditer(chunk)]):
-                number += chunk.count(b"\n", counted, line.start)
-                counted = line.start
-                self._line(line.text, number)
-            self.log.lines += chunk.count(b"\n")
-            self.log.size_bytes += len(chunk)
+            self.feed(chunk)
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next chunk."""
+        if not self.log.lines:
+            self._head(chunk[: 1 << 16].decode("utf-8", "replace"))
+        counted, number = 0, self.log.lines + 1
+        for line in scan.lines_at(chunk, [match.start() for match in _ANY.finditer(chunk)]):
+            number += chunk.count(b"\n", counted, line.start)
+            counted = line.start
+            self._line(line.text, number)
+        self.log.lines += chunk.count(b"\n")
+        self.log.size_bytes += len(chunk)
 
     def _head(self, text: str) -> None:
         year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))

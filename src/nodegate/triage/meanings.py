@@ -12,6 +12,7 @@ from nodegate.knowledge import nvlink4
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage.clock import shown
+from nodegate.triage.details import LAST_ERROR
 from nodegate.triage.groups import rank_list
 from nodegate.triage.wording import cut
 
@@ -82,7 +83,8 @@ def _of_event(root: Root, event: Event, where: Place) -> Text:
     if root.named:
         whom = where.node or where.pod
         return _of_peer(root, whom, said)
-    return said
+    reason = event.text.rpartition(LAST_ERROR)[2] if LAST_ERROR in event.text else ""
+    return Text(f"{said.en}: {cut(reason, 120)}", f"{said.zh}：{cut(reason, 120)}") if reason else said
 
 
 def _told(event: Event) -> Text:

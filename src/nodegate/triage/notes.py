@@ -62,7 +62,10 @@ def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:
     yield from (Note(said) for said in list(clock_words.of_clocks(case.clocks))[:_MOST_UNREAD])
     if faults:
         yield Note(_of_another_time(faults, case))
-    if asks and not any(log.kernel and log.lines for log in case.logs):
+    by_kernel = any(log.kernel and log.lines for log in case.logs) or any(
+        event.kind.side is Side.KERNEL for event in case.events
+    )
+    if asks and not by_kernel:
         yield Note(NO_KERNEL_LOG)
     if case.passed_over:
         yield _skipped(case)

@@ -1,6 +1,5 @@
 """Where a log line comes from: rank, node and GPU, by its prefix, its text, or the name of its file."""
 
-# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import json
@@ -8,63 +7,16 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.triage import labels
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from re import Match
 
     from nodegate.knowledge.signature import Hit
 
 _MOST_PREFIXES = 8
-_COLOUR = r"(?:\x1b\[[0-9;]{0,8}m)?"
-_HOST = r"[A-Za-z0-9](?:[\w-]{0,62})(?:\.[A-Za-z0-9-]{1,63}){0,6}"
-_TIME = (
-    r"(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
-    r"(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
-    r"|[0-9]{4}年[0-9]{1,2}月[0-9]{1,2}日 {0,2}[0-9]{2}[:：][0-9]{2}[:：][0-9]{2}(?:[.,][0-9]{1,9})?)"
-)
-_DAY = r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2}"
-_CLOCK = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"  # a time of day without its date
 _STERN = re.compile(r"(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,100}-)[a-z0-9]{1,20}) [a-z][a-z0-9-]{0,60} (?=\S)")
-_WORKER = r"[a-z][a-z0-9_.-]{0,80}?[-_]?[0-9]{1,6}(?:-[a-z0-9]{5})?"
-# What can be before the text, one after the other, in any order and number.
-_PREFIX = re.compile(
-    r"(?P<mpi>\[[0-9]{1,6},(?P<mpi_rank>[0-9]{1,7})\]<std(?:out|err|diag)>: ?)"
-    r"|(?P<tagged>\[rank(?P<rank>[0-9]{1,7})\]:? ?)"
-    r"|(?P<default>\[(?:default|local[_ ]?rank ?)(?P<local>[0-9]{1,4})\]:? ?)"
-    rf"|(?P<clock>\[?{_CLOCK}\]? (?=\S))"
-    r"|(?P<numbered> {0,6}(?P<task>[0-9]{1,7}): ?(?![0-9]{2}[:：][0-9]{2}))"
-    rf"|(?P<time>\[?{_TIME}\]? (?=\S))"
-    r"|(?P<cri>std(?:out|err) [FP] )"
-    rf"|(?P<pod>\[pod/(?P<pod_name>{_HOST})(?:/[\w.-]{{1,100}})?\] )"
-    rf"|(?P<ray>{_COLOUR}\((?:[\w.]{{0,60}} ?pid=[0-9]{{1,10}}|raylet)"
-    rf"(?:, ip=(?P<ray_ip>[0-9a-f.:]{{3,45}}))?\){_COLOUR} )"
-    rf"|(?P<compose>(?P<compose_name>{_WORKER}) {{1,30}}\| )"
-    rf"|(?P<tag>\[(?P<tag_name>(?:[a-z][a-z0-9]{{0,30}}-){{0,4}}"
-    r"(?:worker|pod|node|host|master|launcher|task|trainer|actor)[-_ ]?[0-9]{1,6})\]:? )"
-    rf"|(?P<syslog>{_DAY} (?P<syslog_host>{_HOST}) (?=[\w./()-]{{1,60}}(?:\[[0-9]{{1,9}}\])?: ))"
-    rf"|(?P<service>(?P<service_host>{_HOST}) (?=[\w./()-]{{1,60}}\[[0-9]{{1,9}}\]: ))"
-    r"|(?P<process>[\w./()-]{1,60}\[[0-9]{1,9}\]: )"
-    rf"|(?P<day>{_DAY} (?=\S))"
-    r"|(?P<address>(?P<pdsh_ip>(?:[0-9]{1,3}\.){3}[0-9]{1,3}): (?=\S))"
-    r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
-)
-_NODE_GROUPS = ("ray_ip", "pdsh_node", "syslog_host", "service_host", "pdsh_ip")
-# A rank that labels the line behind whatever comes before it: a level, an address, an own time.
-_TAG_CHARACTERS = 200
-_RANK_TAG = re.compile(
-    r"\[[Rr]ank[ _:=]?([0-9]{1,7})\]:? ?|\([Rr]ank[ _:=]?([0-9]{1,7})\):? |\b[Rr]ank[ _:=]?([0-9]{1,7}) ?\| "
-    r"|^\[([0-9]{1,7})\]: "
-    r"|\bmpirank:([0-9]{1,7})\b[^>\n]{0,80}> ?:?|^\[(?:trainer|role_)([0-9]{1,7})\|[0-9]{1,4}\]: ?"
-)
-_NCCL = re.compile(rf"(?P<node>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
-_OPEN_MPI = re.compile(rf"^\[(?P<node>{_HOST}):[0-9]{{5,10}}\] ")
-_UCX = re.compile(rf"(?:^|\] {{1,3}})\[(?P<node>{_HOST}):[0-9]{{1,10}} {{0,2}}:[0-9]{{1,10}}(?::[0-9]{{1,10}})?\] ")
-_MPI_ENDED = re.compile(rf"process rank (?P<rank>[0-9]{{1,7}}) with PID [0-9]{{1,10}} on node (?P<node>{_HOST})")
-_MPI_ABORT = re.compile(r"MPI_ABORT was invoked on rank (?P<rank>[0-9]{1,7})")
-_NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
-_MEGATRON = re.compile(rf"\bRank (?P<rank>[0-9]{{1,7}}),(?: node (?P<node>{_HOST}),)? device (?P<gpu>[0-9]{{1,3}})\b")
-_IN_BRACKETS = re.compile(
-    r"(?:\[(?:PG[^\]\n]{0,120} )?[Rr]ank |\[RankMonitorServer:|\bon rank )(?P<rank>[0-9]{1,7})(?:\]| at iteration)"
-)
 _CAPACITY = re.compile(r"\bGPU (?P<gpu>[0-9]{1,3}) has a total capacity")
 # What an event of Kubernetes or a line of a kubelet is about.
 _POD = re.compile(
@@ -86,13 +38,11 @@ _POD_WORDS = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-
 # The names under which collectors of logs export these, the best first.
 _POD_KEYS = ("pod_name", "kubernetes.pod_name", "k8s.pod.name", "pod", "kubernetes_pod_name")
 _NODE_KEYS = ("node_name", "nodename", "kubernetes.host", "k8s.node.name", "hostname", "_HOSTNAME", "host", "node")
-_TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "text", "line", "body")
-_SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7}})")
-_NOT_LAUNCHED = re.compile(rf"Task launch for \S{{1,60}} failed on node (?P<node>{_HOST})")
-_RAY_DEAD = re.compile(r"\bip: (?P<node>[0-9a-fA-F.:]{3,45}) has been marked dead")
+_TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "record.message", "text", "line", "body")
+_EVENT_KEYS, _LEVEL_KEYS = ("event",), ("level", "log_level", "severity")  # structlog; else it may be a metric's name
+_RANK_KEYS = ("rank", "global_rank", "extra.rank", "record.extra.rank", "labels.rank", "fields.rank")
+_RANK = re.compile(r"[0-9]{1,7}")
 _JAX_TASK = re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})")
-_LAUNCHERS_SAY = (_NODE_FAILURE, _SRUN, _OPEN_MPI, _UCX, _MPI_ENDED, _MPI_ABORT, _NOT_LAUNCHED, _RAY_DEAD)
-_SAYS_PLACE = (_NCCL, _MEGATRON, *_LAUNCHERS_SAY)
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -101,7 +51,6 @@ _NODE_TOKEN = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.IGNORECASE)
 _NODE_NAME = re.compile(
     r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx|worker)-?[0-9]{1,6}|.*[a-z-][0-9]{2,6}", re.IGNORECASE
 )
-_NODE_WORD = re.compile(r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx)(?:-?[a-z]?[0-9]{1,6}){1,3}", re.IGNORECASE)
 _NO_NODE = re.compile(
     r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|s?xid|error|case|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
     r"-?[0-9-]*$|[a-z]-?[0-9-]*$|gb[0-9]{3}$",
@@ -170,20 +119,32 @@ def of_line(line: str, *, stern: bool = False) -> Place:
     place, at = Place(), 0
     if stern and (match := _STERN.match(line)):
         place, at = Place(pod=match["pod"], source=match["pod"]), match.end()
-    for _ in range(_MOST_PREFIXES):
-        match = _PREFIX.match(line, at)
-        if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
-            break
+    for match in _before_text(line, at):
         place, at = place.or_else(_of_prefix(match)), match.end()
     text = said = line[at:]
-    if place.rank is None and (match := _RANK_TAG.search(text, 0, _TAG_CHARACTERS)):
+    if place.rank is None and (match := labels.LABEL.search(text, 0, labels.LABEL_CHARACTERS)):
         place, text = replace(place, rank=int(next(filter(None, match.groups())))), text[match.end() :]
+    elif place.rank is None and (match := labels.FIELD.search(text, 0, labels.LABEL_CHARACTERS)):
+        place = replace(place, rank=int(match[1] or match[2]))
     return replace(place.or_else(_of_text(said[:1000])), text=text)
 
 
-def is_node_word(name: str) -> bool:
-    """Whether a name in the path of a log says itself that it is a node: gpu007, node-3, dgx-12."""
-    return bool(_NODE_WORD.fullmatch(name))
+def clock_of(line: str, *, stern: bool = False) -> float | None:
+    """The time of day before the text of a line, in seconds of the day; None without one."""
+    pod = _STERN.match(line) if stern else None
+    said = next((match["clock"] for match in _before_text(line, pod.end() if pod else 0) if match["clock"]), "")
+    found = labels.TIME_OF_DAY.search(said)
+    return int(found[1]) * 3600.0 + int(found[2]) * 60.0 + float(found[3].replace(",", ".")) if found else None
+
+
+def _before_text(line: str, at: int) -> Iterator[Match[str]]:
+    """The labels before the text of a line, beginning at this place."""
+    for _ in range(_MOST_PREFIXES):
+        match = labels.PREFIX.match(line, at)
+        if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
+            return
+        yield match
+        at = match.end()
 
 
 def same_node(one: str, other: str) -> bool:
@@ -210,31 +171,40 @@ def _of_json(line: str) -> Place | None:
         return None
     if not isinstance(entry, dict):
         return None
-    flat = {**entry}
-    for key, value in entry.items():
-        if isinstance(value, dict):
-            flat.update({f"{key}.{inner}": each for inner, each in value.items()})
-    said = next((str(flat[key]) for key in _TEXT_KEYS if isinstance(flat.get(key), str)), None)
+    flat = _flat(entry)
+    keys = (*_TEXT_KEYS, *_EVENT_KEYS) if any(key in flat for key in _LEVEL_KEYS) else _TEXT_KEYS
+    said = next((str(flat[key]) for key in keys if isinstance(flat.get(key), str)), None)
     if said is None:
         return None
     pod = _name_at(flat, _POD_KEYS)
     node = _name_at(flat, _NODE_KEYS)
     node = "" if node == pod else node
+    rank = next((int(str(flat[key])) for key in _RANK_KEYS if _RANK.fullmatch(str(flat.get(key)))), None)
     inner = of_line(said.rstrip("\n")) if not said.startswith("{") else Place(text=said)
-    return replace(Place(pod=pod, node=node, source=pod or node).or_else(inner), text=inner.text)
+    return replace(Place(rank=rank, pod=pod, node=node, source=pod or node).or_else(inner), text=inner.text)
+
+
+def _flat(entry: Mapping[str, object], levels: int = 3) -> dict[str, object]:
+    """The entries of an object, those of objects in it under both names: `record.extra.rank`."""
+    flat = dict(entry)
+    for key, value in entry.items() if levels > 1 else ():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{inner}": each for inner, each in _flat(value, levels - 1).items()})
+    return flat
 
 
 def _name_at(entry: dict[str, object], keys: tuple[str, ...]) -> str:
     found = next((str(entry[key]) for key in keys if isinstance(entry.get(key), str)), "")
-    return found if re.fullmatch(_HOST, found) else ""
+    return found if re.fullmatch(labels.HOST, found) else ""
 
 
 def _of_prefix(match: Match[str]) -> Place:
-    rank = match["mpi_rank"] or match["rank"] or match["task"]
-    local = match["local"]
+    rank, local, node = (
+        next((match[group] for group in groups if match[group]), "")
+        for groups in (labels.RANK_GROUPS, labels.LOCAL_GROUPS, labels.NODE_GROUPS)
+    )
     pod = match["pod_name"] or match["compose_name"] or match["tag_name"] or ""
     pod = "" if match["compose"] and not _is_host(pod.replace("worker", "w")) else pod
-    node = next((match[group] for group in _NODE_GROUPS if match[group]), "")
     if match["tag"] and pod.startswith(("node", "host")):
         pod, node = "", pod
     return Place(
@@ -251,12 +221,12 @@ def _is_host(name: str) -> bool:
 
 
 def _of_text(text: str) -> Place:
-    for pattern in _SAYS_PLACE:
+    for pattern in labels.SAYS_PLACE:
         if match := pattern.search(text):
             said = match.groupdict()
             return Place(rank=_number(said.get("rank")), node=said.get("node") or "", gpu=_number(said.get("gpu")))
     gpu = _CAPACITY.search(text)
-    bracket = _IN_BRACKETS.search(text)
+    bracket = labels.IN_BRACKETS.search(text)
     return Place(rank=int(bracket["rank"]) if bracket else None, gpu=int(gpu["gpu"]) if gpu else None)
 
 

@@ -8,10 +8,11 @@ a log has far more iterations than errors.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodegate.triage import place
 from nodegate.triage.clock import Stamp, last_stamp
+from nodegate.triage.place import Place
 
 # (a string that the line contains, the iteration in it)
 _FORMS = (
@@ -32,11 +33,11 @@ _LINE_BYTES = 1000
 
 @dataclass(frozen=True)
 class Iteration:
-    """A completed iteration. `stamp` is what its line prints, None without a time; `source` who printed it."""
+    """A completed iteration. `stamp` is what its line prints, None without a time; `place` who printed it."""
 
     number: int
     stamp: Stamp | None
-    source: str = ""
+    place: Place = field(default_factory=Place)
 
 
 def last_iteration(
@@ -59,7 +60,8 @@ def last_iteration(
     match, line = best
     before = line[: match.start()].decode("utf-8", "replace")
     stamp = last_stamp(before, now_s=now_s, near_s=near_s)
-    return Iteration(int(match[1]), stamp, place.of_line(before, stern=stern).source)
+    found = place.of_line(before, stern=stern)
+    return Iteration(int(match[1]), stamp, found)
 
 
 def _line_around(chunk: bytes, at: int, start: int, end: int) -> bytes:

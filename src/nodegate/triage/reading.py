@@ -10,8 +10,19 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, kubectl_objects, place, zones
-from nodegate.triage.clock import dated
+from nodegate.triage import (
+    apart,
+    grep,
+    held_memory,
+    homes_of_pods,
+    host_log,
+    kernel_log,
+    kubectl_objects,
+    place,
+    times_of_day,
+    zones,
+)
+from nodegate.triage.clock import Stamp, dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
     from nodegate.knowledge.signature import Hit
     from nodegate.knowledge.words import Text
-    from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event, Names
     from nodegate.triage.sources import Source, Sources
     from nodegate.triage.zones import Clocks
@@ -92,15 +102,15 @@ def read(
     given = given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
-    return replace(case, events=tuple(_placed(list(_resolved(case)))))
+    return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))
 
 
 def _names_of_files(logs: Sequence[Log], names: Names) -> set[str]:
-    """What looks like a node in the names of job logs, and is one neither by its own words nor by another log."""
-    known = {*names.home.values()}.union(*(log.nodes for log in logs))
+    """What looks like a node in the names of job logs, and is one by no line, kernel log or table of pods."""
+    known = {*names.home.values(), *names.seen}.union(*(log.nodes for log in logs))
     known |= {log.place.node for log in logs if log.kernel}
     found = {log.place.node for log in logs if not log.kernel} - known
-    return {name for name in found if name and not place.is_node_word(name)}
+    return {name for name in found if name}
 
 
 def _about(found: tuple[Source, ...]) -> float | None:
@@ -172,13 +182,16 @@ def _read_text(
     head = _text(first[:16_384])
     log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
     if log.kernel:
-        kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
-        return [log]
+        return host_log.read(log, _again([first], parts), events, hits, now_s=now_s)
     held = [first]
     if kubectl_objects.looks_like(head):
         held, parts = _as_tables(held, parts)
         positions = None
-    if apart.has_writers(head):
+    if apart.has_files(head):
+        held += _held(parts)
+        if sum(map(len, held)) <= apart.MOST_BYTES and (shares := apart.shares(b"".join(held))):
+            return [_read_share(share, log, events, hits, now_s) for share in shares]
+    elif apart.has_writers(head):
         held += _held(parts)
         if shares := _shares(log, b"".join(held), now_s):
             return [_read_share(share, log, events, hits, now_s) for share in shares]
@@ -256,6 +269,29 @@ def _resolved(case: Case) -> Iterator[Event]:
             early_s=seconds(event.after) if printed is None else printed,
             late_s=seconds(event.until) if printed is None else printed,
         )
+
+
+def _dated(events: list[Event], case: Case) -> list[Event]:
+    """The events, with the dates of those that have a time of day alone."""
+    if all(event.clock_s is None for event in events):
+        return events
+    ends = [
+        (log.kernel, case.seconds(stamp, log=log.name))
+        for log in case.logs
+        for stamp in (log.first, log.last, log.iteration.stamp if log.iteration else None)
+    ]
+    of_kernel = {log.name for log in case.logs if log.kernel}
+    ends += [(event.log in of_kernel, event.printed_s) for event in events]
+    job_s = [when for kernel, when in ends if when is not None and not kernel]
+    turned = [_turned(event, case) for event in events]
+    return times_of_day.dated(turned, job_s, any_date=any(when is not None for _, when in ends))
+
+
+def _turned(event: Event, case: Case) -> Event:
+    """The event, its time of day in UTC as far as the zone of its log is known."""
+    if event.clock_s is None:
+        return event
+    return replace(event, clock_s=case.seconds(Stamp(event.clock_s, zoned=False), log=event.log))
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:

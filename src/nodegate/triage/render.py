@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause, Text
 from nodegate.text import counted, visible
-from nodegate.triage.clock import shown, zone_name
+from nodegate.triage.clock import dated_s, shown, zone_name
 from nodegate.triage.groups import Group, rank_list
 from nodegate.triage.wording import SAME_MOMENT_S, cut, cut_middle, lasting
 
@@ -135,6 +135,9 @@ def when(answer: Answer, language: str) -> str:
     if answer.began_after:
         clock = f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}"
         return f"after {clock}: its line has no time" if language == "en" else f"晚于 {clock}：该行没有时间"
+    if dated_s(answer.began_s) is None:
+        clock = shown(answer.began_s).partition(" ")[2]
+        return f"{clock}: no log has a date" if language == "en" else f"{clock}：日志中没有日期"
     about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
 
@@ -218,7 +221,7 @@ def as_json(answer: Answer) -> str:
         "device": answer.device or None,
         "recognised": answer.recognised,
         "worth_reading": [{"log": each.log, "line": each.line, "text": visible(each.text)} for each in answer.worth],
-        "began_epoch_s": answer.began_s,
+        "began_epoch_s": dated_s(answer.began_s),
         "first_error": _event(answer.root) if answer.root else None,
         "meaning": _both(answer.meaning),
         "action": _both(answer.action),
@@ -248,7 +251,7 @@ def _event(event: Event) -> dict[str, object]:
         "log": event.log,
         "line": event.line,
         "text": visible(event.text),
-        "printed_epoch_s": event.printed_s,
+        "printed_epoch_s": dated_s(event.printed_s),
         "time_is_of_a_line_nearby": event.about,
         "ran_s": event.ran_s,
         "count": event.count,
@@ -261,8 +264,8 @@ def _group(group: Group) -> dict[str, object]:
         "role": group.kind.role.value,
         "class": group.kind.cause.value,
         "meaning": _both(group.kind.meaning),
-        "printed_epoch_s": group.printed_s,
-        "began_epoch_s": group.first_s,
+        "printed_epoch_s": dated_s(group.printed_s),
+        "began_epoch_s": dated_s(group.first_s),
         "count": group.count,
         "ranks": rank_list(group.ranks) if group.ranks else "",
         "nodes": fold(group.nodes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -54,18 +55,22 @@ class Writers:
     by_name: dict[str, Writer] = field(default_factory=dict)
     stern: bool = False
     mixed: bool = False
+    in_turn: bool = False  # its lines name ranks one after the other: several logs, each of a rank
 
     def begin(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the head of the log."""
         lines = [line for line in text.splitlines() if line][:_MOST_LINES]
         self.stern = place.is_stern([line for line in lines[:40] if line.strip()])
         changes, before = 0, None
+        ranks: list[int] = []
         for line in lines:
             found = place.of_line(line[:2000], stern=self.stern)
+            ranks += [] if found.rank is None else [found.rank]
             changes += found.source != before
             before = found.source
             self._greets(found, line, find_stamp(line[:300], now_s=now_s, near_s=near_s))
         self.mixed = changes > len(self.by_name)
+        self.in_turn = _in_turn(ranks)
 
     def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the tail of the log."""
@@ -81,6 +86,10 @@ class Writers:
                 writer.times.append(stamp.epoch_s)
                 writer.last = stamp
                 writer.first = writer.first or stamp
+
+    def of(self, found: Place) -> str:
+        """Who wrote a line, as far as its label says; "" where it may be anyone of this log."""
+        return name_of(found) if self.in_turn else found.source
 
     def _greets(self, found: Place, line: str, stamp: Stamp | None) -> None:
         writer = self._writer(found.source, found)
@@ -106,6 +115,12 @@ class Writers:
             if len(self.by_name) < _MOST_WRITERS:
                 self.by_name[name] = known
         return known
+
+
+def _in_turn(ranks: list[int]) -> bool:
+    """Whether all lines of one rank come before those of the next; two of them have several lines."""
+    runs = [(rank, len([*run])) for rank, run in groupby(ranks)]
+    return len(runs) == len(set(ranks)) and sum(count > 1 for _, count in runs) > 1
 
 
 def name_of(found: Place) -> str:
