@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from nodegate.watch.answer import Silent, Slow
     from nodegate.watch.follow import Stream
+    from nodegate.watch.formats import Reader
     from nodegate.watch.options import Asked
-    from nodegate.watch.reading import Reading
 
 POLL_S = 1.0
 LINGER_S = 10.0  # after the log said that training is over
@@ -129,7 +129,7 @@ class _Watch:
             print(f"nodegate: {visible(wrong)}", file=sys.stderr)  # noqa: T201 - a command line
 
 
-def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
+def _formats(asked: Asked) -> Mapping[str, Reader]:
     if asked.pattern:
         return {"pattern": OwnPattern(asked.pattern)}
     return FORMATS if asked.format == "auto" else {asked.format: FORMATS[asked.format]}

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.text import counted
 from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
-from nodegate.watch.formats import FORMATS
+from nodegate.watch.formats import FORMATS, reader
 from nodegate.watch.lines import plain, sender, stamp
 from nodegate.watch.pace import Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
+from nodegate.watch.trainer_lines import TrainerLines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from nodegate.knowledge.words import Text
+    from nodegate.watch.formats import Reader
     from nodegate.watch.given import Given
     from nodegate.watch.lines import Stamp
     from nodegate.watch.reading import Point, Reading
+
+MOST_UNREAD = (
+    200  # lines that a log's own format did not read: then any other is looked for; else it costs half the time
+)
 
 
 class Watcher:
@@ -31,7 +38,7 @@ class Watcher:
     def __init__(
         self,
         *,
-        formats: Mapping[str, Callable[[str], Reading | None]] = FORMATS,
+        formats: Mapping[str, Reader] = FORMATS,
         rule_name: str = "auto",
         ratio: float = 0,
         silence_s: float = SILENCE_S,
@@ -39,7 +46,9 @@ class Watcher:
     ) -> None:
         self.curve = Curve()
         self.pace = Pace(rule_name, ratio, given)
-        self._formats = tuple(formats.values())
+        self._formats = tuple(reader(form) for name, form in formats.items() if name != "steps")
+        self._tolerant = TrainerLines() if "steps" in formats else None
+        self._unread = 0
         self._series = Series()
         self._spikes = Spikes()
         self._between: deque[float] = deque(maxlen=50)
@@ -71,6 +80,8 @@ class Watcher:
         reading = self._read(text)
         if not at:
             self._silence.untimed(iteration=reading is not None)
+        if reading and reading.by_clock:
+            reading = replace(reading, elapsed_s=at.s) if at else None
         if reading:
             events += self._reading(reading, sender(text), at)
         else:
@@ -115,13 +126,17 @@ class Watcher:
     def _read(self, text: str) -> Reading | None:
         for read in self._formats:
             if reading := read(text):
+                self._unread = 0
                 return reading
+        self._unread += 1
+        if self._tolerant and (self._unread > MOST_UNREAD or self._series.source in ("", "steps")):
+            return self._tolerant(text)
         return None
 
     def _reading(self, reading: Reading, from_whom: str, at: Stamp | None) -> list[Slow | Silent | None]:
         before, runs = self._series.last, len(self._series.restarts)
         point = self._series.add(reading, from_whom, at.text if at else "", at.s if at else None)
-        if self._series.last is not reading:
+        if self._series.last is before or self._series.last is None:
             return []
         self._readings += 1
         self._finished = self._died = False
