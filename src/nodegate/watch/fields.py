@@ -23,7 +23,7 @@ _UNIT_OF_TIME = _MS | _US | {"s", "sec", "second"}
 _TIME = frozenset(
     ("time", "timing", "duration", "cost", "took", "dt", "latency", "elapsed", "t", "done", "finished", "completed")
 )
-_BARE = frozenset(("time", "dt", "took", "duration", "train", "done", "finished", "completed", "in"))
+_BARE = frozenset(("time", "timing", "all", "dt", "took", "duration", "train", "done", "finished", "completed", "in"))
 _SINCE = frozenset(("elapsed", "wall", "runtime"))
 _OF_RUN = _SINCE | {"time", "clock", "since", "start", "total", "train", "training"} | _UNIT_OF_TIME
 _WORKED = {
@@ -34,11 +34,37 @@ _RATES = {"ips": "sample", "tps": "token", "tgs": "token", "wps": "token", "bps"
 _BESIDE = frozenset(
     (
         *("train", "trainer", "training", "perf", "performance", "throughput", "speed", "rate", "interval", "iter"),
-        *("per", "in", "of", "a", "the", "each", "so", "mean", "avg", "average", "global", "total", "wall", "current"),
+        *(
+            "per",
+            "in",
+            "of",
+            "a",
+            "the",
+            "this",
+            "each",
+            "all",
+            "so",
+            "mean",
+            "avg",
+            "average",
+            "global",
+            "total",
+            "wall",
+            "current",
+        ),
         *("device", "gpu", "chip", "npu", "rank", "node", "machine", "p"),
     ),
 )
-_SAME = {"iters": "iter", "its": "it", "batches": "batch", "secs": "sec", "imgs": "img", "seqs": "seq", "toks": "tok"}
+_SAME = {
+    "iters": "iter",
+    "its": "it",
+    "batches": "batch",
+    "secs": "sec",
+    "imgs": "img",
+    "seqs": "seq",
+    "toks": "tok",
+    "this": "this",
+}
 _WORD = re.compile(r"[a-z]+")
 _THOUSANDS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}
 _NUMBER = re.compile(
@@ -98,7 +124,7 @@ def kind(words: Iterable[str]) -> tuple[str, float]:
 
 
 def measured(line: str, since: int = 0) -> Iterator[Field]:
-    """The measured numbers of a line, from the position `since` on, in their order."""
+    """The measured numbers of a line, in their order; what is before the position `since` is left out."""
     end = since
     for number in _NUMBER.finditer(line, since, 2000):
         before, end = line[end : number.start()], number.end()
@@ -131,7 +157,7 @@ def _field(name: str, number: re.Match[str]) -> Field | None:
 def _meaning(name: str, unit: str) -> tuple[str, float, bool]:
     """What a number with this name and unit measures, its scale, and whether they say so.
 
-    `count`: the time of a step if it is no whole number, for `time/batch: 119` is a counter.
+    `count`: the time of a step if it has decimals, for `time/batch: 119` is a counter.
     """
     words, units = words_of(name), words_of(unit)
     if unit.strip() == "/s":

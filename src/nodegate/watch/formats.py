@@ -1,7 +1,7 @@
 """The iteration lines of the frameworks: each function reads one line, or returns None.
 
-If a log has lines of several formats, the first of FORMATS is used: it has the most information. A class is made anew
-for each log: it remembers lines.
+If a log has lines of several formats, the first of FORMATS is used: it has the most information. A class has an
+object for each log: it remembers lines.
 """
 
 from __future__ import annotations

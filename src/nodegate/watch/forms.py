@@ -162,4 +162,19 @@ FORMS = (
         ),
         alone=True,
     ),
+    # OpenNMT: tokens of source and target a second, and the time since the start.
+    Form(
+        "opennmt",
+        " tok/s;",
+        re.compile(
+            r"\bStep {1,6}(?P<iteration>[0-9]{1,13})/ {0,12}(?P<total>[0-9]{1,13});.{1,300}? tok/s; {1,6}"
+            r"(?P<elapsed>[0-9]{1,9}) sec"
+        ),
+    ),
+    # Marian: the time since the line before.
+    Form(
+        "marian",
+        " : Up. ",
+        re.compile(r" : Up\. (?P<iteration>[0-9]{1,13}) : .{1,200}? : Time (?P<lap>[0-9.]{1,12})s : "),
+    ),
 )

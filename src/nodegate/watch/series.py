@@ -124,7 +124,7 @@ class Series:
         return mine
 
     def _counted(self, reading: Reading) -> Reading:
-        """Iterations that each epoch counts anew, counted on from those of the epochs before in this log."""
+        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log."""
         if reading.lap is None:
             return reading
         lap, last = self._lap

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nodegate.watch.fields import Field
 
 MOST_LINES = 40  # of a record below its counter
-_WORDS = ("tep", "ter", "atch", "poch", "pdate", " it ", "rain", "/it", "it/")
+_WORDS = ("tep", "ter", "atch", "poch", "pdate", " it ", "rain", "/it", "it/", "/sec", "loss")
 _COUNT = re.compile(
     r"(?:^|(?<![A-Za-z]))(?P<name>(?:global[ _]?|current[ _]?|train(?:ing|er)?[ _/]?)?"
     r"(?:num_update|update|step|iteration|iter|batch|it)(?:es|s)?(?:_i?d?x?|_num)?)"
@@ -27,9 +27,11 @@ _COUNT = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(
-    r"(?:^|[\[(|\s])\s{0,12}(?P<n>[0-9]{1,13})\s?/\s{0,12}(?P<of>[0-9]{1,13})(?=[\])\s|,:])(?! *MiB| *[GM]B)"
+    r"(?:^|[\[(|\s])\s{0,12}(?![0-9]{2}/[0-9]{2} [0-9]{2}:)(?P<n>[0-9]{1,13})\s?/\s{0,12}(?P<of>[0-9]{1,13})(?=[\])\s|,:])"
+    r"(?! {0,2}[KMG]i?B)"
 )
-_BARE = re.compile(r"(?:^|\s)\[ {0,9}(?P<n>[0-9]{1,13})(?P<of>)\] ")
+_EPOCHS = re.compile(r"epochs?\W{0,4}$", re.IGNORECASE)
+_BARE = re.compile(r"(?:^|\s)\[ {0,9}(?P<n>[0-9]{1,13})(?P<of>)\] |^\s{0,9}([0-9]{1,13})\s?[|:]\s")
 _NOT_ITS = re.compile(
     r"(?:max|min|total|num|warm-?up|eval|val|valid|validation|test|save|sav|log|logging|micro|accum|accumulation|per|"
     r"every|last|next|previous|prev|best|remaining|inner|ppo|each|of|at|from|for|until|after|before|to|on|s|ms|sec)s?"
@@ -88,26 +90,42 @@ class TrainerLines:
         return Reading("steps", self._dicts, per="log interval", kind="dict", by_clock=True)
 
 
+def _pair(line: str) -> tuple[re.Match[str] | None, int | None]:
+    """A counter without a name, `[10/1500]` or `[10]`, and the epoch before it, `[3/90][10/1500]`."""
+    lap, last = None, -9
+    best = None
+    for found in _PAIR.finditer(line, 0, 300):
+        if _EPOCHS.search(line, max(0, found.start() - 10), found.start("n")) or int(found["of"]) < int(found["n"]):
+            continue
+        if best is not None and (found.start() > last + 2 or line[last : last + 1] != "]"):
+            break
+        lap = int(best["n"]) if best is not None else None
+        best, last = found, found.end()
+    if best is None and _TRAINS.search(line, 0, 2000):
+        best = _BARE.search(line, 0, 300)
+    return best, lap
+
+
 def _counter(line: str) -> tuple[Reading, int, int] | None:
     """What the line counts, and where that ends and begins."""
+    lap = None
     for found in _COUNT.finditer(line, 0, 1000):
         if not _NOT_ITS.search(line, max(0, found.start() - 16), found.start()):
             name = found["name"].lower().lstrip("_/ ")
             break
     else:
-        pair = _PAIR.search(line, 0, 300)
-        if pair is None or int(pair["of"]) < max(2, int(pair["n"])):
-            pair = _BARE.search(line, 0, 300) if "steps_per_sec" in line else None
+        pair, lap = _pair(line)
         if pair is None:
             return None
         found, name = pair, "pair"
     if _NO_TRAINING.search(line, 0, found.end() + 24) or "%|" in line:
         return None
-    number, of = int(found["n"]), int((found["of"] or "0").replace(",", "") or 0)
+    number, of = int(found["n"] or found[3]), int((found["of"] or "0").replace(",", "") or 0)
     if not number:
         return None
-    lap = _LAP.search(line, 0, 400)
-    reading = Reading("steps", number, total=0 if lap else of, kind=name, lap=int(lap["lap"]) if lap else None)
+    if lap is None and (epoch := _LAP.search(line, 0, 400)):
+        lap = int(epoch["lap"])
+    reading = Reading("steps", number, total=of if lap is None else 0, kind=name, lap=lap)
     return reading, found.end(), found.start()
 
 
@@ -119,7 +137,7 @@ def _base(line: str, end: int, start: int) -> Field | None:
 
 def _below(line: str) -> Field | None:
     """The time of a step, or a rate, that is alone in a line of an open record."""
-    if not line[:1].isspace() or len(line) > 200:
+    if len(line) > (200 if line[:1].isspace() else 60):
         return None
     found = list(measured(line))
     return found[0] if len(found) == 1 and found[0].named and found[0].what != "elapsed" else None
