@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from support.training_logs import START, tqdm_clock
 
+from nodegate.watch import render
 from nodegate.watch.answer import Answer, State
+from nodegate.watch.curve import Curve
+from nodegate.watch.html import page
 from nodegate.watch.watcher import Watcher
 
 TABLE = (Path(__file__).parent / "trainers.txt").read_text(encoding="utf-8").replace("\\t", "\t").replace("\\e", "\x1b")
@@ -92,3 +95,37 @@ def test_three_times_slower_is_found_within_three_intervals(every: int, base: st
     if base != "none":
         (slow,) = answer(written(text, slowed, every)).slow
         assert slow.excess > 1
+
+
+MEGATRON = next(text for name, _, _, text in rows() if name == "Megatron-LM")
+
+
+@pytest.mark.parametrize("factor", [3, 5, 8])
+def test_a_job_that_writes_each_hundredth_step_and_becomes_slow_is_not_silent(factor: int) -> None:
+    """Its next line comes as much later as it is slower."""
+    said = answer(written(MEGATRON, [3.1] * 30 + [3.1 * factor] * 6, 100))
+    assert (len(said.slow), said.silent) == (1, ())
+
+
+def test_one_long_gap_of_a_job_that_writes_rarely_is_a_silence() -> None:
+    (silent,) = answer(written(MEGATRON, [3.1] * 30 + [3.1 * 5] + [3.1] * 6, 100)).silent
+    assert silent.iteration == 3000
+
+
+def test_the_time_of_a_token_is_called_so() -> None:
+    text = next(text for name, _, _, text in rows() if name == "torchtitan")
+    said = answer(written(text, [3.0] * 40 + [9.0] * 6, 10))
+    assert " ms a token, baseline: " in said.slow[0].measured
+    assert render.headline(said).endswith(" ms a token")
+    curve = Curve()
+    curve.add(1, 2, 0.1)
+    shown = page(said, curve, "train.log")
+    for words in ("ms a token</text>", 'aria-label="times of one token"', "Time of a token over the iterations"):
+        assert words in shown
+
+
+def test_lines_without_a_counter_are_log_intervals() -> None:
+    text = next(text for name, _, _, text in rows() if name.startswith("HF Trainer, dicts after"))
+    said = answer(written(text, [3.0] * 40 + [9.0] * 6, 10))
+    assert "slow since log interval 41" in said.slow[0].line
+    assert "; log intervals 1-46 (steps), usually 30000.0 ms a log interval" in render.headline(said)

@@ -10,7 +10,7 @@ from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.text import visible
 from nodegate.watch import notice, render
-from nodegate.watch.follow import CHUNK_BYTES, source
+from nodegate.watch.follow import CHUNK_BYTES, Packed, source
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
@@ -104,6 +104,8 @@ class _Watch:
                 break
         for line in self.splitter.end():
             self.told(self.watcher.line(line))
+        if isinstance(read, Packed) and read.said.lost:
+            self.watcher.lost(read.said.lost)
         if self.asked.once and self.asked.running:
             self.told(self.watcher.idle(age_s))
 

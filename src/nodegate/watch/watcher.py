@@ -57,6 +57,7 @@ class Watcher:
         self._read_at: Stamp | None = None
         self._explained: Text | None = remarks.START
         self._finished = self._died = False
+        self._lost: Text | None = None
         self._first = self._points = self._readings = 0
 
     @property
@@ -95,10 +96,14 @@ class Watcher:
         found = self._silence.alive(seconds, self.iteration, died=self._died)
         return [found] if found else []
 
+    def lost(self, why: Text) -> None:
+        """A part of the log could not be read: what is in it is not known."""
+        self._lost = why
+
     def end(self) -> list[Silent]:
         """There will be no more lines; returns a gap that was not judged yet."""
-        found = self._silence.judged(remarks.END if self._finished else self._explained)
-        return [found] if found else []
+        silent = [self._silence.paced(0.0), self._silence.judged(remarks.END if self._finished else self._explained)]
+        return [found for found in (*silent, self._silence.paced(0.0)) if found]
 
     def answer(self) -> Answer:
         """The result of the lines so far."""
@@ -112,6 +117,7 @@ class Watcher:
             first=self._first,
             last=self.iteration or 0,
             usual_s=self.pace.usual_s,
+            per=self._series.last.per if self._series.last else "iteration",
             slow=tuple(self.pace.slow),
             silent=tuple(self._silence.found),
             compared_with=self._compared_with(),
@@ -143,12 +149,14 @@ class Watcher:
         if self._readings == 1:
             self._first = reading.iteration
         restarted = len(self._series.restarts) > runs
+        between_s = at.s - self._read_at.s if at and self._read_at and before and not restarted else None
+        slow_pace = self._silence.paced(between_s or 0.0)
         silent = self._silence.judged(remarks.RESTART if restarted else self._explained)
         self._explained = None if before else self._explained
-        if at and self._read_at and before and not restarted:
-            self._between.append(max(0.0, at.s - self._read_at.s))
+        if between_s is not None:
+            self._between.append(max(0.0, between_s))
         self._read_at = at
-        return [silent, self._point(point, reading.per) if point else None]
+        return [slow_pace, silent, self._point(point, reading.per) if point else None]
 
     def _point(self, point: Point, per: str) -> Slow | None:
         self._points += 1
@@ -198,6 +206,8 @@ class Watcher:
 
     def _unjudged(self) -> str:
         """Why nothing can be said; empty if the pace was judged."""
+        if self._lost:
+            return f"not read to its end: {self._lost.en}"
         if not self._readings:
             return "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
@@ -211,6 +221,8 @@ class Watcher:
 
     def _notes(self) -> list[Text]:
         notes = [remarks.restarted(before, after) for before, after in self._series.restarts[:20]]
+        if self._lost:
+            notes.append(self._lost)
         if self.pace.kinds_seen > 1:
             notes.append(remarks.settings(self.pace.kinds_seen))
         notes += self._silence.explained[:20]
