@@ -80,10 +80,10 @@ _HMS = re.compile(r"(?:([0-9]{1,5})d ?)?(?:([0-9]{1,6})h ?)?(?:([0-9]{1,6})m ?)?
 
 
 class Field(NamedTuple):
-    """A measured number: `what` it is (`step`, `rate`, `sample`, `token`, `elapsed`) and its value.
+    """A measured number: `what` it is (`step`, `time`, `elapsed`, `rate`, `sample`, `token`) and its value.
 
-    In seconds for `step` (the time of one) and `elapsed` (since the start), a second for `rate` (of steps), `sample`
-    and `token`. `named` is whether it has a name or its unit says all.
+    In seconds for `step` (the time of one), `elapsed` (since the start) and `time` (one of the two), a second for
+    `rate` (of steps), `sample` and `token`. `named` is whether it has a name or its unit says all.
     """
 
     what: str
@@ -102,25 +102,30 @@ def kind(words: Iterable[str]) -> tuple[str, float]:
     in_order = list(words)
     known = set(in_order)
     unit = 1e-3 if known & _MS else 1e-6 if known & _US else 1.0
-    rate = next((_RATES[word] for word in in_order if word in _RATES), "")
     other = known - _WORK - _TIME - _UNIT_OF_TIME - _BESIDE - _WORKED.keys() - _RATES.keys()
-    if other:
-        return ("elapsed", unit) if known & _SINCE and known <= _OF_RUN else ("", 1.0)
-    worked = rate or next((_WORKED[word] for word in in_order if word in _WORKED), "")
-    if worked:
-        second = rate or known & {"s", "sec", "second"}
-        return (("rate" if worked == "iteration" else worked) if second and not known & _TIME else "", 1.0)
-    if known & _WORK:
-        at = {word: place for place, word in reversed(list(enumerate(in_order)))}
-        work = min(at[word] for word in known & _WORK)
-        units = [at[word] for word in known & _UNIT_OF_TIME]
-        if known & _TIME or (units and min(units) < work):
-            return "step", unit
-        return ("rate", 1.0) if units else ("", 1.0)
+    worked = next(({**_RATES, **_WORKED}[word] for word in in_order if word in _RATES or word in _WORKED), "")
+    what = ""
     if known & _SINCE and known <= _OF_RUN:
-        return "elapsed", unit
-    bare = known - _UNIT_OF_TIME
-    return ("step", unit) if known & (_TIME | {"second"}) and bare <= _BARE else ("", 1.0)
+        what = "elapsed"
+    elif other:
+        pass
+    elif worked:
+        a_second = known & (_RATES.keys() | {"s", "sec", "second"}) and not known & _TIME
+        what = ("rate" if worked == "iteration" else worked) if a_second else ""
+    elif known & _WORK:
+        what = _of_work(in_order, known)
+    elif known & (_TIME | {"second"}) and known - _UNIT_OF_TIME <= _BARE:
+        what = "time"
+    return what, unit if what in ("step", "time", "elapsed") else 1.0
+
+
+def _of_work(words: list[str], known: set[str]) -> str:
+    """`step` or `rate` of words of work: seconds a step, steps a second."""
+    if known & _TIME:
+        return "" if known & _WORK == {"update"} else "step"  # that of a policy is a part of a step
+    units = [place for place, word in enumerate(words) if word in _UNIT_OF_TIME]
+    work = next(place for place, word in enumerate(words) if word in _WORK)
+    return "" if not units else "step" if units[0] < work else "rate"
 
 
 def measured(line: str, since: int = 0) -> Iterator[Field]:
@@ -135,7 +140,7 @@ def measured(line: str, since: int = 0) -> Iterator[Field]:
 
 def _name(before: str) -> str:
     """The name in the text between two numbers, which may begin with the unit of the first."""
-    before = before.rstrip(" :='\"\t([").lstrip()
+    before = before.rstrip(" :='\"\t([").lstrip().removesuffix(" (data)")  # BasicSR: `time (data): 3.01 (0.003)`
     cuts = [cut.end() for cut in _CUT.finditer(before)]
     return before[cuts[-1] if cuts else 0 :][-60:]
 
@@ -146,11 +151,11 @@ def _field(name: str, number: re.Match[str]) -> Field | None:
     if number["clock"]:
         seconds = (in_words(number["clock"]) or elapsed_s(number["clock"])) if what == "elapsed" else None
         return None if seconds is None else Field("elapsed", seconds)
-    if not what or (what == "count" and number["value"].isdigit()):
+    if not what or (what in ("count", "whole") and number["value"].isdigit()):
         return None
     value = positive(number["value"].replace(",", ""))
     value = value and value * _THOUSANDS[number["scale"] or ""] * factor
-    return Field("step" if what == "count" else what, value, named) if value else None
+    return Field({"count": "step", "whole": "time"}.get(what, what), value, named) if value else None
 
 
 @lru_cache(maxsize=1000)  # the fields of a log have few names: half of the time of its lines
@@ -167,8 +172,12 @@ def _meaning(name: str, unit: str) -> tuple[str, float, bool]:
     if not words:
         return ("step", 1e-3, False) if set(units) & _MS else ("", 1.0, False)  # `| 1498.74 ms |`
     what, factor = kind([*words, *units])
-    if words == ["iter"] or (what == "step" and not {*words, *units} & _UNIT_OF_TIME):
-        return "count", factor, True  # lingua has `iter: 3.0121` beside the number of the step
+    if words == ["iter"] or (what in ("step", "time") and not {*words, *units} & _UNIT_OF_TIME):
+        return (
+            "count" if what != "time" else "whole",
+            factor,
+            True,
+        )  # lingua has `iter: 3.0121` beside the number of the step
     return what, factor, True
 
 

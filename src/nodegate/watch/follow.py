@@ -56,7 +56,7 @@ class Stream:
 class Packed(Stream):
     """The text of a packed or recoded log (gzip, zstd, xz, bzip2, UTF-16; the only log of a zip or tar file).
 
-    `said` tells at its end what of it was not read.
+    `said` names, once it is at its end, what of it was not read.
     """
 
     def __init__(self, path: Path) -> None:

@@ -177,4 +177,11 @@ FORMS = (
         " : Up. ",
         re.compile(r" : Up\. (?P<iteration>[0-9]{1,13}) : .{1,200}? : Time (?P<lap>[0-9.]{1,12})s : "),
     ),
+    # TensorFlow's benchmarks.
+    Form(
+        "tf-benchmarks",
+        "images/sec: ",
+        re.compile(r"^(?P<iteration>[0-9]{1,13})\s{1,8}images/sec: (?P<per_s>[0-9.]{1,20}) \+/-"),
+        per="sample",
+    ),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SILENCE_S = 300.0
 TIMES_USUAL = 4  # a job that writes every 14 minutes is not silent after 5
-MOST_SLOWER = 10  # times the usual: a longer gap is no slow pace
+MOST_SLOWER = 10  # times the usual: a longer gap is a silence in any case
 MOST_FOUND = 1000
 MOST_UNTIMED = 20  # lines without a time between two with one: they belong to the line before, such as a traceback
 NO_CLOCK_S = 30 * 86400

@@ -16,13 +16,14 @@ from nodegate.watch.reading import Reading
 if TYPE_CHECKING:
     from nodegate.watch.fields import Field
 
+RISES = 6
 MOST_LINES = 40  # of a record below its counter
 _WORDS = ("tep", "ter", "atch", "poch", "pdate", " it ", "rain", "/it", "it/", "/sec", "loss")
 _COUNT = re.compile(
     r"(?:^|(?<![A-Za-z]))(?P<name>(?:global[ _]?|current[ _]?|train(?:ing|er)?[ _/]?)?"
     r"(?:num_update|update|step|iteration|iter|batch|it)(?:es|s)?(?:_i?d?x?|_num)?)"
     r"(?:/(?:max|total)_steps)?['\"\]]{0,2} ?[:=#\[(, ]{0,3}['\"\[(]{0,2} {0,12}"
-    r"(?P<n>[0-9]{1,13})(?:\s?/\s{0,12}(?P<of>[0-9,]{1,15}))?"
+    r"(?P<n>[0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,13})(?:\s?/\s{0,12}(?P<of>[0-9,]{1,15}))?"
     r"(?!\.?[0-9]|[.]?[0-9]*[%eE]|[a-zA-Z]| ?(?:[mu]?s|sec|seconds|it)\b|-)",
     re.IGNORECASE,
 )
@@ -49,7 +50,7 @@ _TRAINS = re.compile(r"loss|\blr\b|learning[_ ]rate|grad[_ ]?norm", re.IGNORECAS
 _DICT = re.compile(
     r"\{.{0,400}?['\"]loss['\"]: .{1,1500}['\"]epoch['\"]: ['\"]?(?P<epoch>[0-9]{1,6}(?:\.[0-9]{1,20})?)"
 )
-_BEST = ("step", "elapsed", "rate", "sample", "token")
+_BEST = ("step", "time", "elapsed", "rate", "sample", "token")
 _PER = {"sample": "sample", "token": "token"}
 
 
@@ -61,6 +62,8 @@ class TrainerLines:
         self._lines = 0
         self._dicts = 0
         self._epoch = 0.0
+        self._rising: list[float] = []
+        self._is_own: bool | None = None
 
     def __call__(self, line: str) -> Reading | None:
         """The reading of a line; one with neither time nor rate counts only with the clock of its line."""
@@ -77,9 +80,21 @@ class TrainerLines:
         found = _base(line, end, start)
         if found:
             self._open = None
-            return _with(reading, found)
+            return self._own(reading, found) if found.what == "time" else _with(reading, found)
         self._open, self._lines = reading, 0
         return replace(reading, kind=f"{reading.kind} clock", by_clock=True) if _TRAINS.search(line, 0, 2000) else None
+
+    def _own(self, reading: Reading, field: Field) -> Reading | None:
+        """A time that does not say of what: if it rises for RISES lines and doubles, it is the time since the start."""
+        if self._is_own is None:
+            self._rising = [*self._rising, field.value] if field.value > (self._rising or [0.0])[-1] else []
+            if not self._rising:
+                self._is_own = True
+            elif len(self._rising) > RISES:
+                self._is_own = self._rising[-1] < 2 * self._rising[0]
+        if self._is_own is None:
+            return None
+        return _with(reading, field._replace(what="step" if self._is_own else "elapsed"))
 
     def _dictionary(self, line: str) -> Reading | None:
         found = _DICT.search(line, 0, 3000) if "loss" in line and "eval_" not in line else None
@@ -121,7 +136,7 @@ def _counter(line: str) -> tuple[Reading, int, int] | None:
         found, name = pair, "pair"
     if _NO_TRAINING.search(line, 0, found.end() + 24) or "%|" in line:
         return None
-    number, of = int(found["n"] or found[3]), int((found["of"] or "0").replace(",", "") or 0)
+    number, of = int((found["n"] or found[3]).replace(",", "")), int((found["of"] or "0").replace(",", "") or 0)
     if not number:
         return None
     if lap is None and (epoch := _LAP.search(line, 0, 400)):
@@ -141,7 +156,7 @@ def _below(line: str) -> Field | None:
     if len(line) > (200 if line[:1].isspace() else 60):
         return None
     found = list(measured(line))
-    return found[0] if len(found) == 1 and found[0].named and found[0].what != "elapsed" else None
+    return found[0] if len(found) == 1 and found[0].named and found[0].what not in ("elapsed", "time") else None
 
 
 def _with(reading: Reading, field: Field) -> Reading:
