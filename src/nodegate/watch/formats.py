@@ -124,7 +124,7 @@ def tqdm(line: str) -> Reading | None:
     name = _name_of_bar(line[: found.start()])
     if _OTHER_BARS.search(name):
         return None
-    step, total, lap = int(found[1]), int(found[2]), _LAP.match(name)
+    step, total, lap = int(found[1]), int(found[2]), _LAP.search(name)
     bar = f"{name.rstrip('0123456789/ ')} of {total}"
     if lap is None:
         return Reading("tqdm", step, total=total, elapsed_s=elapsed, bar=bar)

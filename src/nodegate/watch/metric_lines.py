@@ -48,7 +48,7 @@ def metrics(line: str) -> Reading | None:
     total = next((total for name in _TOTAL if (total := whole(said.get(name)))), 0)
     seconds = _time_of_step(said)
     if seconds is not None:
-        return Reading("json", step, total=total, seconds=seconds)
+        return Reading("json", step, total=total, seconds=seconds, lap=whole(said.get("epoch")))
     clock = _clock(said)
     return None if clock is None else Reading("json", step, total=total, elapsed_s=clock)
 

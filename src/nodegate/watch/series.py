@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
 ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out
 MOST_BETWEEN_S = 3600  # between two lines: more is a pause
+ENDED = 0.9  # of its total: a counter that begins again then is that of the next epoch
 LOST_AFTER = 20  # readings of another source without one of the present source: the present one has ended
 LOST_AFTER_S = 1800  # readings of another progress bar: more than any evaluation has, so a new run
 
@@ -44,7 +45,7 @@ class Series:
         self._settings: dict[str, int] = {}
         self._last_at_s: float | None = None
         self._lap: tuple[int | None, int] = (None, 0)
-        self._laps_before = 0
+        self._laps_before, self._next_lap = 0, False
 
     def start(self) -> None:
         """A line said that training (re)starts."""
@@ -69,7 +70,7 @@ class Series:
         self.last = reading
         between_s = at_s - self._last_at_s if at_s is not None and self._last_at_s is not None else 0.0
         self._last_at_s = at_s
-        if reading.total and reading.iteration >= reading.total:
+        if reading.total and self._lap[1] >= reading.total:
             self.finished_at = reading.iteration
         own = reading.seconds is not None or reading.lap_s is not None
         measured = self._by_itself(reading, before, restarted) if own else self._by_clock(reading)
@@ -105,7 +106,7 @@ class Series:
             self._others = 0
             return True
         if reading.bar and last.bar and reading.bar != last.bar:
-            over = self._start_marked or 0 < last.total <= last.iteration
+            over = self._start_marked or 0 < last.total <= self._lap[1]
             mine = over or (reading.elapsed_s or 0) > LOST_AFTER_S
             self._pause = "evaluation"
         else:
@@ -124,14 +125,20 @@ class Series:
         return mine
 
     def _counted(self, reading: Reading) -> Reading:
-        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log."""
-        if reading.lap is None:
-            return reading
+        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log.
+
+        An epoch is named, or the counter begins again after it has come to its end.
+        """
         lap, last = self._lap
-        if lap is not None and reading.lap > lap and reading.iteration <= last:
-            self._laps_before += last
-        elif lap is not None and reading.lap < lap:
-            self._laps_before = 0
+        if reading.lap is not None and lap is not None:
+            again = reading.lap > lap and reading.iteration <= last
+            self._laps_before = 0 if reading.lap < lap else self._laps_before
+        else:
+            same = self.last is not None and self.last.total == reading.total and not self._start_marked
+            again = same and 0 < reading.total <= last / ENDED and reading.iteration < last / 2
+        self._next_lap = again
+        if again:
+            self._laps_before, self.finished_at = self._laps_before + last, 0
         self._lap = (reading.lap, reading.iteration)
         return replace(reading, iteration=self._laps_before + reading.iteration) if self._laps_before else reading
 
@@ -141,7 +148,7 @@ class Series:
         if last is None:
             return False
         back = reading.iteration < last.iteration or (reading.iteration == last.iteration and reading.elapsed_s is None)
-        clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0
+        clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0 and not self._next_lap
         return self._start_marked or back or clock_back
 
     def _begin(self, reading: Reading, before: Reading | None) -> None:
