@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
+import lzma
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -329,3 +332,26 @@ def test_a_notice_that_hangs_is_ended(tmp_path: Path) -> None:
     said = send([sys.executable, "-c", "import time; time.sleep(300)"], "line", limit_s=1)
     assert said.endswith("took more than 1 s")
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, lambda text: text.decode().encode("utf-16")])
+def test_a_packed_log_is_read_as_it_is(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    log = tmp_path / "train.log.packed"
+    log.write_bytes(pack(SLOW.encode()))
+    done = run(log, "--once")
+    assert (done.returncode, "slow since iteration 101" in done.stdout) == (1, True)
+
+
+def test_a_packed_log_that_is_cut_is_not_called_healthy(tmp_path: Path) -> None:
+    log = tmp_path / "train.log.gz"
+    log.write_bytes(gzip.compress(HEALTHY.encode())[:-20])
+    done = run(log, "--once")
+    assert (done.returncode, "not read to its end" in done.stdout) == (2, True)
+
+
+def test_an_archive_of_several_logs_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w") as archive:
+        for name in ("a.log", "b.log"):
+            archive.writestr(name, HEALTHY)
+    done = run(tmp_path / "logs.zip", "--once")
+    assert (done.returncode, "holds several logs" in done.stderr) == (2, True)

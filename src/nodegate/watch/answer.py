@@ -24,9 +24,19 @@ class State(str, Enum):
 EXIT = {State.HEALTHY: 0, State.SLOW: 1, State.SILENT: 1, State.NOT_JUDGED: 2}
 
 
-def _ms(value: float) -> str:
+def of_one(per: str) -> str:
+    """What a time is of, where it is not an iteration: ` a token`."""
+    return "" if per == "iteration" else f" a {per}"
+
+
+def counted(per: str) -> str:
+    """What the numbers of a log count: iterations, or the lines of one that has no counter."""
+    return per if per == "log interval" else "iteration"
+
+
+def _ms(value: float, per: str) -> str:
     """Two decimals; four figures of what is smaller, such as the time of a token."""
-    return f"{value:.2f}" if value >= 1 else f"{value:.4g}"
+    return f"{value:.2f} ms{of_one(per)}" if value >= 1 else f"{value:.4g} ms{of_one(per)}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,7 @@ class Slow:
         window: the iterations that the smoothed time was made of when the rule said slow.
         smoothed_s: that time, in seconds; `baseline_s` what was usual.
         by: `mean` or `median`.
-        per: an iteration, or a sample.
+        per: an iteration, a sample, a token, or a log interval.
         until: the iteration at which the pace was normal again; None while it lasts.
         slowest_rank: the rank that Megatron's straggler detector named most often in this time.
         against: where the usual time comes from, if it is not this log's own.
@@ -66,20 +76,20 @@ class Slow:
         """The measurement in the form that users of such watchers know; `threshold ratio` is the excess."""
         smoothed, baseline = self.smoothed_s * 1000, self.baseline_s * 1000
         return (
-            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {_ms(smoothed)} ms,"
-            f" baseline: {_ms(baseline)} ms), threshold ratio:{self.excess:.2f}"
+            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {_ms(smoothed, self.per)},"
+            f" baseline: {_ms(baseline, self.per)}), threshold ratio:{self.excess:.2f}"
         )
 
     @property
     def line(self) -> str:
         """One line for people."""
         when = f" ({self.time})" if self.time else ""
-        per = "" if self.per == "iteration" else f" a {self.per}"
-        until = "" if self.until is None else f" until iteration {self.until}"
+        per, what = of_one(self.per), counted(self.per)
+        until = "" if self.until is None else f" until {what} {self.until}"
         rank = "" if self.slowest_rank is None else f"; Megatron finds rank {self.slowest_rank} slowest"
         usual = f"the usual time of {self.against}" if self.against else "its own usual time"
         return (
-            f"{self.measured} - slow since iteration {self.since}{when}{until}: {self.excess * 100:.0f} % over"
+            f"{self.measured} - slow since {what} {self.since}{when}{until}: {self.excess * 100:.0f} % over"
             f" {usual}{per}{rank}; a log cannot identify the node; to find it run: {EVIDENCE}"
         )
 
@@ -119,6 +129,7 @@ class Answer:
     first: int
     last: int
     usual_s: float | None
+    per: str = "iteration"
     slow: tuple[Slow, ...] = ()
     silent: tuple[Silent, ...] = ()
     compared_with: str = "itself"

@@ -10,7 +10,7 @@ from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.text import visible
 from nodegate.watch import notice, render
-from nodegate.watch.follow import CHUNK_BYTES, source
+from nodegate.watch.follow import CHUNK_BYTES, Packed, source
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from nodegate.watch.answer import Silent, Slow
     from nodegate.watch.follow import Stream
+    from nodegate.watch.formats import Reader
     from nodegate.watch.options import Asked
-    from nodegate.watch.reading import Reading
 
 POLL_S = 1.0
 LINGER_S = 10.0  # after the log said that training is over
@@ -104,6 +104,8 @@ class _Watch:
                 break
         for line in self.splitter.end():
             self.told(self.watcher.line(line))
+        if isinstance(read, Packed) and read.said.lost:
+            self.watcher.lost(read.said.lost)
         if self.asked.once and self.asked.running:
             self.told(self.watcher.idle(age_s))
 
@@ -129,7 +131,7 @@ class _Watch:
             print(f"nodegate: {visible(wrong)}", file=sys.stderr)  # noqa: T201 - a command line
 
 
-def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
+def _formats(asked: Asked) -> Mapping[str, Reader]:
     if asked.pattern:
         return {"pattern": OwnPattern(asked.pattern)}
     return FORMATS if asked.format == "auto" else {asked.format: FORMATS[asked.format]}

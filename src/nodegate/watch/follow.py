@@ -1,4 +1,4 @@
-"""Where the bytes come from: a finished file, a growing one (which may be rotated or truncated), a pipe."""
+"""Where the bytes come from: a finished file, plain or packed, a growing one (rotated or truncated), a pipe."""
 
 from __future__ import annotations
 
@@ -53,6 +53,41 @@ class Stream:
         return max(0.0, time.time() - held.st_mtime) if self.file and stat.S_ISREG(held.st_mode) else 0.0
 
 
+class Packed(Stream):
+    """The text of a packed or recoded log (gzip, zstd, xz, bzip2, UTF-16; the only log of a zip or tar file).
+
+    `said` names, once it is at its end, what of it was not read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from nodegate.triage.read import chunks, members  # noqa: PLC0415 - only here
+        from nodegate.triage.remarks import Remarks  # noqa: PLC0415
+
+        self._stream = bounded.open_regular(path)
+        super().__init__(self._stream.fileno())
+        self.said = Remarks()
+        self._path, self._chunks = path, chunks
+        self._members = members(self._stream, str(path), self.said)
+        self._parts: Iterator[bytes] | None = None
+
+    def read(self, wait_s: float) -> bytes | None:  # noqa: ARG002 - it does not wait
+        """See `Stream`.
+
+        Raises:
+            UsageError: it holds several logs, or cannot be unpacked here.
+        """
+        if self._parts is None:
+            self._parts = self._chunks(next(self._members, ("", iter(())))[1], self.said)
+        part = next(self._parts, None)
+        if part is None and next(self._members, None):
+            raise UsageError("holds several logs", file=str(self._path), hint="unpack it and give one of them")
+        return part
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
 class Growing(Stream):
     """A growing file. A file that replaces it (rotation) or that starts again (truncation) is followed too."""
 
@@ -105,11 +140,28 @@ def source(path: Path, *, once: bool) -> Iterator[Stream]:
         raise _unreadable(path, said) from said
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
+    if stat.S_ISREG(mode) and _is_packed(path):
+        packed = Packed(path)
+        try:
+            yield packed
+        finally:
+            packed.close()
+        return
     log = Growing(path) if stat.S_ISREG(mode) and not once else Stream(_opened(path, pipes=True), str(path))
     try:
         yield log
     finally:
         os.close(log.file)
+
+
+def _is_packed(path: Path) -> bool:
+    from nodegate.triage.read import is_text  # noqa: PLC0415 - the log may be standard input
+
+    file = _opened(path)
+    try:
+        return not is_text(os.pread(file, 512, 0))
+    finally:
+        os.close(file)
 
 
 def _opened(path: Path, *, pipes: bool = False) -> int:

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from nodegate.text import visible
+from nodegate.watch.answer import counted
 from nodegate.watch.plot import plot
 from nodegate.watch.render import MOST_LINES, headline
 
@@ -34,11 +35,11 @@ def page(answer: Answer, curve: Curve, log: str) -> str:
     )
     return environment.get_template("page.html.j2").render(
         answer=answer,
+        counted=counted,
         found=[*answer.slow, *answer.silent][-MOST_LINES:],
         headline=headline(answer),
         log=log,
-        per=answer.slow[-1].per if answer.slow else "iteration",
-        plot=Markup(plot(curve.buckets, answer.slow, answer.usual_s)),  # noqa: S704 - made of numbers only
+        plot=Markup(plot(curve.buckets, answer.slow, answer.usual_s, answer.per)),  # noqa: S704 - made of numbers only
         policy=_policy(style),
         style=style,
     )

@@ -7,24 +7,28 @@ No two programs name the fields alike, so a field is known by the words of its n
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
+from nodegate.watch.fields import kind, words_of
 from nodegate.watch.lines import stamp
 from nodegate.watch.reading import Reading, positive, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ITERATION = ("train/global_step", "trainer/global_step", "global_step", "step", "_step", "iteration", "iter")
+_ITERATION = (
+    "train/global_step",
+    "trainer/global_step",
+    "global_step",
+    "step",
+    "_step",
+    "iteration",
+    "iter",
+    "training_iteration",
+)
 _TOTAL = ("max_steps", "total_steps", "num_training_steps", "total_iterations")
 _STARTED = ("_runtime", "elapsed", "elapsed_s", "elapsed_time", "elapsed_seconds", "runtime", "wall_time_s")
 _CLOCK = ("_timestamp", "timestamp", "time", "ts", "created_at", "datetime", "wall_time")
-_WORK = frozenset(("step", "iter", "iteration", "batch"))
-_MS = frozenset(("ms", "msec", "milliseconds"))
-_TIME = _MS | {"time", "timing", "duration", "elapsed", "s", "sec", "secs", "seconds"}
-_BESIDE = frozenset(("train", "trainer", "training", "perf", "performance", "per", "in", "mean", "avg", "global"))
-_WORDS = re.compile(r"[a-z]+")
 _EPOCH_S = (1e9, 1e10)  # clocks since 1970, of a time after 2001
 
 
@@ -44,7 +48,7 @@ def metrics(line: str) -> Reading | None:
     total = next((total for name in _TOTAL if (total := whole(said.get(name)))), 0)
     seconds = _time_of_step(said)
     if seconds is not None:
-        return Reading("json", step, total=total, seconds=seconds)
+        return Reading("json", step, total=total, seconds=seconds, lap=whole(said.get("epoch")))
     clock = _clock(said)
     return None if clock is None else Reading("json", step, total=total, elapsed_s=clock)
 
@@ -54,17 +58,10 @@ def _time_of_step(said: Mapping[str, object]) -> float | None:
     if "data_time" in said:  # MMEngine: `time` is of an iteration; an evaluation's has neither loss nor lr
         return positive(said.get("time")) if "loss" in said or "lr" in said else None
     for name, value in said.items():
-        words = _WORDS.findall(str(name).lower())
-        if _is_time_of_step(words) and (found := positive(value)) is not None:
-            return found / 1000 if _MS & set(words) else found
+        what, factor = kind(words_of(str(name).replace("/", " ")[:80]))
+        if what in ("step", "rate") and (found := positive(value)) is not None:
+            return found * factor if what == "step" else 1 / found
     return None
-
-
-def _is_time_of_step(words: list[str]) -> bool:
-    known = set(words)
-    if not known & _WORK or not known & _TIME or known - _WORK - _TIME - _BESIDE:
-        return False
-    return "per" not in known or words[words.index("per") + 1 :][:1] in ([each] for each in _WORK)
 
 
 def _clock(said: Mapping[str, object]) -> float | None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.rules import RULES
-from nodegate.watch.silence import SILENCE_S
+from nodegate.watch.scales import LONGEST_S, SHORTEST_S, WINDOWS
+from nodegate.watch.silence import SILENCE_S, TIMES_USUAL
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -42,17 +43,23 @@ class Asked:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = command.add_argument
-    add("log", type=Path, metavar="LOG", help="the job's log; - is standard input")
+    add("log", type=Path, metavar="LOG", help="the job's log, plain or packed; - is standard input")
     add("--once", action="store_true", help="read what is there and end, instead of following the file")
     add("--running", action="store_true", help="with --once: the job should be running, an old file is silence")
     add("--stop", action="store_true", help="end at the first finding")
-    add("--rule", choices=RULES, default="auto", help="default auto: median-15, or median-31 if times are noisy")
+    add(
+        "--rule",
+        choices=RULES,
+        default="auto",
+        help=f"default auto: windows of {SHORTEST_S:g} s to {LONGEST_S / 60:g} min",
+    )
     add(
         "--ratio",
         type=_ratio,
         default=0.0,
         metavar="R",
-        help="slow is more than R times the usual (1.1; fastest-5: 1.2)",
+        help="slow is at least R times the usual; without it by the rule:"
+        f" {WINDOWS[-1].ratio:.2f} to {WINDOWS[0].ratio:.2f} by the window (auto), 1.1 (medians), 1.2 (fastest-5)",
     )
     add(
         "--silence",
@@ -60,7 +67,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default=SILENCE_S,
         dest="silence_s",
         metavar="TIME",
-        help="silent for this long counts (default 5m)",
+        help=f"silent for this long counts (default 5m; at least {TIMES_USUAL} times the usual interval of the lines)",
     )
     add(
         "--like",
@@ -75,7 +82,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default=0.0,
         dest="usual_s",
         metavar="TIME",
-        help="usual time of an iteration, such as 3.1s or 850ms",
+        help="usual time of an iteration (or token, if the log has only these), such as 3.1s or 850ms",
     )
     add(
         "--mfu",
@@ -85,7 +92,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="the share of the GPUs' peak that this model usually reaches, such as 40: less is slow",
     )
     add("--platform", default="", metavar="NAME", help="with --mfu: its bf16 peak, for logs that name only TFLOP/s")
-    add("--format", choices=["auto", *FORMATS], default="auto", help="read only lines of this format")
+    add(
+        "--format",
+        choices=["auto", *FORMATS],
+        default="auto",
+        help="read only lines of this format; steps: any trainer's",
+    )
     add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
     add(
         "--notice", default="", metavar="COMMAND", help="program that gets each finding as a line on its standard input"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.watch.answer import of_one
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -14,8 +16,8 @@ WIDTH, HEIGHT, LEFT, BELOW = 960, 260, 70, 24
 TOP_OF_MEANS = 1.25  # the axis ends this far above the highest mean: one spike of minutes must not flatten the rest
 
 
-def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None) -> str:
-    """SVG of the buckets from left to right in the order of the log, the axes in iterations and milliseconds."""
+def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None, per: str = "iteration") -> str:
+    """SVG of the buckets in the order of the log, the axes in iterations and the milliseconds of one `per`."""
     if not buckets:
         return ""
     top_s = max([usual_s or 0, *(bucket.mean for bucket in buckets)]) * TOP_OF_MEANS
@@ -34,10 +36,10 @@ def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None)
     lines = "".join(f'<path class="start" d="M{x(at):.1f} 0V{HEIGHT - BELOW}"/>' for at in starts[:200])
     if usual_s is not None:
         lines += f'<path class="usual" d="M{LEFT} {y(usual_s):.1f}H{WIDTH}"/>'
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="iteration times"'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="times of one {per}"'
     return (
         f'<svg {size}>{shades}<path class="spread" d="{spread}"/><polyline class="mean" points="{mean}"/>'
-        f"{lines}{_axes(buckets, top_s)}</svg>"
+        f"{lines}{_axes(buckets, top_s, of_one(per))}</svg>"
     )
 
 
@@ -50,11 +52,13 @@ def _shade(buckets: Sequence[Bucket], slow: Slow, x: Callable[[float], float]) -
     return f'<rect class="slow" x="{left:.1f}" y="0" width="{x(inside[-1] + 1) - left:.1f}" height="{HEIGHT - BELOW}"/>'
 
 
-def _axes(buckets: Sequence[Bucket], top_s: float) -> str:
+def _axes(buckets: Sequence[Bucket], top_s: float, unit: str) -> str:
     marks = [f'<path class="axis" d="M{LEFT} 0V{HEIGHT - BELOW}H{WIDTH}"/>']
     for part in (0, 0.5, 1):
         y = (HEIGHT - BELOW) * (1 - part)
         middle, label = min(HEIGHT - BELOW, y + 11), _label(top_s * part * 1000)
+        if unit and part == 1:
+            marks.append(f'<text x="{LEFT + 6}" y="{middle:.0f}">ms{unit}</text>')
         marks.append(f'<text x="{LEFT - 6}" y="{middle:.0f}" text-anchor="end">{label}</text>')
     for at, anchor in ((0, "start"), (len(buckets) // 2, "middle"), (len(buckets) - 1, "end")):
         x = LEFT + (WIDTH - LEFT) * (at + 0.5) / len(buckets)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 MOST_ITERATION = 10**12
 MOST_S = 1e8
-GROUPS = ("iteration", "ms", "s", "per_s", "elapsed", "total", "batch", "sequence", "world", "tokens")
+GROUPS = ("iteration", "ms", "s", "per_s", "elapsed", "total", "batch", "sequence", "world", "tokens", "epoch")
+_SCALED = re.compile(r"([0-9.]{1,20})([kKM])")
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6}
 _ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-9]{2}))?")
 
 
@@ -35,6 +37,10 @@ class Reading:
         world: how many ranks.
         tokens: tokens consumed since the start.
         bar: which progress bar it is.
+        kind: what of several lines of one format it is: those of one kind make a series.
+        lap: the epoch, if the iterations are counted in it.
+        lap_s: the time of all iterations since the line before.
+        by_clock: the line has no time of its own but that of its writing.
         tflops: what the program says each GPU does, in TFLOP/s.
         mfu: what it says of the GPUs' peak it uses, in percent.
     """
@@ -51,6 +57,10 @@ class Reading:
     world: int | None = None
     tokens: int | None = None
     bar: str = ""
+    kind: str = ""
+    lap: int | None = None
+    lap_s: float | None = None
+    by_clock: bool = False
     tflops: float | None = None
     mfu: float | None = None
 
@@ -118,22 +128,39 @@ def elapsed_s(text: object) -> float | None:
     return float(days * 86400 + (first * 3600 + second * 60 + third if found[4] else first * 60 + second))
 
 
+def _scaled(text: str | None) -> str | None:
+    """`3.01K` as `3010.0`, anything else as it is."""
+    found = _SCALED.fullmatch(text or "")
+    value = positive(found[1]) if found else None
+    return text if found is None or value is None else str(round(value * _SCALES[found[2]], 6))
+
+
 def reading(
     source: str, parts: Mapping[str, str | None], *, per: str = "iteration", alone: bool = False
 ) -> Reading | None:
-    """The reading of a line by its named parts: GROUPS, of which one is a time or a rate, and `mfu`."""
-    iteration = whole(parts["iteration"])
-    ms, s, rate = (positive(parts.get(name)) for name in ("ms", "s", "per_s"))
+    """The reading of a line by its named parts: GROUPS, of which one is a time or a rate, `mfu`, `lap`, `iterations`.
+
+    `lap` is the time of all iterations since the line before, or of so many `iterations`. A letter `k` or `M` behind
+    the counter or the time is its scale.
+    """
+    count = _scaled(parts["iteration"])
+    iteration = whole(count.removesuffix(".0") if count else None)
+    ms, s, rate, lap = (positive(_scaled(parts.get(name))) for name in ("ms", "s", "per_s", "lap"))
     seconds = ms / 1000 if ms else 1 / rate if rate else s
+    if lap and (several := whole(parts.get("iterations"))):
+        seconds, lap = lap / several, None
     elapsed = elapsed_s(parts.get("elapsed"))
     if elapsed is None:
         elapsed = positive(parts.get("elapsed"))
-    if iteration is None or (seconds is None and elapsed is None):
+    if elapsed is None and (since_ms := positive(parts.get("elapsed_ms"))):
+        elapsed = since_ms / 1000
+    if iteration is None or (seconds is None and elapsed is None and lap is None):
         return None
+    epoch = whole(parts.get("epoch"))
     return Reading(
         source,
         iteration,
-        total=whole(parts.get("total")) or 0,
+        total=0 if epoch is not None else whole(parts.get("total")) or 0,
         seconds=seconds,
         elapsed_s=elapsed,
         per=per,
@@ -142,5 +169,7 @@ def reading(
         sequence=whole(parts.get("sequence")),
         world=whole(parts.get("world")),
         tokens=whole(parts.get("tokens")),
+        lap=epoch,
+        lap_s=lap,
         mfu=positive(parts.get("mfu")),
     )

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from nodegate.watch.answer import Silent, Slow
+from nodegate.watch.answer import Silent, Slow, counted, of_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ def headline(answer: Answer) -> str:
     state = answer.state.value
     if not answer.points:
         return f"{state}: {answer.reason}"
-    usual = "" if answer.usual_s is None else f", usually {milliseconds(answer.usual_s)}"
+    usual = "" if answer.usual_s is None else f", usually {milliseconds(answer.usual_s)}{of_one(answer.per)}"
     end = ", ended with an error" if answer.died else ", finished" if answer.finished else ""
     counts = []
     if answer.slow:
@@ -50,7 +50,7 @@ def headline(answer: Answer) -> str:
     if answer.silent:
         counts.append(f"{len(answer.silent)} {'silence' if len(answer.silent) == 1 else 'silences'}")
     said = " and ".join(counts) or answer.reason
-    return f"{state}: {said}; iterations {answer.first}-{answer.last} ({answer.source}){usual}{end}"
+    return f"{state}: {said}; {counted(answer.per)}s {answer.first}-{answer.last} ({answer.source}){usual}{end}"
 
 
 def milliseconds(seconds: float) -> str:
@@ -76,6 +76,7 @@ def answer_json(answer: Answer, log: str) -> str:
             "measurements": answer.points,
             "first_iteration": answer.first,
             "last_iteration": answer.last,
+            "per": answer.per,
             "usual_ms": None if answer.usual_s is None else _ms(answer.usual_s),
             "finished": answer.finished,
             "ended_with_error": answer.died,

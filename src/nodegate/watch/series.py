@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.watch.formats import FORMATS
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
 ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out
 MOST_BETWEEN_S = 3600  # between two lines: more is a pause
+ENDED = 0.9  # of its total: a counter that begins again then is that of the next epoch
 LOST_AFTER = 20  # readings of another source without one of the present source: the present one has ended
 LOST_AFTER_S = 1800  # readings of another progress bar: more than any evaluation has, so a new run
 
@@ -42,6 +44,8 @@ class Series:
         self._pause = ""
         self._settings: dict[str, int] = {}
         self._last_at_s: float | None = None
+        self._lap: tuple[int | None, int] = (None, 0)
+        self._laps_before, self._next_lap = 0, False
 
     def start(self) -> None:
         """A line said that training (re)starts."""
@@ -59,15 +63,17 @@ class Series:
         """The point that ends with this reading, whose line was written at `time`; None if it makes none (yet)."""
         if not self._ours(reading, sender):
             return None
+        reading = self._counted(reading)
         before, restarted = self.last, self._restarts(reading)
         if restarted or before is None:
             self._begin(reading, before)
         self.last = reading
         between_s = at_s - self._last_at_s if at_s is not None and self._last_at_s is not None else 0.0
         self._last_at_s = at_s
-        if reading.total and reading.iteration >= reading.total:
+        if reading.total and self._lap[1] >= reading.total:
             self.finished_at = reading.iteration
-        measured = self._by_clock(reading) if reading.seconds is None else self._by_itself(reading, before, restarted)
+        own = reading.seconds is not None or reading.lap_s is not None
+        measured = self._by_itself(reading, before, restarted) if own else self._by_clock(reading)
         if measured is None:
             return None
         since, seconds = measured
@@ -95,16 +101,18 @@ class Series:
         if last is None:
             self.source, self._from = reading.source, sender
             return True
-        same = reading.source == last.source and reading.bar == last.bar
+        same = reading.source == last.source and reading.bar == last.bar and reading.kind == last.kind
         if same and sender == self._from:
             self._others = 0
             return True
         if reading.bar and last.bar and reading.bar != last.bar:
-            over = self._start_marked or 0 < last.total <= last.iteration
+            over = self._start_marked or 0 < last.total <= self._lap[1]
             mine = over or (reading.elapsed_s or 0) > LOST_AFTER_S
             self._pause = "evaluation"
         else:
-            better = _RANK.get(reading.source, -1) < _RANK.get(last.source, -1)
+            better = _RANK.get(reading.source, -1) < _RANK.get(last.source, -1) or (
+                last.by_clock and not reading.by_clock and reading.source == last.source
+            )
             ahead = same and reading.iteration > last.iteration and reading.seconds is not None
             self._others += 1
             mine = better or ahead or self._others > LOST_AFTER
@@ -116,13 +124,31 @@ class Series:
             self.last = self._anchor = None
         return mine
 
+    def _counted(self, reading: Reading) -> Reading:
+        """Iterations that each epoch counts from 1 are counted on from those of the epochs before in this log.
+
+        An epoch is named, or the counter begins again after it has come to its end.
+        """
+        lap, last = self._lap
+        if reading.lap is not None and lap is not None:
+            again = reading.lap > lap and reading.iteration <= last
+            self._laps_before = 0 if reading.lap < lap else self._laps_before
+        else:
+            same = self.last is not None and self.last.total == reading.total and not self._start_marked
+            again = same and 0 < reading.total <= last / ENDED and reading.iteration < last / 2
+        self._next_lap = again
+        if again:
+            self._laps_before, self.finished_at = self._laps_before + last, 0
+        self._lap = (reading.lap, reading.iteration)
+        return replace(reading, iteration=self._laps_before + reading.iteration) if self._laps_before else reading
+
     def _restarts(self, reading: Reading) -> bool:
         """Whether a new run begins: a start was printed, or the iterations (or their clock) went back."""
         last = self.last
         if last is None:
             return False
         back = reading.iteration < last.iteration or (reading.iteration == last.iteration and reading.elapsed_s is None)
-        clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0
+        clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0 and not self._next_lap
         return self._start_marked or back or clock_back
 
     def _begin(self, reading: Reading, before: Reading | None) -> None:
@@ -137,11 +163,14 @@ class Series:
 
     def _by_itself(self, reading: Reading, before: Reading | None, restarted: bool) -> tuple[int, float] | None:
         """The line has the time of an iteration."""
-        assert reading.seconds is not None  # noqa: S101 - asked for by the caller
-        if reading.alone:
+        if reading.alone and reading.seconds is not None:
             return reading.iteration - 1, reading.seconds
         since = self._started_at if before is None or restarted else before.iteration
-        return min(since, reading.iteration - 1), reading.seconds
+        since = min(since, reading.iteration - 1)
+        if reading.seconds is None:
+            known = before is not None and not restarted and reading.lap_s is not None
+            return (since, (reading.lap_s or 0.0) / (reading.iteration - since)) if known else None
+        return since, reading.seconds
 
     def _by_clock(self, reading: Reading) -> tuple[int, float] | None:
         """The line has the time since the start: long enough intervals of it make points."""
@@ -186,4 +215,6 @@ def _span(reading: Reading, before: Reading | None, since: int, seconds: float, 
     steps = reading.iteration - since
     covered = reading.iteration - before.iteration if reading.alone and before else steps
     spent_s = seconds * covered if reading.per == "iteration" else between_s
+    if reading.per == "log interval":
+        covered *= 2  # of more steps than one
     return Span(max(1, covered), spent_s if 0 < spent_s < MOST_BETWEEN_S else 0.0, reading.alone)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from nodegate.watch.lines import Stamp
 
 SILENCE_S = 300.0
-TIMES_USUAL = 3  # a job that writes every 14 minutes is not silent after 5
+TIMES_USUAL = 4  # a job that writes every 14 minutes is not silent after 5
+MOST_SLOWER = 10  # times the usual: a longer gap is a silence in any case
 MOST_FOUND = 1000
 MOST_UNTIMED = 20  # lines without a time between two with one: they belong to the line before, such as a traceback
 NO_CLOCK_S = 30 * 86400
@@ -37,12 +38,17 @@ class Silence:
         self._last: Stamp | None = None
         self._untimed = 0
         self._gap: Silent | None = None
+        self._doubtful: Silent | None = None
         self._mark_after = ""
 
     def limit_s(self) -> float:
-        """The limit, longer for a job that has few lines."""
-        usual = median(self._between) if self._between else 0.0
-        return max(self._limit_s, TIMES_USUAL * usual)
+        """The limit, longer for a job that has few lines, or has become slow."""
+        return max(self._limit_s, TIMES_USUAL * max(self._usual_s(), self._usual_s(3)))
+
+    def _usual_s(self, last: int = 0) -> float:
+        """The time between two lines, of all or of the last ones; 0 if it is not known."""
+        between = list(self._between)[-last:]
+        return median(between) if between else 0.0
 
     def line(self, at: Stamp, iteration: int | None) -> None:
         """The next line with a time, and the last iteration before it."""
@@ -79,6 +85,17 @@ class Silence:
             if len(self.explained) < MOST_FOUND:
                 self.explained.append(remarks.explained(gap.seconds, gap.time, explained))
             return None
+        elif gap.seconds <= MOST_SLOWER * self._usual_s():
+            self._doubtful = gap  # of a job that writes rarely: it may have become so slow
+            return None
+        return self._told(gap)
+
+    def paced(self, between_s: float) -> Silent | None:
+        """The next interval after a gap that may have been a slow pace; a silence if this one is much shorter."""
+        gap, self._doubtful = self._doubtful, None
+        return self._told(gap) if gap and between_s < gap.seconds / 2 else None
+
+    def _told(self, gap: Silent) -> Silent:
         if len(self.found) < MOST_FOUND:
             self.found.append(gap)
         return gap

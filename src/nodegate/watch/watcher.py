@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.text import counted
 from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
-from nodegate.watch.formats import FORMATS
+from nodegate.watch.formats import FORMATS, reader
 from nodegate.watch.lines import plain, sender, stamp
 from nodegate.watch.pace import Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
+from nodegate.watch.trainer_lines import TrainerLines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from nodegate.knowledge.words import Text
+    from nodegate.watch.formats import Reader
     from nodegate.watch.given import Given
     from nodegate.watch.lines import Stamp
     from nodegate.watch.reading import Point, Reading
+
+MOST_UNREAD = (
+    200  # lines that a log's own format did not read: then any other is looked for; else it costs half the time
+)
 
 
 class Watcher:
@@ -31,7 +38,7 @@ class Watcher:
     def __init__(
         self,
         *,
-        formats: Mapping[str, Callable[[str], Reading | None]] = FORMATS,
+        formats: Mapping[str, Reader] = FORMATS,
         rule_name: str = "auto",
         ratio: float = 0,
         silence_s: float = SILENCE_S,
@@ -39,7 +46,9 @@ class Watcher:
     ) -> None:
         self.curve = Curve()
         self.pace = Pace(rule_name, ratio, given)
-        self._formats = tuple(formats.values())
+        self._formats = tuple(reader(form) for name, form in formats.items() if name != "steps")
+        self._tolerant = TrainerLines() if "steps" in formats else None
+        self._unread = 0
         self._series = Series()
         self._spikes = Spikes()
         self._between: deque[float] = deque(maxlen=50)
@@ -48,6 +57,7 @@ class Watcher:
         self._read_at: Stamp | None = None
         self._explained: Text | None = remarks.START
         self._finished = self._died = False
+        self._lost: Text | None = None
         self._first = self._points = self._readings = 0
 
     @property
@@ -71,6 +81,8 @@ class Watcher:
         reading = self._read(text)
         if not at:
             self._silence.untimed(iteration=reading is not None)
+        if reading and reading.by_clock:
+            reading = replace(reading, elapsed_s=at.s) if at else None
         if reading:
             events += self._reading(reading, sender(text), at)
         else:
@@ -84,10 +96,14 @@ class Watcher:
         found = self._silence.alive(seconds, self.iteration, died=self._died)
         return [found] if found else []
 
+    def lost(self, why: Text) -> None:
+        """A part of the log could not be read: what is in it is not known."""
+        self._lost = why
+
     def end(self) -> list[Silent]:
         """There will be no more lines; returns a gap that was not judged yet."""
-        found = self._silence.judged(remarks.END if self._finished else self._explained)
-        return [found] if found else []
+        silent = [self._silence.paced(0.0), self._silence.judged(remarks.END if self._finished else self._explained)]
+        return [found for found in (*silent, self._silence.paced(0.0)) if found]
 
     def answer(self) -> Answer:
         """The result of the lines so far."""
@@ -101,6 +117,7 @@ class Watcher:
             first=self._first,
             last=self.iteration or 0,
             usual_s=self.pace.usual_s,
+            per=self._series.last.per if self._series.last else "iteration",
             slow=tuple(self.pace.slow),
             silent=tuple(self._silence.found),
             compared_with=self._compared_with(),
@@ -115,25 +132,31 @@ class Watcher:
     def _read(self, text: str) -> Reading | None:
         for read in self._formats:
             if reading := read(text):
+                self._unread = 0
                 return reading
+        self._unread += 1
+        if self._tolerant and (self._unread > MOST_UNREAD or self._series.source in ("", "steps")):
+            return self._tolerant(text)
         return None
 
     def _reading(self, reading: Reading, from_whom: str, at: Stamp | None) -> list[Slow | Silent | None]:
         before, runs = self._series.last, len(self._series.restarts)
         point = self._series.add(reading, from_whom, at.text if at else "", at.s if at else None)
-        if self._series.last is not reading:
+        if self._series.last is before or self._series.last is None:
             return []
         self._readings += 1
         self._finished = self._died = False
         if self._readings == 1:
             self._first = reading.iteration
         restarted = len(self._series.restarts) > runs
+        between_s = at.s - self._read_at.s if at and self._read_at and before and not restarted else None
+        slow_pace = self._silence.paced(between_s or 0.0)
         silent = self._silence.judged(remarks.RESTART if restarted else self._explained)
         self._explained = None if before else self._explained
-        if at and self._read_at and before and not restarted:
-            self._between.append(max(0.0, at.s - self._read_at.s))
+        if between_s is not None:
+            self._between.append(max(0.0, between_s))
         self._read_at = at
-        return [silent, self._point(point, reading.per) if point else None]
+        return [slow_pace, silent, self._point(point, reading.per) if point else None]
 
     def _point(self, point: Point, per: str) -> Slow | None:
         self._points += 1
@@ -183,6 +206,8 @@ class Watcher:
 
     def _unjudged(self) -> str:
         """Why nothing can be said; empty if the pace was judged."""
+        if self._lost:
+            return f"not read to its end: {self._lost.en}"
         if not self._readings:
             return "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
@@ -196,6 +221,8 @@ class Watcher:
 
     def _notes(self) -> list[Text]:
         notes = [remarks.restarted(before, after) for before, after in self._series.restarts[:20]]
+        if self._lost:
+            notes.append(self._lost)
         if self.pace.kinds_seen > 1:
             notes.append(remarks.settings(self.pace.kinds_seen))
         notes += self._silence.explained[:20]
