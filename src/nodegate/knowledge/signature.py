@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nodegate.knowledge.words import Cause, Role, Side, Text  # noqa: TC001
 from nodegate.knowledge.xid_lines import address_of
 
-DEVICES = ("device", "netdev", "pci", "volume")  # the groups of patterns that name a device
+DEVICES = ("device", "netdev", "pci", "volume", "disk")  # the groups of patterns that name a device
 
 
 @dataclass(frozen=True)
