@@ -33,11 +33,13 @@ KINDS: Dict[str, Tuple[str, str]] = {
         (
             "pcie|aer|bus error|dpc:|limited by|iommu|dmar|io_page_fault|power state|amd-vi|smmu|bar |retraining"
             "|enable device|mmio|peer-to-peer|not ready|link active|link not|link is not"
+            "|pending transaction|error details|mrrs"
         ),
         (
             r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
-            r"|io_page_fault|change power state|amd-vi: (?:event|completion)|\bbar [0-5]\b.*(?:no space|assign|claimed)"
-            r"|smmu.*(?:fault|error|timeout|respond|event)|retraining|(?:can't|cannot) enable device|mmio resources"
+            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|\bbar [0-5]\b.*(?:no space|assign|claimed)"
+            r"|pending transaction|no error details for|\bmrrs was"
+            r"|smmu.*(?:fault|error|timeout|respond|event|overflow)|retraining|(?:can't|cannot) enable device|mmio resources"
             r"|peer-to-peer dma|not ready \d+ms after|dmar: (?:vt-d detected|qi: )|link (?:active|is)? ?not (?:set|active|tr)"
         ),
     ),
@@ -45,11 +47,11 @@ KINDS: Dict[str, Tuple[str, str]] = {
     "machine": (
         (
             "mce|machine check|hardware error|edac|ghes|above threshold|thermal shutdown|throttl|power supply|"
-            "memory failure: 0x|hardware memory|serror|nmi: |cmci"
+            "memory failure: 0x|hardware memory|critical temp|serror|nmi: |cmci"
         ),
         (
             r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
-            r"|memory failure: 0x|hardware memory (?:error|corruption)|\bserror\b|\bnmi: (?:iock|pci|serr|memory)"
+            r"|memory failure: 0x|hardware memory (?:error|corruption)|critical temperature|\bserror\b|\bnmi: (?:iock|pci|serr|memory)"
             r"|\bcmci\b"
         ),
     ),
