@@ -166,6 +166,14 @@ def lines() -> tuple[LineRule, ...]:
 
 
 @cache
+def recoveries() -> Mapping[str, re.Pattern[str]]:
+    """By row of kernel_lines.csv: the line by which the same device says that it recovered (recovered_lines.csv)."""
+    return {
+        name: re.compile(_whole(row["pattern"])) for row in rows("recovered_lines.csv") for name in row["rows"].split()
+    }
+
+
+@cache
 def fabric_lines() -> tuple[LineRule, ...]:
     """Errors in the fabric manager's log, in file order; NVSwitch errors are known by their SXid (fabric_lines.csv)."""
     return _line_rules("fabric_lines.csv")

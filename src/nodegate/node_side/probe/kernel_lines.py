@@ -37,7 +37,7 @@ KINDS: Dict[str, Tuple[str, str]] = {
         ),
         (
             r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
-            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|\bbar [0-5]\b.*(?:no space|assign|claimed)"
+            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|\bbar [0-5]\b.*(?:no space|assign|claimed|reserve)"
             r"|pending transaction|no error details for|\bmrrs was"
             r"|smmu.*(?:fault|error|timeout|respond|event|overflow)|retraining|(?:can't|cannot) enable device|mmio resources"
             r"|peer-to-peer dma|not ready \d+ms after|dmar: (?:vt-d detected|qi: )|link (?:active|is)? ?not (?:set|active|tr)"
