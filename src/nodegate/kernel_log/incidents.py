@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
+from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines, recoveries
+from nodegate.knowledge.words import Role
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known  # noqa: TC001
+from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     import re
@@ -75,6 +77,16 @@ def incidents(log: KernelLog, subject: str, window: LogWindow) -> tuple[Incident
     return tuple(replace(each, recovered=_recovers(log, each)) for each in incidents)
 
 
+def _follows(incident: Incident, other: Incident) -> bool:
+    if incident.rule.role is Role.PRIMARY or other.rule.role is not Role.PRIMARY or not incident.device:
+        return False
+    began, root = incident.lines[0].epoch_s, other.lines[0].epoch_s
+    if isinstance(began, Unknown) or isinstance(root, Unknown) or not 0 <= began - root <= INCIDENT_S:
+        return False
+    failing = Verdict.FAIL in (other.rule.delivery, other.rule.bootcheck)
+    return failing and incident.device.partition(" ")[0] == other.device.partition(" ")[0]
+
+
 def _recovers(log: KernelLog, incident: Incident) -> bool:
     """Whether a line after the last one of the incident says that the same device recovered."""
     pattern = recoveries().get(incident.rule.name)
@@ -125,8 +137,14 @@ def tell_incidents(
     verdicts: Verdicts,
     harmless: Callable[[Incident], str] = lambda _: "",
 ) -> None:
-    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts."""
-    for incident in incidents(log, subject, window):
+    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts.
+
+    What may follow from another error, and comes soon after one of the same device, is its detail.
+    """
+    found = incidents(log, subject, window)
+    for incident in found:
+        if any(_follows(incident, other) for other in found):
+            continue
         why = _RECOVERED if incident.recovered else harmless(incident)
         verdict, remark = window.weigh(incident.rule, incident.last_s)
         if why and verdict is Verdict.FAIL:

@@ -1,7 +1,7 @@
 """Kernel lines that no signature knows and that sound like an error or have its level; what changes in them put aside.
 
-The fleet judges them best: what most nodes of a platform print is that platform's habit. On a node alone what is printed
-while it boots is left out, unless a GPU, switch, NIC or disk is named.
+The fleet judges them best: what most nodes of a platform print is that platform's habit. On a node alone what is
+printed while it boots is left out, unless a GPU, switch, NIC or disk is named.
 """
 
 from __future__ import annotations

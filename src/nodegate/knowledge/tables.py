@@ -26,7 +26,7 @@ _NICS = (
 # How the lines of a driver begin, as a pattern may name it; each names the device. NVRM: "GPU3 function: text",
 # "GPU 0000:9b:00.0: text" or the text alone; NICs: address and interface, or the name of the RDMA device.
 WRITERS = {
-    "<NVRM>": rf"NVRM: (?:GPU ?(?P<device>{_PCI}|[0-9]{{1,3}}(?![0-9a-fA-F]))[ :]{{1,2}})?[^\n]{{0,160}}?",
+    "<NVRM>": rf"NVRM: (?!Xid)(?:GPU ?(?P<device>{_PCI}|[0-9]{{1,3}}(?![0-9a-fA-F]))[ :]{{1,2}})?[^\n]{{0,160}}?",
     "<NIC>": (
         rf"(?:\binfiniband (?P<netdev>[\w.-]{{1,32}})|\b(?:{_NICS}) (?P<device>{_PCI}"
         r"(?: [\w.-]{1,32})?)): [^\n]{0,120}?"

@@ -37,10 +37,10 @@ KINDS: Dict[str, Tuple[str, str]] = {
         ),
         (
             r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
-            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|\bbar [0-5]\b.*(?:no space|assign|claimed|reserve)"
-            r"|pending transaction|no error details for|\bmrrs was"
-            r"|smmu.*(?:fault|error|timeout|respond|event|overflow)|retraining|(?:can't|cannot) enable device|mmio resources"
-            r"|peer-to-peer dma|not ready \d+ms after|dmar: (?:vt-d detected|qi: )|link (?:active|is)? ?not (?:set|active|tr)"
+            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|pending transaction|no error details for"
+            r"|\bbar [0-5]\b.*(?:no space|assign|claimed|reserve)|\bmrrs was|(?:can't|cannot) enable device"
+            r"|smmu.*(?:fault|error|timeout|respond|event|overflow)|retraining|peer-to-peer dma|not ready \d+ms after"
+            r"|mmio resources|dmar: (?:vt-d detected|qi: )|link (?:active|is)? ?not (?:set|active|tr)"
         ),
     ),
     # memory controllers, heat, power
@@ -51,19 +51,19 @@ KINDS: Dict[str, Tuple[str, str]] = {
         ),
         (
             r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
-            r"|memory failure: 0x|hardware memory (?:error|corruption)|critical temperature|\bserror\b|\bnmi: (?:iock|pci|serr|memory)"
-            r"|\bcmci\b"
+            r"|memory failure: 0x|hardware memory (?:error|corruption)|critical temperature|\bserror\b|\bcmci\b"
+            r"|\bnmi: (?:iock|pci|serr|memory)"
         ),
     ),
     # a kernel that is stuck or broken
     "stuck": (
         (
             "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: "
-            "|csd lock|nobody cared|disabling irq|nmi received"
+            "|csd lock|body cared|disabling irq|nmi received"
         ),
         (
             r"hung task|blocked for more than|(?:soft|hard|workqueue) lockup|rcu.*(?:stall|starved|kthread timer)"
-            r"|kernel bug|\boops\b|call trace|csd lock|nobody cared|disabling irq|nmi received"
+            r"|kernel bug|\boops\b|call trace|csd lock|body cared|disabling irq|nmi received"
             r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
@@ -77,8 +77,8 @@ KINDS: Dict[str, Tuple[str, str]] = {
             "|power limit"
         ),
         (
-            r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable|clocksource: .*(?:long|retried|delay)"
-            r"|\btsc (?:warp|synchronization)|nf_conntrack: .*full|neighbou?r.*overflow|tcp: (?:too many orph|out of mem)"
+            r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable|clocksource: .*(?:long|delay)"
+            r"|\btsc (?:warp|sync)|nf_conntrack: .*full|neighbou?r.*overflow|tcp: (?:too many orph|out of mem)"
             r"|\bipmi_s.*(?:fail|time|hung|respond|could not)|ipmi message handler: .*(?:unable|fail|timed)"
             r"|\bi801_smbus .*(?:fail|timeout|busy)|power_meter .*capping|power (?:cap|limit)\w{0,4} (?:in prog|exceed)"
         ),
@@ -90,9 +90,9 @@ KINDS: Dict[str, Tuple[str, str]] = {
         ),
         (
             r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]*:|remounting filesystem read-only"
-            r"|(?:ext4|xfs|btrfs)[-: ].*(?:error|critical|corrupt|shut|fail|lost|loss|deadlock)|nfs: server|lustre|\blnet"
+            r"|(?:ext4|xfs|btrfs)[-: ].*(?:error|critical|corrupt|shut|fail|lost|loss|deadlock)|nfs: server|\blnet"
             r"|(?:nfs|rpc): .*(?:nfs4?_|state manager|error|timed)|\bceph|libceph|beegfs|aborting journal|jbd2: "
-            r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
+            r"|lustre|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
     # programs of jobs that crashed
