@@ -59,11 +59,11 @@ KINDS: Dict[str, Tuple[str, str]] = {
     "stuck": (
         (
             "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: "
-            "|csd lock|body cared|disabling irq|nmi received"
+            "|csd lock| cared|disabling irq|nmi received"
         ),
         (
             r"hung task|blocked for more than|(?:soft|hard|workqueue) lockup|rcu.*(?:stall|starved|kthread timer)"
-            r"|kernel bug|\boops\b|call trace|csd lock|body cared|disabling irq|nmi received"
+            r"|kernel bug|\boops\b|call trace|csd lock|irq [0-9]+: no\w+ cared|disabling irq|nmi received"
             r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
