@@ -33,7 +33,9 @@ SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler"),
+        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "clocks_differ", "power_capped", "ecc_off"),
+        *("interrupt_switched_off", "nvme_error", "gpu_memory_not_joined", "nic_settings_damaged"),
+        *("nic_module_refused", "cpu_expedited_stall", "nic_recovering"),
     )
 )
 _CONTAINED = 94
@@ -216,7 +218,8 @@ def _rule_of(code: int) -> tables.XidRule:
 def _codes_before(code: int) -> tuple[int, ...]:
     """The codes that an Xid can have followed from."""
     rule = _rule_of(code)
-    return tuple(other for other in (*tables.xids(), _NOT_IN_THE_TABLE) if other != code and follows(rule, _rule_of(other), None))
+    others = (*tables.xids(), _NOT_IN_THE_TABLE)
+    return tuple(other for other in others if other != code and follows(rule, _rule_of(other), None))
 
 
 def weight(event: Event) -> int:
