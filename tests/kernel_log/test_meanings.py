@@ -1,7 +1,7 @@
 """One row a meaning, whatever the driver and its branch: the words of each, the part that the line names, what ends it.
 
-Sources of the forms: the drivers' own source (NVIDIA open kernel modules 595, mlx5_core of OFED 24.07, bnxt_en, ice, ena,
-efa, ionic, mana, Linux 5.15 and 6.x). The values are invented.
+Sources of the forms: the drivers' own source (NVIDIA open kernel modules 595, mlx5_core of OFED 24.07, bnxt_en, ice,
+ena, efa, ionic, mana, Linux 5.15 and 6.x). The values are invented.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ NIC = "mlx5_1 (0000:1a:00.0, ibs1)"
 BDF = "0000:1a:00.0"
 INFO = 6  # the level with which some drivers print what is severe
 
+CUT_OFF = f"mlx5_core {BDF}: wait_func:9:(pid 0): QUERY(0x770) timeout. Will cause a leak of a command resource"
+NO_SPACE = f"pci {BDF}: BAR 1: no space for [mem size 0x2000 64bit pref]"
+
 MEANINGS = (  # the row, the part, and a line
     ("gsp_heartbeat_lost", GPU, "NVRM: GPU3 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 842193"),
     ("gsp_heartbeat_lost", GPU, "NVRM: GPU 0000:3d:00.0: heartbeat TIMED OUT"),
@@ -32,7 +35,7 @@ MEANINGS = (  # the row, the part, and a line
     ("nvlink_uncontained", GPU, "NVRM: GPU3 knvlinkDo_IMPL: uncontained NVLink error, degraded mode"),
     ("gpu_power_cable", GPU, "NVRM: GPU 0000:3d:00.0: GPU does not have the necessary power cables connected."),
     ("nvswitch_failed", "nvidia-nvswitch2", "nvidia-nvswitch2: Failed to enable PCI device : -22"),
-    ("nic_command_timeout", NIC, f"mlx5_core {BDF}: wait_func:9:(pid 0): QUERY(0x770) timeout. Will cause a leak of a command resource"),
+    ("nic_command_timeout", NIC, CUT_OFF),
     ("nic_command_timeout", NIC, f"mana {BDF}: HWC: Request timed out!"),
     ("nic_command_timeout", NIC, f"ena {BDF} ens1: Reg read timeout occurred"),
     ("nic_firmware_stalled", NIC, f"bnxt_en {BDF} ens1: Firmware not responding, status: 0x8000"),
@@ -68,16 +71,21 @@ NEVER_FAIL = (
     "nvme nvme0: missing or invalid SUBNQN field.",
 )
 RECOVERED = (  # an error, and the line after which it only warns
-    (MEANINGS[9][2], f"mlx5_core {BDF}: wait_func_handle_exec_timeout:9:(pid 0): cmd[3]: X(0x805) recovered after timeout"),
+    (CUT_OFF, f"mlx5_core {BDF}: wait_func_handle_exec_timeout:9:(pid 0): cmd[3]: X(0x805) recovered after timeout"),
     (f"mlx5_core {BDF}: mlx5_health_try_recover:9:(pid 0): starting health recovery flow",
      f"mlx5_core {BDF}: mlx5_health_try_recover:9:(pid 0): health recovery succeeded"),
-    (f"pci {BDF}: BAR 1: no space for [mem size 0x2000 64bit pref]", f"pci {BDF}: BAR 1: assigned [mem 0x2000-0x3fff 64bit pref]"),
+    (NO_SPACE, f"pci {BDF}: BAR 1: assigned [mem 0x2000-0x3fff 64bit pref]"),
 )  # fmt: skip
 CHECKS = {
-    **{name: f"kernel_log.{name}" for name in ("gpu_driver", "memory", "storage")},
-    **{"nic": "kernel_log.nic_errors", "pcie": "kernel_log.pcie_errors", "host": "kernel_log.host_faults"},
-    **{"hardware_error": "host_log.hardware_errors", "nvme": "host_log.nvme", "file_system": "host_log.file_systems"},
-    **{"lockup": "host_log.lockups", "hung_task": "host_log.hung_tasks"},
+    "gpu_driver": "kernel_log.gpu_driver",
+    "pcie": "kernel_log.pcie_errors",
+    "nic": "kernel_log.nic_errors",
+    "storage": "kernel_log.storage",
+    "host": "kernel_log.host_faults",
+    "lockup": "host_log.lockups",
+    "nvme": "host_log.nvme",
+    "file_system": "host_log.file_systems",
+    "hardware_error": "host_log.hardware_errors",
 }
 
 

@@ -109,7 +109,7 @@ class KernelLogReader:
             self.log.size_bytes += len(chunk)
 
     def _strange(self, chunk: bytes) -> None:
-        """Keep what sounds like an error and has no row: it is told where nothing else is sure."""
+        """Keep what sounds like an error and has no row: it is reported where nothing else is sure."""
         for line in scan.lines_at(chunk, [match.start() for match in _SOUNDS_BAD.finditer(chunk)]):
             if len(self.log.strange) >= _MOST_STRANGE:
                 return

@@ -44,13 +44,11 @@ def _modes_of_devices() -> frozenset[str]:
     return frozenset(mode for row in rows for mode in row.failure_modes if known[mode].cause is not Cause.HOST)
 
 
-def notes(
-    case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None, sure: bool
-) -> tuple[Note, ...]:
+def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None, sure: bool) -> tuple[Note, ...]:
     """The notes. `faults` are kernel messages of another time; what `why` or `do` say already is not said again.
 
     `do` is what to do now; None if nothing failed or kernel logs could not say more. Where the cause is not `sure`,
-    what kernels said that no row knows is told too.
+    what kernels said that no row knows is reported too.
     """
     said = set(why)
     asks = do is not None and _KERNEL not in do.en
