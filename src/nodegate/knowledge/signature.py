@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re  # noqa: TC003
+import re
 from dataclasses import dataclass
 
 from nodegate.knowledge.words import Cause, Role, Side, Text  # noqa: TC001
 from nodegate.knowledge.xid_lines import address_of
 
+_PARTITION = re.compile(r"(?P<disk>nvme\d{1,6}n\d{1,6}(?=p)|(?:[shv]|xv)d[a-z]{1,4}(?=\d))p?\d{1,6}")
 DEVICES = ("device", "netdev", "pci", "volume", "disk")  # the groups of patterns that name a device
 
 
@@ -43,7 +44,9 @@ class Hit:
 
     @property
     def device(self) -> str:
-        """The device that the line names: a PCI address, NIC or disk; "" if it names none."""
+        """The device that the line names: a PCI address, NIC or disk; "" if it names none. Of a partition its disk."""
         if self.group("address"):
             return address_of(self.match)
-        return next((name.rstrip(":.") for group in DEVICES if (name := self.group(group))), "")
+        named = next((name.rstrip(":.") for group in DEVICES if (name := self.group(group))), "")
+        match = _PARTITION.fullmatch(named)
+        return match["disk"] if match else named
