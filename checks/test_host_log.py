@@ -57,7 +57,8 @@ def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     """No NVMe disk timed out, went down or failed to read or write. (F31)
 
     Local disks hold images, caches and checkpoints; one that resets its controller stalls every rank of the node. It
-    warns: whether the path is needed is judged at the mounts. Source: messages of the kernel's nvme driver.
+    warns: whether the path is needed is judged at the mounts. At delivery a disk that the kernel gave up fails. Source:
+    messages of the kernel's nvme driver.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "nvme", window, verdicts)
@@ -69,7 +70,8 @@ def test_file_systems(
     """No file system was found damaged, shut down or remounted read-only. (F31)
 
     After such an error every write fails, and the node goes on as if nothing had happened: jobs die at their first
-    checkpoint. It warns: whether the path is needed is judged at the mounts. Source: messages of ext4 and XFS.
+    checkpoint. It warns: whether the path is needed is judged at the mounts. At delivery one that cannot write any more
+    fails. Source: messages of ext4 and XFS.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "file_system", window, verdicts)

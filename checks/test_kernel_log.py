@@ -190,7 +190,8 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     """No disk, array or file server failed in the window. (F31)
 
     They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts. NVMe
-    disks and local file systems have checks of their own (host_log).
+    disks and local file systems have checks of their own (host_log). At delivery an array or controller that stopped
+    fails.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "storage", window, verdicts)

@@ -38,8 +38,11 @@ NVLINK5 = "; ".join(
 KERNEL = {
     "azhpc_journald_audit_noise.txt": "",
     "case_clock_source_lost.txt": "host_faults fail clock",
-    "case_ext4_superblock.txt": "file_systems warn file system nvme3n1p1; file_systems warn file system nvme3n1p1",
-    "case_gpu_no_power_state.txt": "gpu_driver fail GPU 2 (0000:3b:00.0, S/N 1650001000002)",
+    "case_ext4_superblock.txt": "; ".join(
+        f"file_systems {verdict} file system nvme3n1p1" for verdict in ("fail", "fail", "warn")
+    ),
+    "case_gpu_no_power_state.txt": "gpu_driver fail GPU 2 (0000:3b:00.0, S/N 1650001000002); "
+    "pcie_errors warn PCIe port 0000:3a:01.0; pcie_errors warn PCIe device 0000:3a:01.0",
     "case_gsp_heartbeat_new_words.txt": "gpu_driver fail GPU 3 (0000:3d:00.0, S/N 1650001000003)",
     "case_roce_firmware_stall.txt": "nic_errors fail mlx5_4 (0000:9a:00.0, ibs4)",
     "gpud_cpu_lockup_lines.txt": "lockups fail CPU 0; lockups fail CPU 18; hung_tasks warn process jfsmount:136986; "
@@ -63,9 +66,9 @@ KERNEL = {
     "gpud_xid149_154_gb200.txt": "; ".join(f"xid fail GPU {gpu}:01:00.0" for gpu in ("0008", "0009", "0018", "0019")),
     "nvsentinel_docs_nic.txt": "nic_errors fail NIC 0000:3b:00.0; nic_errors fail NIC 0000:03:00.0 (eno1); "
     "nic_errors warn NIC 0000:12:00.0; nic_errors fail NIC 0000:5c:00.0; nic_errors fail NIC 0000:d2:00.0; "
-    "nic_errors fail NIC 0000:65:00.0",
+    "nic_errors fail NIC 0000:65:00.0 (ens15np0)",
     "nvsentinel_mlx5_lines.txt": "nic_errors fail NIC 0000:03:00.0 (eno1); nic_errors fail NIC 0000:41:00.0; "
-    "nic_errors fail NIC 0000:41:00.0; nic_errors fail eth0; nic_errors fail NIC 0000:65:00.0; "
+    "nic_errors fail NIC 0000:41:00.0; nic_errors fail eth0; nic_errors fail NIC 0000:65:00.0 (ens15np0); "
     "nic_errors warn NIC 0000:01:00.0; nic_errors fail NIC 0000:5c:00.0; lockups fail CPU 94",
     "nvsentinel_xid_sxid_lines.txt": "xid fail GPU 0000:17:00.0; xid fail GPU 0000:17:00.0; xid fail GPU 0000:17:00.0; "
     "xid fail GPU 0 (0000:19:00.0, S/N 1650001000000); xid fail GPU 0001:00:00.0; xid fail GPU 0001:00:00.0; "

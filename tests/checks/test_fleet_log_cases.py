@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 from fleet.machine import Machine
 from fleet.machine import Machine as OneMachine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
 from support.judging import Case, both, fleet_of, judge_one, plant
 
 from nodegate.node import Node
+from nodegate.profile import Profile
 from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
 
@@ -129,12 +131,38 @@ CASES = of(
 test_the_check_says = asserting(CASES)
 
 
-def test_two_nodes_cannot_judge_each_other() -> None:
+# A node that is not compared: what is said, of which part, how many seconds after its boot began, and the verdict.
+ALONE = (
+    (ODD, "GPU 3 (0000:3d:00.0, S/N 1650001000003)", 60.0, WARN),
+    ("NVRM: GPU3 gpuFoo_IMPL: something is broken", "GPU 3 (0000:3d:00.0, S/N 1650001000003)", 60.0, WARN),
+    ("mlx5_core 0000:1a:00.0: mlx5_foo:9:(pid 0): bad thing failed: -5", "mlx5_1 (0000:1a:00.0, ibs1)", 60.0, WARN),
+    ("nvme nvme0: a thing failed", "disk nvme0", 60.0, WARN),
+    (NOT_STARTED, "PCIe device 0000:81:00.0", 600.0, WARN),
+    ("acme: cannot reach the moon", "kernel log", 600.0, WARN),
+    ("acme: cannot reach the moon", "kernel log", 60.0, PASS),
+    (NOT_STARTED, "kernel log", 60.0, PASS),
+    ("mlx5_core 0000:1a:00.0 ibp26s0: Link up", "kernel log", 600.0, PASS),
+)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 2])
+@pytest.mark.parametrize(("line", "whose", "after_s", "verdict"), ALONE)
+def test_a_node_that_is_not_compared(line: str, whose: str, after_s: float, verdict: Verdict, nodes: int) -> None:
     machine = Machine.hgx_h100()
-    says(ODD)(machine)
-    record = judge_one(CHECK, machine, fleet=fleet_of({"gpu01": machine, "gpu02": Machine.hgx_h100("gpu02", 2)}))
-    assert record.verdict is Verdict.NOT_JUDGED
-    assert "2 kernel logs of platform hgx-h100-8 in this run, 3 are needed" in record.message
+    machine.set("system", "uptime_s", 3600.0)
+    machine.kernel(line, ago_s=3600.0 - after_s)
+    others = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, nodes + 1)}
+    record = judge_one(CHECK, machine, profile=Profile.BOOTCHECK, fleet=fleet_of({**others, "gpu01": machine}))
+    assert [(finding.verdict, finding.part.label) for finding in record.findings] == [(verdict, whose)]
+
+
+def test_many_kinds_of_unknown_errors_are_counted() -> None:
+    machine = Machine.hgx_h100()
+    for number in range(20):
+        machine.kernel(f"acme: cannot reach moon {chr(ord('a') + number)}", ago_s=600)
+    record = judge_one(CHECK, machine, fleet=fleet_of({"gpu01": machine}))
+    assert len(record.findings) == 9
+    assert record.findings[-1].message.endswith("12 more kinds of unknown errors - read the log on the node")
 
 
 # Links that fall together

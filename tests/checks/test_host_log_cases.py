@@ -169,7 +169,7 @@ CASES = (
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
-        Case("one is shut down", WARN, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
+        Case("one is shut down", FAIL, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
         Case(
             "healthy: one is mounted, and unmounted",
             PASS,

@@ -69,7 +69,7 @@ BAD = {
         ("fail", "NIC 0000:03:00.0 (eno1)", "nic_command_timeout"),
         ("fail", "NIC 0000:3b:00.0", "nic_command_timeout"),
         ("fail", "NIC 0000:5c:00.0", "nic_module_hot"),
-        ("fail", "NIC 0000:65:00.0", "nic_queue_timeout"),
+        ("fail", "NIC 0000:65:00.0 (ens15np0)", "nic_queue_timeout"),
         ("fail", "NIC 0000:d2:00.0", "nic_health_lost"),
         ("warn", "NIC 0000:12:00.0", "nic_slot_power"),
     ),

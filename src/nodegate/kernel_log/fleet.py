@@ -34,6 +34,10 @@ class FleetLog:
         """The event in which this link-down was one of at least three nodes'; None when it was not."""
         return self._together.get((node, device, epoch_s))
 
+    def can_judge(self, node: str) -> bool:
+        """Whether enough logs of this node's platform were read to compare it with them."""
+        return node in self._nodes and bool(self._nodes[node][0]) and self._readable[self._nodes[node][0]] >= MIN_NODES
+
     def having(self, node: str, shape: str) -> tuple[int, int]:
         """How many nodes of this node's platform have an error line of this shape, of how many whose log was read.
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
+from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.signature import DEVICES
-from nodegate.knowledge.tables import LineRule, lines
+from nodegate.knowledge.tables import LineRule, lines, recoveries
+from nodegate.knowledge.words import Role
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known
+from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable
 
     from nodegate.kernel_log.window import LogWindow
@@ -23,15 +26,17 @@ if TYPE_CHECKING:
 
 MAX_QUOTED = 200
 MESSAGES = "kernel messages"
+_RECOVERED = "a later line says that it recovered"
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Lines of one sort about one device, within one boot."""
+    """Lines of one sort about one device, within one boot. `recovered`: a later line of the device says so."""
 
     rule: LineRule
     device: str  # "" when the line names none
     lines: tuple[KernelLine, ...]
+    recovered: bool = False
 
     @property
     def last_s(self) -> Known[float]:
@@ -68,15 +73,44 @@ def incidents(log: KernelLog, subject: str, window: LogWindow) -> tuple[Incident
             rules[rule.name] = rule
             key = (rule.name, device_of(rule, line.text), window.earlier_boot(line.epoch_s))
             found.setdefault(key, []).append(line)
-    return tuple(Incident(rules[name], device, tuple(group)) for (name, device, _), group in found.items())
+    incidents = (Incident(rules[name], device, tuple(group)) for (name, device, _), group in found.items())
+    return tuple(replace(each, recovered=_recovers(log, each)) for each in incidents)
+
+
+def _follows(incident: Incident, other: Incident) -> bool:
+    if incident.rule.role is Role.PRIMARY or other.rule.role is not Role.PRIMARY or not incident.device:
+        return False
+    began, root = incident.lines[0].epoch_s, other.lines[0].epoch_s
+    if isinstance(began, Unknown) or isinstance(root, Unknown) or not 0 <= began - root <= INCIDENT_S:
+        return False
+    failing = Verdict.FAIL in (other.rule.delivery, other.rule.bootcheck)
+    return failing and incident.device.partition(" ")[0] == other.device.partition(" ")[0]
+
+
+def _recovers(log: KernelLog, incident: Incident) -> bool:
+    """Whether a line after the last one of the incident says that the same device recovered."""
+    pattern = recoveries().get(incident.rule.name)
+    if pattern is None:
+        return False
+    newest = incident.lines[-1]
+    for line in reversed(log.lines):
+        if line is newest:
+            return False
+        match = pattern.search(line.text)
+        if match and _named(match).partition(" ")[0] == incident.device.partition(" ")[0]:
+            return True
+    return False
 
 
 def device_of(rule: LineRule, text: str) -> str:
     """The device that a line names, as its rule says; "" when it names none."""
     match = rule.pattern.search(text)
-    groups = match.groupdict() if match else {}
-    named = next((groups[name] for name in DEVICES if groups.get(name)), "")
-    return named.rstrip(":.")
+    return _named(match) if match else ""
+
+
+def _named(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    return next((groups[name] for name in DEVICES if groups.get(name)), "").rstrip(":.")
 
 
 def tell(
@@ -103,9 +137,15 @@ def tell_incidents(
     verdicts: Verdicts,
     harmless: Callable[[Incident], str] = lambda _: "",
 ) -> None:
-    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts."""
-    for incident in incidents(log, subject, window):
-        why = harmless(incident)
+    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts.
+
+    What may follow from another error, and comes soon after one of the same device, is its detail.
+    """
+    found = incidents(log, subject, window)
+    for incident in found:
+        if any(_follows(incident, other) for other in found):
+            continue
+        why = _RECOVERED if incident.recovered else harmless(incident)
         verdict, remark = window.weigh(incident.rule, incident.last_s)
         if why and verdict is Verdict.FAIL:
             verdict, remark = Verdict.WARN, why

@@ -31,7 +31,7 @@ KINDS = {
     "storage": ("storage",),
     "nvme": ("storage",),
     "file_system": ("storage",),
-    "host": ("host", "machine", "program", "stuck"),
+    "host": ("host", "machine", "program", "stuck", "memory"),
     "lockup": ("stuck",),
     "hung_task": ("stuck",),
     "hardware_error": ("machine",),

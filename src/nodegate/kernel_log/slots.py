@@ -1,4 +1,4 @@
-"""Slots that lost their device: a disk may be changed while the node runs, a GPU or NIC may not."""
+"""PCIe devices that do not work: a disk may be changed while the node runs, a GPU or NIC may not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from nodegate.kernel_log.incidents import Incident
     from nodegate.probe.pci import Pci
 
-_LOST_DEVICE = "pcie_link_down"  # knowledge/kernel_lines.csv
-_OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was replaced, or an empty slot"
+# Of knowledge/kernel_lines.csv: what is said of a disk's slot and of devices that nobody uses, too.
+_OF_ANY_DEVICE = frozenset({"pcie_link_down", "pcie_link_dead", "pcie_no_address"})
+_OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was replaced, an empty slot, or another device"
 
 
 def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
-    """Why a slot that lost its device is no fault of a GPU or NIC; empty where one is below it, or for other lines.
+    """Why a slot or device that does not work is no fault of a GPU or NIC; empty where it is, or for other lines.
 
     A GPU or NIC that is gone from its slot for good is missing from the node, which is found by its count.
     """
@@ -24,7 +25,7 @@ def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
     }
 
     def harmless(incident: Incident) -> str:
-        is_other = incident.rule.name == _LOST_DEVICE and incident.part.pci not in ("", *needed)
+        is_other = incident.rule.name in _OF_ANY_DEVICE and incident.part.pci not in ("", *needed)
         return _OTHER if is_other else ""
 
     return harmless

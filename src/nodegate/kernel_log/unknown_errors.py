@@ -1,26 +1,31 @@
 """Kernel lines that no signature knows and that sound like an error or have its level; what changes in them put aside.
 
-Only the fleet can judge them: what most nodes of a platform print is that platform's habit.
+The fleet judges them best: what most nodes of a platform print is that platform's habit. On a node alone what is
+printed while it boots is left out, unless a GPU, switch, NIC or disk is named.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import flaps
 from nodegate.knowledge.roots import SLACK_S
 from nodegate.knowledge.signatures import find
+from nodegate.knowledge.tables import WRITERS
 from nodegate.knowledge.words import Role, Side
-from nodegate.unknown import Unknown
+from nodegate.records import part
+from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nodegate.probe.kernel_log import KernelLine
+    from nodegate.records.part import Part
 
+BOOTING_S = 300.0  # from the start of the boot: what kernels work around while they look for devices
 MOST_SHAPES = 100  # of one node; a healthy one has a handful
 _SHAPE_LENGTH = 120
 _REMEMBERED = 2048  # lines: every node is looked through twice, and the nodes of a fleet boot alike
@@ -35,7 +40,9 @@ _ERROR = re.compile(
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|zero) (?:\w{1,20} )?(?:errors?|faults?|failures?)\b|\berrors?[:=] ?0\b"
     r"|\btime-?outs? (?:set|is|value|of \d)|\bfault[- ]tolerant"
-    r"|\berror (?:handling|reporting|recovery|injection|log|containment)\b",
+    r"|\berror (?:handling|reporting|recovery|injection|log|containment|record)\b|\berrors=\w|\berrors collector"
+    r"|low memory corruption|report a bug|not a bug|cpu bug present|panic notifier|module verification failed"
+    r"|invalid subnqn|can't disable aspm|regulatory\.db|lost power or was reset",
     re.IGNORECASE,
 )
 # What a program was asked to do; slips in the tables of the firmware, which every kernel prints and works around.
@@ -85,6 +92,43 @@ def unknown_errors(lines: Sequence[KernelLine]) -> dict[str, list[KernelLine]]:
         if key in found or len(found) < MOST_SHAPES:
             found.setdefault(key, []).append(line)
     return found
+
+
+def speaker(text: str) -> Part | None:
+    """The GPU, NVSwitch, NIC, disk or PCIe device whose driver wrote the line; None if it names none."""
+    for kind, pattern in _speakers():
+        if match := pattern.match(text):
+            return part.from_kernel(kind, match.groupdict().get("device") or match.groupdict().get("netdev") or "")
+    return None
+
+
+def of_one_node(shapes: Mapping[str, list[KernelLine]], boot_s: Known[float]) -> dict[str, list[KernelLine]]:
+    """What counts where no fleet tells a platform's habits: what a device says, and what came after the boot."""
+    return {
+        shape: lines
+        for shape, lines in shapes.items()
+        if _matters(speaker(lines[-1].text)) or not _booting(lines[-1].epoch_s, boot_s)
+    }
+
+
+def _matters(said: Part | None) -> bool:
+    return said is not None and said.kind is not part.Kind.HOST
+
+
+def _booting(epoch_s: Known[float], boot_s: Known[float]) -> bool:
+    return not isinstance(epoch_s, Unknown) and not isinstance(boot_s, Unknown) and epoch_s < boot_s + BOOTING_S
+
+
+@cache
+def _speakers() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    kinds = {"<NVRM>": "GPU", "<NIC>": "NIC", "<PCI>": "PCIe device"}
+    others = (("NVSwitch", r"(?P<device>nvidia-nvswitch\d{0,3}): "), ("disk", r"nvme (?P<device>nvme\d{1,4}): "))
+    named = [(kind, WRITERS[name]) for name, kind in kinds.items()]
+    gpu = (
+        "GPU",
+        r"nvidia (?P<device>[0-9a-f:.]{7,20}): |nvidia[\w-]{0,20}: (?:\S{1,20} )?(?:GPU:(?P<netdev>\d{1,3})\b)?",
+    )
+    return tuple((kind, re.compile(pattern)) for kind, pattern in (*others, gpu, *named))
 
 
 def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.knowledge.xid_lines import address_of
 
+_PARTITION = re.compile(r"(?P<disk>nvme\d{1,6}n\d{1,6}(?=p)|(?:[shv]|xv)d[a-z]{1,4}(?=\d))p?\d{1,6}")
 # The groups of patterns that name a device; `what`: an image, a setting, a library, a command, a path.
-DEVICES = ("device", "netdev", "pci", "volume", "what", "what2", "what3", "what4")
+DEVICES = ("device", "netdev", "pci", "volume", "disk", "what", "what2", "what3", "what4")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Hit:
 
     @property
     def device(self) -> str:
-        """The device that the line names: a PCI address, NIC or disk; "" if it names none."""
+        """The device that the line names: a PCI address, NIC or disk; "" if it names none. Of a partition its disk."""
         if self.group("address"):
             return address_of(self.match)
-        return next((name.rstrip(":.") for group in DEVICES if (name := self.group(group))), "")
+        named = next((name.rstrip(":.") for group in DEVICES if (name := self.group(group))), "")
+        match = _PARTITION.fullmatch(named)
+        return match["disk"] if match else named

@@ -18,6 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_NICS = (
+    "mlx[45]_(?:core|ib|en)|bnxt_(?:en|re)|irdma|ice|i40e|iavf|ixgbe|ena|efa|ionic|mana|hns3|hns_roce|qede|qedr|cxgb4"
+    "|gve|idpf"
+)
+# How the lines of a driver begin, as a pattern may name it; each names the device. NVRM: "GPU3 function: text",
+# "GPU 0000:9b:00.0: text" or the text alone; NICs: address and interface, or the name of the RDMA device.
+WRITERS = {
+    "<NVRM>": rf"NVRM: (?!Xid)(?:GPU ?(?P<device>{_PCI}|[0-9]{{1,3}}(?![0-9a-fA-F]))[ :]{{1,2}})?[^\n]{{0,160}}?",
+    "<NIC>": (
+        rf"(?:\binfiniband (?P<netdev>[\w.-]{{1,32}})|\b(?:{_NICS}) (?P<device>{_PCI}"
+        r"(?: [\w.-]{1,32})?)): [^\n]{0,120}?"
+    ),
+    "<PCI>": rf"^\S{{1,60}} (?P<device>{_PCI}): [^\n]{{0,40}}?",
+}
+
+
 class Lasts(str, Enum):
     """How long an event in the kernel log counts against the node."""
 
@@ -149,25 +166,41 @@ def lines() -> tuple[LineRule, ...]:
 
 
 @cache
+def recoveries() -> Mapping[str, re.Pattern[str]]:
+    """By row of kernel_lines.csv: the line by which the same device says that it recovered (recovered_lines.csv)."""
+    return {
+        name: re.compile(_whole(row["pattern"])) for row in rows("recovered_lines.csv") for name in row["rows"].split()
+    }
+
+
+@cache
 def fabric_lines() -> tuple[LineRule, ...]:
     """Errors in the fabric manager's log, in file order; NVSwitch errors are known by their SXid (fabric_lines.csv)."""
     return _line_rules("fabric_lines.csv")
 
 
 def _line_rules(file: str) -> tuple[LineRule, ...]:
-    return tuple(
-        LineRule(
-            subject=row["subject"],
-            part=row["part"],
-            role=Role(row["role"]),
-            failure_modes=tuple(row["failure_modes"].split()),
-            holds=tuple(sorted(required(row["pattern"]))),
-            pattern=re.compile(row["pattern"]),
-            example=row["example"],
-            **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
-        )
-        for row in rows(file)
+    return tuple(_line_rule(row, _whole(row["pattern"])) for row in rows(file))
+
+
+def _line_rule(row: Mapping[str, str], pattern: str) -> LineRule:
+    return LineRule(
+        subject=row["subject"],
+        part=row["part"],
+        role=Role(row["role"]),
+        failure_modes=tuple(row["failure_modes"].split()),
+        holds=tuple(sorted(required(pattern))),
+        pattern=re.compile(pattern),
+        example=row["example"],
+        **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
     )
+
+
+def _whole(pattern: str) -> str:
+    """The pattern with the beginning of its writers' lines in the place of their name."""
+    for name, begin in WRITERS.items():
+        pattern = pattern.replace(name, begin)
+    return pattern
 
 
 @cache

@@ -173,6 +173,8 @@ def from_kernel(kind: str, device: str) -> Part:
     if kind.startswith("GPU"):
         named_gpu = gpu(int(first)) if first.isdecimal() else software("driver")
         return gpu(address=address) if address else named_gpu
+    if kind == "NVSwitch":
+        return nvswitch(device)
     if "disk" in kind and device:
         return Part(Kind.DISK, f"disk {_whole_disk(device)}")
     if kind == "memory" and not device:

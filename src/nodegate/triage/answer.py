@@ -158,6 +158,7 @@ def answer(case: Case) -> Answer:
             [event for event in last.outside if _is_fault(event)],
             why=why,
             do=action if failed and helps else None,
+            sure=sure and failed,
         ),
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS
 from nodegate.records.verdict import Verdict
 from nodegate.triage import details
 from nodegate.triage.episodes import SKEW_S, began
@@ -31,7 +33,9 @@ SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "nccl_ofi_start"),
+        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "nccl_ofi_start", "clocks_differ", "power_capped"),
+        *("interrupt_switched_off", "nvme_error", "gpu_memory_not_joined", "nic_settings_damaged", "ecc_off"),
+        *("nic_module_refused", "cpu_expedited_stall", "nic_recovering"),
     )
 )
 # Beside NCCL's: what they end or kill follows from the hang that they saw.
@@ -41,6 +45,8 @@ _GENERAL = frozenset(
     ("python_error", "nccl_warning", "nccl_system_error", "unknown_error", "cpp_exception", ERROR_LINE)
 )
 _LOST_GPU = "xid_79"
+_ANY_DEVICE = "*"
+_NOT_IN_THE_TABLE = 0  # all these codes are one
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
 _XID = re.compile(r"xid_[0-9]{1,5}")
 
@@ -160,22 +166,65 @@ def _may_have_begun(event: Event, when_s: float) -> bool:
 
 def _in_order_of_causes(found: list[Event]) -> list[Event]:
     """Without the Xids that follow from another one of the same GPU, and the switch errors of a GPU that was lost."""
-    codes = [(event, int(event.kind.id[4:])) for event in found if _XID.fullmatch(event.kind.id)]
-    return [event for event in found if not any(_is_after(event, other, code) for other, code in codes)]
+    began_s = _times_of_xids(found)
+    return [event for event in found if not _is_after(event, began_s)]
 
 
-def _is_after(event: Event, cause: Event, code: int) -> bool:
-    if event is cause or event.began_s is None or cause.began_s is None:
+def _times_of_xids(found: Sequence[Event]) -> dict[tuple[str, str, int], list[float]]:
+    """When each Xid began, in order: by node without its domain, device and code; of a lost GPU by the node alone too.
+
+    Thousands of one code are looked up by their time, so that a log full of Xids costs no more than it is long.
+    """
+    began_s: dict[tuple[str, str, int], list[float]] = {}
+    for event in found:
+        if event.began_s is None or not _XID.fullmatch(event.kind.id):
+            continue
+        code, node = _known(int(event.kind.id[4:])), _short(event)
+        for device in (event.device, _ANY_DEVICE) if event.kind.id == _LOST_GPU else (event.device,):
+            began_s.setdefault((node, device, code), []).append(event.began_s)
+    return {key: sorted(times) for key, times in began_s.items()}
+
+
+def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[float]]) -> bool:
+    when = event.began_s
+    if when is None:
         return False
-    if not same_node(event.place.node, cause.place.node):
-        return False
-    late_s = event.began_s - cause.began_s
     if event.kind.id.startswith("sxid_"):
-        return cause.kind.id == _LOST_GPU and abs(late_s) <= _OF_ONE_FAULT_S
-    if not _XID.fullmatch(event.kind.id) or event.device != cause.device or not -SLACK_S <= late_s <= INCIDENT_S:
+        lost_s = began_s.get((_short(event), _ANY_DEVICE, FELL_OFF_THE_BUS), ())
+        return _any_within(lost_s, when - _OF_ONE_FAULT_S, when + _OF_ONE_FAULT_S)
+    if not _XID.fullmatch(event.kind.id):
         return False
-    rule, other = (tables.xids().get(each) or tables.unknown_xid(each) for each in (int(event.kind.id[4:]), code))
-    return rule.code != other.code and follows(rule, other, None)
+    rule = _rule_of(int(event.kind.id[4:]))
+    return any(
+        _any_within(began_s.get((_short(event), event.device, code), ()), when - INCIDENT_S, when + SLACK_S)
+        for code in _codes_before(rule.code)
+    )
+
+
+def _any_within(times: Sequence[float], first_s: float, last_s: float) -> bool:
+    """Whether one of these times, which are in their order, is between two times."""
+    at = bisect_left(times, first_s)
+    return at < len(times) and times[at] <= last_s
+
+
+def _short(event: Event) -> str:
+    return event.place.node.split(".", maxsplit=1)[0]
+
+
+def _known(code: int) -> int:
+    return code if code in tables.xids() else _NOT_IN_THE_TABLE
+
+
+def _rule_of(code: int) -> tables.XidRule:
+    return tables.xids().get(code) or tables.unknown_xid(code)
+
+
+@cache
+def _codes_before(code: int) -> tuple[int, ...]:
+    """The codes that an Xid can have followed from."""
+    rule = _rule_of(code)
+    others = (*tables.xids(), _NOT_IN_THE_TABLE)
+    return tuple(other for other in others if other != code and follows(rule, _rule_of(other), None))
 
 
 def weight(event: Event) -> int:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.unknown_errors import speaker
 from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import find, literals
@@ -69,6 +70,12 @@ _STAMP_CHARACTERS = 60  # of a line in which its own time is
 _TOLD_BY_SERVICES = ("k8s_", "slurm_")
 _PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute
 _OF_SERVICES = ("kubelet[", "containerd[", "k3s[", "slurmd[", "crio[")
+# An error that no row may know: by the words that errors have, as kernels write them.
+_SOUNDS_BAD = scan.together(
+    ("error", "Error", "ERROR", "fail", "Fail", "FAIL", "fatal", "Fatal", "FATAL", "timed out", "imeout", "not respond")
+)
+_MOST_STRANGE = 1000  # lines of a log
+_BOOTING = re.compile(r".{0,80}\[ *[0-9]{1,2}\.[0-9]{6}\]")  # a clock of less than 100 s: what kernels find at boot
 _ANY = scan.together(shortest([*literals(Side.KERNEL), *_OF_SERVICES]))
 # The device, code and unit of a line: what is folded into one event differs in none of them.
 _WHICH = re.compile(
@@ -116,8 +123,18 @@ class KernelLogReader:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
             self._line(line.text, number)
+        self._strange(chunk)
         self.log.lines += chunk.count(b"\n")
         self.log.size_bytes += len(chunk)
+
+    def _strange(self, chunk: bytes) -> None:
+        """Keep what sounds like an error and has no row: it is reported where nothing else is sure."""
+        for line in scan.lines_at(chunk, [match.start() for match in _SOUNDS_BAD.finditer(chunk)]):
+            if len(self.log.strange) >= _MOST_STRANGE:
+                return
+            said = parse_line(line.text, now_epoch_s=self.now_s, boot_epoch_s=details.BOOT)
+            if speaker(said.text) or not _BOOTING.match(line.text):
+                self.log.strange.append(said)
 
     def _head(self, text: str) -> None:
         year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))

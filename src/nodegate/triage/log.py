@@ -10,6 +10,7 @@ from nodegate.triage.remarks import Remarks
 from nodegate.triage.writers import Writers
 
 if TYPE_CHECKING:
+    from nodegate.probe.kernel_line import KernelLine
     from nodegate.triage.clock import Stamp
     from nodegate.triage.place import Place
     from nodegate.triage.progress import Iteration
@@ -43,6 +44,7 @@ class Log:
     in_archive: bool = False  # its name is not a path
     mixed: bool = False
     tail: Tail | None = None
+    strange: list[KernelLine] = field(default_factory=list)  # lines of a kernel that sound bad and have no row
     finished: bool = False  # the training came to its end, and nothing failed after that
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.unknown_errors import unknown_errors
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.signatures import signatures
 from nodegate.knowledge.words import Cause, Side, Text
@@ -43,14 +44,32 @@ def _modes_of_devices() -> frozenset[str]:
     return frozenset(mode for row in rows for mode in row.failure_modes if known[mode].cause is not Cause.HOST)
 
 
-def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None) -> tuple[Note, ...]:
+def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None, sure: bool) -> tuple[Note, ...]:
     """The notes. `faults` are kernel messages of another time; what `why` or `do` say already is not said again.
 
-    `do` is what to do now; None if nothing failed or kernel logs could not say more.
+    `do` is what to do now; None if nothing failed or kernel logs could not say more. Where the cause is not `sure`,
+    what kernels said that no row knows is reported too.
     """
     said = set(why)
     asks = do is not None and _KERNEL not in do.en
-    return tuple(note for note in _all(case, faults, asks=asks) if note.text not in said)
+    strange = [] if sure else list(_strange(case))
+    return tuple(note for note in (*_all(case, faults, asks=asks), *strange) if note.text not in said)
+
+
+def _strange(case: Case) -> Iterator[Note]:
+    """For each kernel log, how many kinds of errors it has that no row knows, and the first of them."""
+    for log in [log for log in case.logs if log.kernel][:_MOST_UNREAD]:
+        shapes = list(unknown_errors(log.strange).values())
+        if shapes:
+            kinds, first = counted(len(shapes), "kind"), cut(shapes[0][0].text, 120)
+            yield Note(
+                Text(
+                    f"{kinds} of kernel messages that sound like an error and that nodegate does not know, the first:"
+                    f' "{first}"',
+                    f"有 {len(shapes)} 种像是错误、但 nodegate 不认识的内核消息，第一条：“{first}”",
+                ),
+                (log.name,),
+            )
 
 
 def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:

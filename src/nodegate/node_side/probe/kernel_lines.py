@@ -30,46 +30,69 @@ KINDS: Dict[str, Tuple[str, str]] = {
     "xid": ("xid|fallen off the bus", r"\bs?xid\b|fallen off the bus"),
     # PCI Express, its error reporting, and what translates its addresses
     "pcie": (
-        "pcie|aer|bus error|dpc:|limited by|iommu|dmar|io_page_fault|power state",
+        (
+            "pcie|aer|bus error|dpc:|limited by|iommu|dmar|io_page_fault|power state|amd-vi|smmu|bar |retraining"
+            "|enable device|mmio|peer-to-peer|not ready|link active|link not|link is not"
+            "|pending transaction|error details|mrrs"
+        ),
         (
             r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault"
-            r"|io_page_fault|change power state"
+            r"|io_page_fault|change power state|amd-vi: (?:event|compl|comm)|pending transaction|no error details for"
+            r"|\bbar [0-5]\b.*(?:no space|assign|claimed|reserve)|\bmrrs was|(?:can't|cannot) enable device"
+            r"|smmu.*(?:fault|error|timeout|respond|event|overflow)|retraining|peer-to-peer dma|not ready \d+ms after"
+            r"|mmio resources|dmar: (?:vt-d detected|qi: )|link (?:active|is)? ?not (?:set|active|tr)"
         ),
     ),
     # memory controllers, heat, power
     "machine": (
         (
             "mce|machine check|hardware error|edac|ghes|above threshold|thermal shutdown|throttl|power supply|"
-            "memory failure: 0x|hardware memory"
+            "memory failure: 0x|hardware memory|critical temp|serror|nmi: |cmci"
         ),
         (
             r"\bmce\b|machine check|hardware error|\bedac\b|ghes|above threshold|thermal shutdown|throttl|power supply"
-            r"|memory failure: 0x|hardware memory (?:error|corruption)"
+            r"|memory failure: 0x|hardware memory (?:error|corruption)|critical temperature|\bserror\b|\bcmci\b"
+            r"|\bnmi: (?:iock|pci|serr|memory)"
         ),
     ),
     # a kernel that is stuck or broken
     "stuck": (
-        "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: ",
         (
-            r"hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel bug|\boops\b|call trace"
+            "hung task|blocked for more|lockup|rcu|kernel bug|oops|call trace|kernel panic|general protection|bug: "
+            "|csd lock| cared|disabling irq|nmi received"
+        ),
+        (
+            r"hung task|blocked for more than|(?:soft|hard|workqueue) lockup|rcu.*(?:stall|starved|kthread timer)"
+            r"|kernel bug|\boops\b|call trace|csd lock|irq [0-9]+: no\w+ cared|disabling irq|nmi received"
             r"|kernel panic|general protection fault[:,]|bug: (?:kernel null|unable to handle)"
         ),
     ),
     "memory": (
-        "out of memory|oom|killed process|page allocation failure",
-        r"out of memory|oom-kill|oom_reaper|killed process|page allocation failure",
+        "out of memory|oom|killed process|page allocation failure|deadlocked on",
+        r"out of memory|oom-kill|oom_reaper|killed process|page allocation failure|deadlocked on memory",
     ),
-    "host": ("file-max limit|unstable", r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable"),
+    "host": (
+        (
+            "file-max limit|unstable|clocksource|tsc |conntrack|neighbo|tcp: |orphaned|ipmi|smbus|power_meter|power cap"
+            "|power limit"
+        ),
+        (
+            r"file-max limit|marking (?:tsc |clocksource 'tsc' as )?unstable|clocksource: .*(?:long|delay)"
+            r"|\btsc (?:warp|sync)|nf_conntrack: .*full|neighbou?r.*overflow|tcp: (?:too many orph|out of mem)"
+            r"|\bipmi_s.*(?:fail|time|hung|respond|could not)|ipmi message handler: .*(?:unable|fail|timed)"
+            r"|\bi801_smbus .*(?:fail|timeout|busy)|power_meter .*capping|power (?:cap|limit)\w{0,4} (?:in prog|exceed)"
+        ),
+    ),
     "storage": (
         (
             "i/o error|i/o failure|nvme|md|remounting|medium error|-fs|xfs|btrfs|journal|jbd2|nfs: server"
-            "|lustre|lnet|ceph|megaraid|mpt2sas|mpt3sas|smartpqi|hpsa|aacraid"
+            "|nfs: |rpc: |lustre|lnet|ceph|beegfs|megaraid|mpt2sas|mpt3sas|smartpqi|hpsa|aacraid"
         ),
         (
-            r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
-            r"|(?:ext4|xfs|btrfs)[- ].*(?:error|critical|corrupt|shut)|nfs: server|lustre|\blnet|\bceph|libceph"
-            r"|aborting journal|jbd2: "
-            r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
+            r"i/o (?:error|failure)|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]*:|remounting filesystem read-only"
+            r"|(?:ext4|xfs|btrfs)[-: ].*(?:error|critical|corrupt|shut|fail|lost|loss|deadlock)|nfs: server|\blnet"
+            r"|(?:nfs|rpc): .*(?:nfs4?_|state manager|error|timed)|\bceph|libceph|beegfs|aborting journal|jbd2: "
+            r"|lustre|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
     # programs of jobs that crashed
@@ -80,12 +103,13 @@ KINDS: Dict[str, Tuple[str, str]] = {
     "network": (
         (
             "mlx|infiniband|rdma|efa|ib|netdev watchdog|port module event|link|bnxt|ice |: probe |i40e|ixgbe|ionic|"
-            "hfi1|ena |gve |mana "
+            "hfi1|ena |gve |mana |hns|qed|cxgb4|idpf|iavf|slave |802.3ad|hw csum"
         ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
-            r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana) [0-9a-f:.]{7}"
-            r"|\b(?:bnxt_en|ice|i40e|ixgbe|ionic|efa)[^\n]{0,20}: probe (?:of|with driver) "
+            r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana|hns3|hns_roce|qed[er]|cxgb4|idpf|iavf)"
+            r" [0-9a-f:.]{7}|\b(?:bnxt_en|ice|i40e|ixgbe|ionic|efa|ena|mana|hns3)[^\n]{0,20}: probe (?:of|with driver) "
+            r"|\(slave |802\.3ad response|hw csum failure|\bib[\w.]+: "
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
         ),
     ),
