@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.triage.reading import Case
     from nodegate.triage.recognised import Worth
     from nodegate.triage.remarks import Note
+    from nodegate.triage.waits import Stall
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -40,6 +41,7 @@ class Answer:
     `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error
     and the logs show that the job is well.
     `nodes_fine` is true if the program failed and no kernel log speaks against its node.
+    `stall` is what the ranks waited in, by their flight recorders.
     `began_after`: the first error is later than `began_s`, and nothing says by how much.
     `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC. `places` are those
     of all ranks to be looked at.
@@ -65,6 +67,7 @@ class Answer:
     overcome: tuple[Group, ...]
     iteration: int | None
     progress_s: float | None
+    stall: Stall | None
     zone_s: float
     read: reasons.Read
     recognised: bool
@@ -146,6 +149,7 @@ def answer(case: Case) -> Answer:
         overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
         iteration=last.iteration,
         progress_s=last.progress_s,
+        stall=root.stall,
         zone_s=case.zone_s,
         read=read,
         recognised=unclear is None,
@@ -322,4 +326,5 @@ def _read(case: Case) -> reasons.Read:
         ranks=len(set[int]().union(*(log.all_ranks() for log in jobs))),
         lines=sum(log.lines for log in case.logs),
         size_bytes=sum(log.size_bytes for log in case.logs),
+        dumps=sum(log.dump for log in case.logs),
     )

@@ -39,7 +39,7 @@ class Doubt:
 def doubt(case: Case, last: Ending) -> Doubt | None:
     """Why logs without an error are not "no error"; None if they are. Kernel logs alone answer for themselves."""
     logs = [log for log in job_logs(case) if log.size_bytes]
-    said = _unread(case) or _unknown_words(logs) or _unrecognised(logs, last)
+    said = _unread(case) or _unknown_words(logs) or _unrecognised(logs, last) or _only_dumps(case, logs)
     return Doubt(said, _worth(logs)) if said else None
 
 
@@ -82,6 +82,16 @@ def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
     return Text(
         f"cannot tell: nothing was recognised after iteration {last.iteration}",
         f"无法判断：第 {last.iteration} 次迭代之后没有可识别的内容",
+    )
+
+
+def _only_dumps(case: Case, logs: Sequence[Log]) -> Text | None:
+    if logs or not case.found.dumps:
+        return None
+    count = len(case.found.dumps)
+    return Text(
+        f"cannot tell: no rank waited in a collective when the flight recorder was dumped ({counted(count, 'rank')})",
+        f"无法判断：flight recorder 转储时没有 rank 在集合通信中等待（{count} 个 rank）",
     )
 
 

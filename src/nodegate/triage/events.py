@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nodegate.knowledge.signature import Signature
     from nodegate.probe.jobs import Owner
     from nodegate.triage.clock import Stamp
+    from nodegate.triage.flight_recorder import Dump
     from nodegate.triage.held_memory import Held
     from nodegate.triage.place import Place
     from nodegate.triage.recognised import Tail
@@ -185,6 +186,7 @@ class Events:
     names: Names = field(default_factory=Names)
     collectives: list[Collective] = field(default_factory=list)
     reached: list[Reached] = field(default_factory=list)
+    dumps: dict[int, Dump] = field(default_factory=dict)  # of flight recorders, by rank
     left_out: int = 0
     _events: dict[tuple[object, ...], tuple[Event, list[int]]] = field(default_factory=dict)
     _roots: int = 0
@@ -233,6 +235,12 @@ class Events:
         """Keep how far a rank got."""
         if len(self.reached) < MOST_COLLECTIVES:
             self.reached.append(reached)
+
+    def add_dump(self, dump: Dump) -> None:
+        """Keep the newest dump of a rank's flight recorder."""
+        known = self.dumps.get(dump.rank)
+        if (known is None and len(self.dumps) < MOST_NAMES) or (known and known.newest_s < dump.newest_s):
+            self.dumps[dump.rank] = dump
 
     def all(self) -> Iterator[Event]:
         """The events with their counts."""

@@ -10,14 +10,24 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import apart, grep, held_memory, homes_of_pods, kernel_log, kubectl_objects, place, zones
+from nodegate.triage import (
+    apart,
+    flight_recorder,
+    grep,
+    held_memory,
+    homes_of_pods,
+    kernel_log,
+    kubectl_objects,
+    place,
+    zones,
+)
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
-from nodegate.triage.read import chunks, is_plain, members
+from nodegate.triage.read import begun, chunks, is_plain, members
 from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import STDIN
 
@@ -111,6 +121,8 @@ def _about(found: tuple[Source, ...]) -> float | None:
             continue
         with suppress(OSError), source.open() as stream:
             head = stream.read(_HEAD_BYTES)
+            if flight_recorder.is_dump(head):
+                continue
             when = None if kernel_log.looks_like(_text(head[:16_384]), source.name) else dated(_text(head))
             times += [] if when is None else [when]
     return median_low(times) if times else None
@@ -167,6 +179,10 @@ def _read_text(
     positions: grep.Positions | None,
 ) -> list[Log]:
     """Read one log, which is a file or the member of an archive; several where the clocks of its writers differ."""
+    head_of_file, parts = begun(parts)
+    if flight_recorder.is_dump(head_of_file):
+        flight_recorder.read(log, parts, events)
+        return [log]
     parts = chunks(parts, log.remarks)
     first = next(parts, b"")
     head = _text(first[:16_384])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
-from nodegate.triage import clock_words
+from nodegate.triage import clock_words, waits
 from nodegate.triage.clock import shown
 from nodegate.triage.episodes import SKEW_S
 from nodegate.triage.groups import rank_list
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.triage.place import Place
     from nodegate.triage.reading import Case
     from nodegate.triage.root import Root
+    from nodegate.triage.waits import Stall
 
 CLASS = {
     Cause.HARDWARE: Text("hardware", "硬件故障"),
@@ -51,6 +52,7 @@ class Read:
     ranks: int
     lines: int
     size_bytes: int
+    dumps: int = 0  # of flight recorders
 
 
 def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, meaning: Text, read: Read) -> Text:
@@ -114,16 +116,20 @@ def _named(where: Place, language: str) -> str:
 def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     """Why this is the root cause."""
     first = root.event or root.hang
-    if first is None:
+    if first is None and not root.stall:
         if not root.hangs and not root.follows:
             yield from _ends(last, case)
         return
     for call, ranks in root.mismatch.called[:6] if root.mismatch else ():
         yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
+    if root.stall:
+        yield from _stalled(root, root.stall, case)
+    if first is None:
+        return
     if first.ran_s and first.printed_s is not None:
         ran = lasting(first.ran_s)
         yield Text(f"its time-out was printed {ran.en} after the hang began", f"挂起开始 {ran.zh}后才打印超时")
-    if root.laggards:
+    if root.laggards and root.laggards.sign != "recorded":
         yield _laggards(root.laggards)
     yield from _may_matter(root, last, case)
     if root.event is not None:
@@ -190,6 +196,14 @@ def _reported(root: Root) -> Iterator[Text]:
             (f", by its {root.event.device}", f"（经其 {root.event.device}）") if root.event.device else ("", "")
         )
         yield Text(f"{_who(root.event)} reports it first{nic}", f"{_who(root.event)} 最先报告{nic_zh}")
+
+
+def _stalled(root: Root, stall: Stall, case: Case) -> Iterator[Text]:
+    """What the flight recorders show, beside an error or of the hang itself."""
+    if root.event is not None and not stall.mismatch:
+        said = waits.meaning(stall)
+        yield Text(f"flight recorder: {said.en}", f"flight recorder：{said.zh}")
+    yield from waits.why(stall, case.zone_s)
 
 
 def _laggards(laggards: Laggards) -> Text:
