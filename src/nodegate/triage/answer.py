@@ -203,6 +203,8 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
         return names.at_home(Place(node=node)), ""  # the NIC that the line names is of who complains
     if ranks := _missing(root):
         return _of_rank(ranks[0], case), ""
+    if root.asked:
+        return next((_at_address(place, case) for place in root.asked.places), Place()), ""
     if root.silent:
         rank = root.silent.ranks[0] if len(root.silent.ranks) == 1 else None
         return replace(names.resolve(replace(root.silent.place, rank=rank)), text=""), ""
@@ -229,7 +231,15 @@ def _to_look_at(root: Root, where: Place, case: Case) -> tuple[Place, ...]:
     """The places of all ranks to be looked at."""
     if root.silent:
         return tuple(replace(where, rank=rank) for rank in root.silent.ranks) or (where,)
+    if root.asked:
+        return tuple(_at_address(place, case) for place in root.asked.places) or (where,)
     return (where, *(_of_rank(rank, case) for rank in _missing(root)))
+
+
+def _at_address(place: Place, case: Case) -> Place:
+    """A rank of which its address is known, and perhaps the node that has it."""
+    names = case.found.names
+    return names.resolve(replace(place, node=names.node_of_address.get(place.node, place.node)))
 
 
 def _nodes(places: Iterable[Place]) -> tuple[str, ...]:
@@ -326,5 +336,5 @@ def _read(case: Case) -> reasons.Read:
         ranks=len(set[int]().union(*(log.all_ranks() for log in jobs))),
         lines=sum(log.lines for log in case.logs),
         size_bytes=sum(log.size_bytes for log in case.logs),
-        dumps=sum(log.dump for log in case.logs),
+        dumps=len(case.found.dumps),
     )

@@ -86,12 +86,22 @@ def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
 
 
 def _only_dumps(case: Case, logs: Sequence[Log]) -> Text | None:
-    if logs or not case.found.dumps:
+    """What dumps and reports say that show no rank to be late: they are of one moment."""
+    if logs or not (case.found.dumps or case.found.reports):
         return None
-    count = len(case.found.dumps)
+    if near := next((each.text for each in case.found.ras), None):
+        return Text(
+            f"cannot tell: {near.en}; a job that goes on looks so too: it hangs if the next report is the same",
+            f"无法判断：{near.zh}；正常运行的作业也可能如此：若下一次报告相同，则为挂起",
+        )
+    if count := len(case.found.dumps):
+        ranks = counted(count, "rank")
+        return Text(
+            f"cannot tell: no rank waited in a collective when the flight recorder was dumped ({ranks})",
+            f"无法判断：flight recorder 转储时没有 rank 在集合通信中等待（{count} 个 rank）",
+        )
     return Text(
-        f"cannot tell: no rank waited in a collective when the flight recorder was dumped ({counted(count, 'rank')})",
-        f"无法判断：flight recorder 转储时没有 rank 在集合通信中等待（{count} 个 rank）",
+        "cannot tell: no rank was missing or behind when NCCL was asked", "无法判断：查询 NCCL 时没有 rank 缺失或落后"
     )
 
 

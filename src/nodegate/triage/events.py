@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.triage.flight_recorder import Dump
     from nodegate.triage.held_memory import Held
     from nodegate.triage.place import Place
+    from nodegate.triage.ras import Finding
     from nodegate.triage.recognised import Tail
 
 MOST_EVENTS = 40_000  # that can be a first error; as many again that only follow
@@ -187,6 +188,8 @@ class Events:
     collectives: list[Collective] = field(default_factory=list)
     reached: list[Reached] = field(default_factory=list)
     dumps: dict[int, Dump] = field(default_factory=dict)  # of flight recorders, by rank
+    ras: list[Finding] = field(default_factory=list)  # what NCCL said when it was asked
+    reports: int = 0  # of NCCL, when it was asked
     left_out: int = 0
     _events: dict[tuple[object, ...], tuple[Event, list[int]]] = field(default_factory=dict)
     _roots: int = 0

@@ -249,7 +249,7 @@ def _step(
 
 
 def _together(alike: list[Step]) -> Step:
-    """Operations that were enqueued as one: only the last of them, `coalesced`, is told when it ends."""
+    """Operations that were enqueued as one: only the last of them, `coalesced`, has their end."""
     first, last = alike[0], alike[-1]
     if len(alike) == 1:
         return first

@@ -42,7 +42,7 @@ class Log:
     part_of: str = ""
     in_archive: bool = False  # its name is not a path
     mixed: bool = False
-    dump: bool = False  # of a rank's flight recorder
+    dump: bool = False  # of a rank's flight recorder, or a report of NCCL
     tail: Tail | None = None
     finished: bool = False  # the training came to its end, and nothing failed after that
 

@@ -63,6 +63,8 @@ def meaning(root: Root, where: Place, case: Case) -> Text:
     """What happened first."""
     if root.mismatch:
         return _of_mismatch(root.mismatch)
+    if root.asked:
+        return root.asked.text
     if root.hangs:
         return _of_hang(root, case)
     if root.event is None:
@@ -158,8 +160,8 @@ def action(root: Root, nodes: Sequence[str]) -> Text:
 def _action(root: Root) -> Text:
     if root.mismatch:
         return _MISMATCH_ACTION
-    if root.hang or root.stall:
-        return _LAGGARD_ACTION if root.laggards else _ALL_CAME_ACTION if root.came else _HANG_ACTION
+    if root.hang or root.stall or root.ras:
+        return _LAGGARD_ACTION if root.laggards or root.asked else _ALL_CAME_ACTION if root.came else _HANG_ACTION
     if root.hangs:
         return _SILENT_ACTION if root.silent else _UNSTARTED_ACTION
     if root.suspicion:

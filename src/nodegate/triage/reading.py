@@ -19,6 +19,8 @@ from nodegate.triage import (
     kernel_log,
     kubectl_objects,
     place,
+    ras,
+    remarks,
     zones,
 )
 from nodegate.triage.clock import dated
@@ -191,6 +193,11 @@ def _read_text(
         kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
         return [log]
     held = [first]
+    if ras.looks_like(head):
+        held, parts = _without_reports(log, held, parts, events)
+        positions = None
+        if log.dump:
+            return [log]
     if kubectl_objects.looks_like(head):
         held, parts = _as_tables(held, parts)
         positions = None
@@ -211,6 +218,22 @@ def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
     shares = apart.shares(text) if differ and not large else []
     log.mixed = differ and not shares
     return shares
+
+
+def _without_reports(
+    log: Log, held: list[bytes], parts: Iterator[bytes], events: Events
+) -> tuple[list[bytes], Iterator[bytes]]:
+    """What others wrote into a log with reports of NCCL, which are read."""
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) > ras.MOST_BYTES:
+            log.remarks.lose(remarks.RAS_DAMAGED)
+            return held, parts
+    text = _text(b"".join(held))
+    rest = ras.read(log, text, events)
+    if not rest.strip():
+        log.dump, log.lines, log.size_bytes = True, text.count("\n"), sum(map(len, held))
+    return [rest.encode()], iter(())
 
 
 def _as_tables(held: list[bytes], parts: Iterator[bytes]) -> tuple[list[bytes], Iterator[bytes]]:

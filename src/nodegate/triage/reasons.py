@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from nodegate.triage.place import Place
     from nodegate.triage.reading import Case
     from nodegate.triage.root import Root
-    from nodegate.triage.waits import Stall
 
 CLASS = {
     Cause.HARDWARE: Text("hardware", "硬件故障"),
@@ -122,8 +121,7 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
         return
     for call, ranks in root.mismatch.called[:6] if root.mismatch else ():
         yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
-    if root.stall:
-        yield from _stalled(root, root.stall, case)
+    yield from _stalled(root, case)
     if first is None:
         return
     if first.ran_s and first.printed_s is not None:
@@ -198,12 +196,16 @@ def _reported(root: Root) -> Iterator[Text]:
         yield Text(f"{_who(root.event)} reports it first{nic}", f"{_who(root.event)} 最先报告{nic_zh}")
 
 
-def _stalled(root: Root, stall: Stall, case: Case) -> Iterator[Text]:
-    """What the flight recorders show, beside an error or of the hang itself."""
-    if root.event is not None and not stall.mismatch:
-        said = waits.meaning(stall)
+def _stalled(root: Root, case: Case) -> Iterator[Text]:
+    """What the flight recorders and NCCL itself show, beside an error or of the hang itself."""
+    if root.ras and not root.asked:
+        yield Text(f"ncclras: {root.ras.text.en}", f"ncclras：{root.ras.text.zh}")
+    if root.stall is None:
+        return
+    if root.event is not None and not root.stall.mismatch:
+        said = waits.meaning(root.stall)
         yield Text(f"flight recorder: {said.en}", f"flight recorder：{said.zh}")
-    yield from waits.why(stall, case.zone_s)
+    yield from waits.why(root.stall, case.zone_s)
 
 
 def _laggards(laggards: Laggards) -> Text:

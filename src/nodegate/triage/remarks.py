@@ -56,6 +56,10 @@ DUMP_WITHOUT_RANK = Text(
     "is a flight-recorder dump whose name does not end in a rank: it was not read",
     "是 flight recorder 转储，但文件名末尾没有 rank 编号，未读取",
 )
+RAS_DAMAGED = Text(
+    "is a report of ncclras that is damaged or larger than 16 MiB: it was not read",
+    "是 ncclras 的报告，但已损坏或超过 16 MiB，未读取",
+)
 NO_TARGET = Text("it is a link to a file that is not there", "是链接，其目标文件不存在")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.triage.collectives import Mismatch
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
+    from nodegate.triage.ras import Finding
     from nodegate.triage.reading import Case
     from nodegate.triage.silence import Silent, Unstarted
     from nodegate.triage.waits import Stall
@@ -39,6 +40,7 @@ class Root:
     event: Event | None = None
     hang: Event | None = None
     stall: Stall | None = None
+    ras: Finding | None = None  # what NCCL said against ranks when it was asked
     mismatch: Mismatch | None = None
     laggards: Laggards | None = None
     named: str = ""
@@ -55,7 +57,13 @@ class Root:
     @property
     def hangs(self) -> bool:
         """Whether the job hangs and no error says why."""
-        return self.event is None and bool(self.hang or self.stall or self.silent or self.unstarted)
+        return self.event is None and bool(self.hang or self.stall or self.ras or self.silent or self.unstarted)
+
+    @property
+    def asked(self) -> Finding | None:
+        """What NCCL said, where nothing else names a rank."""
+        named = self.event or self.stall or self.laggards or self.mismatch or self.silent or self.unstarted
+        return None if named else self.ras
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,14 @@ def find_root(case: Case, ending: Ending) -> Root:
     found = candidates(case, ending, time_outs)
     stall = waits.stall(case.found.dumps, ending.progress_s)
     last = _Last(case, ending, time_outs, found, earliest(found), stall)
-    return replace(next(root for rule in _RULES if (root := rule(last)) is not None), stall=stall)
+    root = next(root for rule in _RULES if (root := rule(last)) is not None)
+    return replace(root, stall=stall, ras=_asked_of_nccl(case, hangs=bool(root.hang)))
+
+
+def _asked_of_nccl(case: Case, *, hangs: bool) -> Finding | None:
+    """What NCCL said that says the most; what a job that goes on looks like as well only of one that hangs."""
+    found = [each for each in case.found.ras if each.settled or hangs]
+    return min(found, key=lambda each: each.order, default=None)
 
 
 def _failed_node(last: _Last) -> Root | None:
@@ -134,6 +149,12 @@ def _error(last: _Last) -> Root | None:
     return _suspected(_blame(_beside(Root(event=last.event), last.case, last.ending), last.ending), last.case)
 
 
+def _asked(last: _Last) -> Root | None:
+    """NCCL was asked while the job ran, and named ranks."""
+    found = _asked_of_nccl(last.case, hangs=False)
+    return Root(ras=found) if found else None
+
+
 def _consequence(last: _Last) -> Root | None:
     """What is there only follows from an error that is not there."""
     follows = any(each.kind.role is Role.CONSEQUENCE for each in last.ending.events)
@@ -156,6 +177,7 @@ _RULES: tuple[Callable[[_Last], Root | None], ...] = (
     _certain_error,
     _hang,
     _error,
+    _asked,
     _consequence,
     _unstarted,
     _silence,

@@ -46,7 +46,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Stall:
-    """What the ranks wait in. `behind` are the ranks that are waited for and wait for nobody."""
+    """What the ranks wait in. `behind` are the ranks that others wait for and that do not wait themselves."""
 
     wait: Wait
     behind: tuple[int, ...]
@@ -59,7 +59,7 @@ class Stall:
 
 
 def stall(dumps: Mapping[int, Dump], progress_s: float | None) -> Stall | None:
-    """What keeps the job from going on, by the dumps; None if nothing waited, or the training went on after that."""
+    """What the job waits in, by the dumps; None if no rank waited, or if the training made progress later."""
     newest_s = max((dump.newest_s for dump in dumps.values()), default=0.0)
     if newest_s and progress_s is not None and progress_s > newest_s + _LATER_S:
         return None
