@@ -38,12 +38,17 @@ _CONTAINED = 94
 _GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", "cpp_exception", ERROR_LINE))
 _LOST_GPU = "xid_79"
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
+# A trainer computes a step again that gave no number, and says what came of it.
+_COMPUTED_AGAIN = frozenset(("rerun_other_gpu", "rerun_not_reproducible", "rerun_undecided", "sdc_replay"))
+_NO_NUMBER = frozenset(("nan_gradient", "nan_loss"))
 _XID = re.compile(r"xid_[0-9]{1,5}")
 
 
 def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
     """What can be the first error of the job, in any order."""
     found = [event for event in _not_after(time_outs, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
+    if any(event.kind.id in _COMPUTED_AGAIN for event in found):
+        found = [event for event in found if event.kind.id not in _NO_NUMBER]
     known = [event for event in found if event.kind.id != ERROR_LINE]
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
     return _of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)

@@ -89,8 +89,25 @@ _TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "text", "line", "body")
 _SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7}})")
 _NOT_LAUNCHED = re.compile(rf"Task launch for \S{{1,60}} failed on node (?P<node>{_HOST})")
 _RAY_DEAD = re.compile(r"\bip: (?P<node>[0-9a-fA-F.:]{3,45}) has been marked dead")
-_JAX_TASK = re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})")
-_SAYS_PLACE = (_NCCL, _MEGATRON, _NODE_FAILURE, _SRUN, _OPEN_MPI, _MPI_ENDED, _MPI_ABORT, _NOT_LAUNCHED, _RAY_DEAD)
+_OF_ANOTHER_RANK = {  # whom a line names that other ranks print
+    "jax_task_lost": re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})"),
+    "sdc_replay": re.compile(r"mismatch: [^\n]{1,99}? rank=(?P<rank>[0-9]{1,7}),"),
+}
+_TRACKER = re.compile(
+    rf"\bnode=(?P<node>{_HOST}) device=(?P<gpu>[0-9]{{1,3}}) jobID=\S{{1,40}} rank=(?P<rank>[0-9]{{1,7}}) "
+)
+_SAYS_PLACE = (
+    _NCCL,
+    _MEGATRON,
+    _TRACKER,
+    _NODE_FAILURE,
+    _SRUN,
+    _OPEN_MPI,
+    _MPI_ENDED,
+    _MPI_ABORT,
+    _NOT_LAUNCHED,
+    _RAY_DEAD,
+)
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -144,8 +161,8 @@ class Place:
 
     def named(self, hit: Hit, text: str) -> Place:
         """This place, with the node, pod and GPU that a line of this kind names in its text."""
-        if hit.signature.id == "jax_task_lost" and (task := _JAX_TASK.search(text)):
-            return Place(rank=int(task["rank"]), source=self.source)
+        if (form := _OF_ANOTHER_RANK.get(hit.signature.id)) and (named := form.search(text)):
+            return Place(rank=int(named["rank"]), source=self.source)
         gpu, own = hit.group("index"), hit.group("node")
         place = replace(self, gpu=int(gpu) if gpu else self.gpu, node=own or self.node)
         if not hit.signature.id.startswith("k8s_"):
