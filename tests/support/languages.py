@@ -105,4 +105,5 @@ def quoted_by(case: Case) -> set[str]:
     """What an answer of this case may quote."""
     names = {log.name for log in case.logs} | {path for path, _ in case.passed_over}
     lines = {worth.text for log in case.logs for worth in log.end.worth}
+    lines |= {text for event in case.events for _, text in event.around}
     return {event.text for event in case.events} | set(case.unread) | names | lines

@@ -29,7 +29,15 @@ _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can
 # Printed at start-up or later by jobs that continue: a first error only if there is no other.
 SOFT = frozenset(
     (
-        *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
+        *(
+            "tool_missing",
+            "nccl_over_sockets",
+            "nan_loss",
+            "nccl_ib_slower",
+            "nccl_ib_failover",
+            "nccl_ib_open",
+            "nccl_sharp",
+        ),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
         *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler"),
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
 
+_BEFORE, _AFTER, _AROUND_BYTES = 5, 2, 1 << 13
 BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 # [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
 _LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
@@ -133,6 +134,15 @@ def of_kernel(line: str) -> Hit | None:
     """What a line of a kernel is, in the log of a job."""
     hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=BOOT).text, Side.KERNEL)
     return None if hit is None or hit.signature.role is Role.CONTEXT else hit
+
+
+def around(chunk: bytes, start: int, end: int, number: int) -> tuple[tuple[int, str], ...]:
+    """The lines before and after the one with this number, which is between two places of a chunk."""
+    before = chunk[max(0, start - _AROUND_BYTES) : start].split(b"\n")[:-1][-_BEFORE:]
+    after = chunk[end : end + _AROUND_BYTES].split(b"\n")[1 : 1 + _AFTER]
+    lines = [*enumerate(before, number - len(before)), *enumerate(after, number + 1)]
+    texts = ((at, line[line[:-1].rfind(b"\r") + 1 :].decode("utf-8", "replace")) for at, line in lines)
+    return tuple((at, without_secrets(" ".join(text.split()))[:TEXT_SHOWN]) for at, text in texts if text.strip())
 
 
 def shown(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.words import Cause, Role, Side, Text
+from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,7 @@ MOST_COLLECTIVES = 100_000
 MOST_NAMES = 100_000
 MOST_HELD = 8 << 20  # characters of the ends of logs, which are weighed when they are asked for
 TEXT_SHOWN = 300
+MOST_AROUND = 2000  # events with the lines around them
 _VOLATILE = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _TEMPLATE_CHARACTERS = 160
 
@@ -78,6 +79,7 @@ class Event:
     peer: str = ""
     episode: int = 0
     count: int = 1
+    around: tuple[tuple[int, str], ...] = ()  # lines near one that no row knows, with their numbers
     held: Held | None = None  # of an allocation that failed: who holds the GPU's memory
     printed_s: float | None = None
     early_s: float | None = None
@@ -208,6 +210,10 @@ class Events:
         if held:
             held[1][0] += 1
         return held is not None
+
+    def shows(self, kind: Kind) -> bool:
+        """Whether the lines around a line of this kind are kept: no row knows it, and there are not too many."""
+        return kind.id in UNKNOWN_LINES and self._roots < MOST_AROUND
 
     def add(self, key: tuple[object, ...], event: Event) -> None:
         """Keep an event whose key is new."""
