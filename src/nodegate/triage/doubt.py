@@ -61,7 +61,7 @@ def _not_read(logs: Sequence[Text]) -> Text:
 
 def _unknown_words(logs: Sequence[Log]) -> Text | None:
     """The last words of a writer that look like a failure and that no row knows."""
-    words = [log.end.unknown_word for log in logs if log.end.unknown_word and not log.finished]
+    words = [word for log in logs if not log.finished and (word := log.unknown_word)]
     if not words:
         return None
     first = words[0]
@@ -73,7 +73,7 @@ def _unknown_words(logs: Sequence[Log]) -> Text | None:
 
 
 def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
-    if not logs or any(log.finished or log.end.works or _goes_on(log) for log in logs):
+    if not logs or any(log.finished or _goes_on(log) or log.end.works for log in logs):
         return None
     lines = sum(log.lines for log in logs)
     if last.iteration is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nodegate.triage.clock import Stamp
     from nodegate.triage.place import Place
     from nodegate.triage.progress import Iteration
-    from nodegate.triage.recognised import Tail
+    from nodegate.triage.recognised import Tail, Worth
 
 
 @dataclass
@@ -50,6 +50,11 @@ class Log:
     def end(self) -> End:
         """What its last lines show."""
         return self.tail.end if self.tail else End()
+
+    @property
+    def unknown_word(self) -> Worth | None:
+        """The last words of a writer that look like a failure no row knows."""
+        return self.tail.end.unknown_word if self.tail and self.tail.fails else None
 
     def all_ranks(self) -> set[int]:
         """The ranks that its lines name, else the one in its file name."""
