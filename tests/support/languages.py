@@ -106,4 +106,5 @@ def quoted_by(case: Case) -> set[str]:
     names = {log.name for log in case.logs} | {path for path, _ in case.passed_over}
     lines = {worth.text for log in case.logs for worth in log.end.worth}
     lines |= {line.text for log in case.logs for line in log.strange}
+    lines |= {text for event in case.events for _, text in event.around}
     return {event.text for event in case.events} | set(case.unread) | names | lines

@@ -72,3 +72,26 @@ def test_a_long_first_line_keeps_its_end(tmp_path):
     said = render.text(judge(tmp_path, {"rank1.log": [line]}))
     assert "uncorrectable ECC" in said
     assert "on GPU 0000:9b:00.0" in said
+
+
+LOADS = [f"2026-08-10 15:36:0{second} loading shard {second}, password=Tr0ub4dor&3" for second in range(1, 8)]
+SHARD = "acme.pipeline.ShardError: shard 7 has no manifest"
+
+
+@pytest.mark.parametrize("error", [SHARD, "terminate called after throwing an instance of 'acme::Shard'"])
+def test_the_lines_around_an_error_that_no_row_knows_are_printed(tmp_path, error):
+    answer = judge(tmp_path, {"rank0.log": [*LOADS, error, "  what():  shard 7", "exit", "later"]}, failed=True)
+    assert [(each.line, each.text[:31]) for each in answer.worth] == [
+        *((second, f"2026-08-10 15:36:0{second} loading sha") for second in range(3, 8)),
+        (9, "what(): shard 7"),
+        (10, "exit"),
+    ]
+    said = render.text(answer)
+    assert "line " in said
+    assert "Tr0ub4dor" not in said
+    assert "lines before it" not in said
+
+
+def test_they_are_not_printed_beside_an_error_that_is_known(tmp_path):
+    answer = judge(tmp_path, {"rank0.log": [*LOADS, "RuntimeError: CUDA error: uncorrectable ECC error encountered"]})
+    assert answer.worth == ()

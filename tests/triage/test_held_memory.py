@@ -59,6 +59,19 @@ def facts(folder: Path, other: Mapping[str, object] | None) -> str:
     return str(folder / "run")
 
 
+UNUSED = oom("77.00 GiB") + " and {} GiB is reserved by PyTorch but unallocated."
+OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 79.15 GiB total capacity; {} GiB already"
+    " allocated; 1.02 GiB free; 74.02 GiB reserved in total by PyTorch)"
+)
+FRAME = '  File "/opt/train/run.py", line 41, in {}'
+IN_PIECES, SAVING = ({**PROGRAM, "root": f"cuda_oom_{what}"} for what in ("fragmented", "saving"))
+
+
+def traceback(*functions: str) -> list[str]:
+    return ["Traceback (most recent call last):", *map(FRAME.format, functions), oom("77.00 GiB")]
+
+
 FOREIGN = {"uid": 1002, "cgroup": LOGIN}
 CASES = {
     "foreign by the facts": ([oom("41.02 GiB", "38.21 GiB")], FOREIGN, {**HOST, "root": "cuda_oom_not_ours"}),
@@ -86,6 +99,23 @@ CASES = {
         {**HOST, "root": "cuda_oom_beside"},
     ),
     "sizes that the driver does not know": ([oom("17179869184.00 GiB", "17179869184.00 GiB")], "", PROGRAM),
+    "enough unused, in pieces": ([UNUSED.format("3.92")], "", IN_PIECES),
+    "not enough unused": ([UNUSED.format("1.20")], "", PROGRAM),
+    "enough unused, as old versions say it": ([OLD.format("70.10")], "", IN_PIECES),
+    "not enough unused, as old versions say it": ([OLD.format("73.90")], "", PROGRAM),
+    "enough unused beside another process": (
+        [oom("41.02 GiB", "38.21 GiB") + " and 3.92 GiB is reserved by PyTorch but unallocated."],
+        "",
+        {**HOST, "root": "cuda_oom_beside"},
+    ),
+    "while a checkpoint is saved": (traceback("main", "save_checkpoint", "gather"), "", SAVING),
+    "while a state is gathered for one": (traceback("main", "get_model_state_dict"), "", SAVING),
+    "while one is loaded": (traceback("main", "load_state_dict"), "", PROGRAM),
+    "in the forward pass after one was saved": (
+        [*traceback("main", "save_checkpoint")[:2], "ok", *traceback("main", "forward")],
+        "",
+        PROGRAM,
+    ),
     "nobody else": ([oom("77.00 GiB")], "", PROGRAM),
 }
 

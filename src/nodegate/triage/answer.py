@@ -14,6 +14,7 @@ from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import kernel_log_helps, notes
 from nodegate.triage.place import Place
+from nodegate.triage.recognised import Worth
 from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
-    from nodegate.triage.recognised import Worth
     from nodegate.triage.remarks import Note
+    from nodegate.triage.waits import Stall
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -40,6 +41,7 @@ class Answer:
     `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error
     and the logs show that the job is well.
     `nodes_fine` is true if the program failed and no kernel log speaks against its node.
+    `stall` is what the ranks waited in, by their flight recorders.
     `began_after`: the first error is later than `began_s`, and nothing says by how much.
     `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC. `places` are those
     of all ranks to be looked at.
@@ -65,6 +67,7 @@ class Answer:
     overcome: tuple[Group, ...]
     iteration: int | None
     progress_s: float | None
+    stall: Stall | None
     zone_s: float
     read: reasons.Read
     recognised: bool
@@ -149,10 +152,11 @@ def answer(case: Case) -> Answer:
         overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
         iteration=last.iteration,
         progress_s=last.progress_s,
+        stall=root.stall,
         zone_s=case.zone_s,
         read=read,
         recognised=unclear is None,
-        worth=unclear.worth if unclear else (),
+        worth=unclear.worth if unclear else _around(root.event),
         notes=notes(
             case,
             [event for event in last.outside if _is_fault(event)],
@@ -161,6 +165,11 @@ def answer(case: Case) -> Answer:
             sure=sure and failed,
         ),
     )
+
+
+def _around(event: Event | None) -> tuple[Worth, ...]:
+    """The lines around an error that no row knows."""
+    return tuple(Worth(event.log, at, text, 0) for at, text in event.around) if event else ()
 
 
 def _began(root: Root) -> tuple[float | None, bool]:
@@ -205,6 +214,8 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
         return names.at_home(Place(node=node)), ""  # the NIC that the line names is of who complains
     if ranks := _missing(root):
         return _of_rank(ranks[0], case), ""
+    if root.asked:
+        return next((_at_address(place, case) for place in root.asked.places), Place()), ""
     if root.silent:
         rank = root.silent.ranks[0] if len(root.silent.ranks) == 1 else None
         return replace(names.resolve(replace(root.silent.place, rank=rank)), text=""), ""
@@ -231,7 +242,15 @@ def _to_look_at(root: Root, where: Place, case: Case) -> tuple[Place, ...]:
     """The places of all ranks to be looked at."""
     if root.silent:
         return tuple(replace(where, rank=rank) for rank in root.silent.ranks) or (where,)
+    if root.asked:
+        return tuple(_at_address(place, case) for place in root.asked.places) or (where,)
     return (where, *(_of_rank(rank, case) for rank in _missing(root)))
+
+
+def _at_address(place: Place, case: Case) -> Place:
+    """A rank of which its address is known, and perhaps the node that has it."""
+    names = case.found.names
+    return names.resolve(replace(place, node=names.node_of_address.get(place.node, place.node)))
 
 
 def _nodes(places: Iterable[Place]) -> tuple[str, ...]:
@@ -328,4 +347,5 @@ def _read(case: Case) -> reasons.Read:
         ranks=len(set[int]().union(*(log.all_ranks() for log in jobs))),
         lines=sum(log.lines for log in case.logs),
         size_bytes=sum(log.size_bytes for log in case.logs),
+        dumps=len(case.found.dumps),
     )

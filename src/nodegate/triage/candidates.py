@@ -31,7 +31,15 @@ _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can
 # Printed at start-up or later by jobs that continue: a first error only if there is no other.
 SOFT = frozenset(
     (
-        *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
+        *(
+            "tool_missing",
+            "nccl_over_sockets",
+            "nan_loss",
+            "nccl_ib_slower",
+            "nccl_ib_failover",
+            "nccl_ib_open",
+            "nccl_sharp",
+        ),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
         *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "nccl_ofi_start", "clocks_differ", "power_capped"),
         *("interrupt_switched_off", "nvme_error", "gpu_memory_not_joined", "nic_settings_damaged", "ecc_off"),
@@ -48,6 +56,9 @@ _LOST_GPU = "xid_79"
 _ANY_DEVICE = "*"
 _NOT_IN_THE_TABLE = 0  # all these codes are one
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
+# A trainer computes a step again that gave no number, and says what came of it.
+_COMPUTED_AGAIN = frozenset(("rerun_other_gpu", "rerun_not_reproducible", "rerun_undecided", "sdc_replay"))
+_NO_NUMBER = frozenset(("nan_gradient", "nan_loss"))
 _XID = re.compile(r"xid_[0-9]{1,5}")
 
 
@@ -55,6 +66,8 @@ def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[E
     """What can be the first error of the job, in any order."""
     spoke = [*time_outs, *(event for event in ending.events if event.kind.id in _WATCHDOGS)]
     found = [event for event in _not_after(spoke, ending.events) if event.kind.role in (Role.PRIMARY, Role.EITHER)]
+    if any(event.kind.id in _COMPUTED_AGAIN for event in found):
+        found = [event for event in found if event.kind.id not in _NO_NUMBER]
     known = [event for event in found if event.kind.id != ERROR_LINE]
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
     return _of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)

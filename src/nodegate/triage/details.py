@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.triage.events import Event, Events
     from nodegate.triage.place import Place
 
+_BEFORE, _AFTER, _AROUND_BYTES = 5, 2, 1 << 13
 BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 # [E810 15:36:05.9 ProcessGroupNCCL.cpp:1899] [PG ... Rank 1]
 _LABELS = re.compile(r"(?:\[[^\]\n]{0,100}\] {0,3}){1,4}")
@@ -150,6 +151,15 @@ def last_error(texts: Iterable[str]) -> str:
     lines = iter(texts)
     below = any(text.rstrip().endswith("Last error:") for text in lines)
     return next(lines, "").strip() if below else ""
+
+
+def around(chunk: bytes, start: int, end: int, number: int) -> tuple[tuple[int, str], ...]:
+    """The lines before and after the one with this number, which is between two places of a chunk."""
+    before = chunk[max(0, start - _AROUND_BYTES) : start].split(b"\n")[:-1][-_BEFORE:]
+    after = chunk[end : end + _AROUND_BYTES].split(b"\n")[1 : 1 + _AFTER]
+    lines = [*enumerate(before, number - len(before)), *enumerate(after, number + 1)]
+    texts = ((at, line[line[:-1].rfind(b"\r") + 1 :].decode("utf-8", "replace")) for at, line in lines)
+    return tuple((at, without_secrets(" ".join(text.split()))[:TEXT_SHOWN]) for at, text in texts if text.strip())
 
 
 def shown(text: str) -> str:

@@ -39,7 +39,7 @@ class Doubt:
 def doubt(case: Case, last: Ending) -> Doubt | None:
     """Why logs without an error are not "no error"; None if they are. Kernel logs alone answer for themselves."""
     logs = [log for log in job_logs(case) if log.size_bytes]
-    said = _unread(case) or _unknown_words(logs) or _unrecognised(logs, last)
+    said = _unread(case) or _unknown_words(logs) or _unrecognised(logs, last) or _only_dumps(case, logs)
     return Doubt(said, _worth(logs)) if said else None
 
 
@@ -61,7 +61,7 @@ def _not_read(logs: Sequence[Text]) -> Text:
 
 def _unknown_words(logs: Sequence[Log]) -> Text | None:
     """The last words of a writer that look like a failure and that no row knows."""
-    words = [log.end.unknown_word for log in logs if log.end.unknown_word and not log.finished]
+    words = [word for log in logs if not log.finished and (word := log.unknown_word)]
     if not words:
         return None
     first = words[0]
@@ -73,7 +73,7 @@ def _unknown_words(logs: Sequence[Log]) -> Text | None:
 
 
 def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
-    if not logs or any(log.finished or log.end.works or _goes_on(log) for log in logs):
+    if not logs or any(log.finished or _goes_on(log) or log.end.works for log in logs):
         return None
     lines = sum(log.lines for log in logs)
     if last.iteration is None:
@@ -82,6 +82,26 @@ def _unrecognised(logs: Sequence[Log], last: Ending) -> Text | None:
     return Text(
         f"cannot tell: nothing was recognised after iteration {last.iteration}",
         f"无法判断：第 {last.iteration} 次迭代之后没有可识别的内容",
+    )
+
+
+def _only_dumps(case: Case, logs: Sequence[Log]) -> Text | None:
+    """What dumps and reports say that show no rank to be late: they are of one moment."""
+    if logs or not (case.found.dumps or case.found.reports):
+        return None
+    if near := next((each.text for each in case.found.ras), None):
+        return Text(
+            f"cannot tell: {near.en}; a job that goes on looks so too: it hangs if the next report is the same",
+            f"无法判断：{near.zh}；正常运行的作业也可能如此：若下一次报告相同，则为挂起",
+        )
+    if count := len(case.found.dumps):
+        ranks = counted(count, "rank")
+        return Text(
+            f"cannot tell: no rank waited in a collective when the flight recorder was dumped ({ranks})",
+            f"无法判断：flight recorder 转储时没有 rank 在集合通信中等待（{count} 个 rank）",
+        )
+    return Text(
+        "cannot tell: no rank was missing or behind when NCCL was asked", "无法判断：查询 NCCL 时没有 rank 缺失或落后"
     )
 
 

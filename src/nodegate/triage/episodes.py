@@ -121,5 +121,5 @@ def _inside(event: Event, window: tuple[float, float] | None) -> bool:
 
 
 def job_logs(case: Case) -> list[Log]:
-    """The logs that are not kernel logs."""
-    return [log for log in case.logs if not log.kernel]
+    """What the job's processes printed: neither kernel logs nor dumps."""
+    return [log for log in case.logs if not (log.kernel or log.dump)]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.words import Cause, Role, Side, Text
+from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from nodegate.knowledge.signature import Signature
     from nodegate.probe.jobs import Owner
     from nodegate.triage.clock import Stamp
+    from nodegate.triage.flight_recorder import Dump
     from nodegate.triage.held_memory import Held
     from nodegate.triage.place import Place
+    from nodegate.triage.ras import Finding
     from nodegate.triage.recognised import Tail
 
 MOST_EVENTS = 40_000  # that can be a first error; as many again that only follow
@@ -23,6 +25,7 @@ MOST_COLLECTIVES = 100_000
 MOST_NAMES = 100_000
 MOST_HELD = 8 << 20  # characters of the ends of logs, which are weighed when they are asked for
 TEXT_SHOWN = 300
+MOST_AROUND = 2000  # events with the lines around them
 _VOLATILE = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 _TEMPLATE_CHARACTERS = 160
 
@@ -77,6 +80,7 @@ class Event:
     episode: int = 0
     count: int = 1
     clock_s: float | None = None  # the time of day that its line has instead: seconds of a day
+    around: tuple[tuple[int, str], ...] = ()  # lines near one that no row knows, with their numbers
     held: Held | None = None  # of an allocation that failed: who holds the GPU's memory
     printed_s: float | None = None
     early_s: float | None = None
@@ -193,6 +197,9 @@ class Events:
     names: Names = field(default_factory=Names)
     collectives: list[Collective] = field(default_factory=list)
     reached: list[Reached] = field(default_factory=list)
+    dumps: dict[int, Dump] = field(default_factory=dict)  # of flight recorders, by rank
+    ras: list[Finding] = field(default_factory=list)  # what NCCL said when it was asked
+    reports: int = 0  # of NCCL, when it was asked
     left_out: int = 0
     _events: dict[tuple[object, ...], tuple[Event, list[int]]] = field(default_factory=dict)
     _roots: int = 0
@@ -211,6 +218,10 @@ class Events:
         if held:
             held[1][0] += 1
         return held is not None
+
+    def shows(self, kind: Kind) -> bool:
+        """Whether the lines around a line of this kind are kept: no row knows it, and there are not too many."""
+        return kind.id in UNKNOWN_LINES and self._roots < MOST_AROUND
 
     def add(self, key: tuple[object, ...], event: Event) -> None:
         """Keep an event whose key is new."""
@@ -241,6 +252,12 @@ class Events:
         """Keep how far a rank got."""
         if len(self.reached) < MOST_COLLECTIVES:
             self.reached.append(reached)
+
+    def add_dump(self, dump: Dump) -> None:
+        """Keep the newest dump of a rank's flight recorder."""
+        known = self.dumps.get(dump.rank)
+        if (known is None and len(self.dumps) < MOST_NAMES) or (known and known.newest_s < dump.newest_s):
+            self.dumps[dump.rank] = dump
 
     def all(self) -> Iterator[Event]:
         """The events with their counts."""

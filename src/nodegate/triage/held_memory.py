@@ -21,6 +21,15 @@ _OF_OTHERS = re.compile(rf"Process (?P<pid>[0-9]{{1,10}}) has {_SIZE} memory in 
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
 _ALLOCATED = re.compile(rf"allocated memory {_SIZE} is allocated by PyTorch")
 _TRIED, _FREE = re.compile(rf"Tried to allocate {_SIZE}"), re.compile(rf"of which {_SIZE} is free")
+_UNUSED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_OLD = re.compile(  # PyTorch before 2.1
+    r"(?P<used>[0-9.]{1,16} [KMG]iB) already allocated; (?P<free>[0-9.]{1,16} [KMG]iB) free;"
+    r" (?P<kept>[0-9.]{1,16} [KMG]iB) reserved in total by PyTorch"
+)
+_SAVES = re.compile(
+    rb'File "[^"\n]{1,300}", line [0-9]{1,7}, in (?!load)(?:\w{0,60}_)?(?:save\w{0,60}|state_dict)\r?\n'
+)
+_TRACEBACK_BYTES = 1 << 13
 _UNITS = {"KiB": 1 / 1024 / 1024, "MiB": 1 / 1024, "GiB": 1.0}
 _MOST_GIB = 1 << 20  # PyTorch prints 17179869184.00 GiB where the driver does not know
 _CONTEXT_GIB = 1.0  # a rank that only opens another's GPU holds about half of it there: that is the job's own fault
@@ -51,6 +60,20 @@ def held(text: str) -> Held | None:
     return Held(own, (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), others)
 
 
+def told(kind_: Kind, text: str, chunk: bytes, at: int) -> Kind:
+    """The kind of an allocation that failed, by its message and the traceback before this place of a chunk."""
+    if kind_.id != OUT_OF_MEMORY:
+        return kind_
+    first = chunk.rfind(b"Traceback (most recent", max(0, at - _TRACEBACK_BYTES), at)
+    if first >= 0 and _SAVES.search(chunk, first, at):
+        return Kind.of(signature("cuda_oom_saving"))
+    lacking, unused = (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), _gib(_UNUSED.search(text))
+    if old := _OLD.search(text):
+        used, free, kept = (_gib_of(old[name]) or 0.0 for name in ("used", "free", "kept"))
+        lacking, unused = lacking - free, kept - used
+    return Kind.of(signature("cuda_oom_fragmented")) if unused and 0 < lacking <= unused else kind_
+
+
 def kind(event: Event, node: str, names: Names) -> Kind:
     """What the failed allocation comes to, with the process that holds the memory if it may not be the job's."""
     if event.held is None:
@@ -76,8 +99,10 @@ def _by_size(held: Held, others_gib: float) -> str:
 
 
 def _gib(match: re.Match[str] | None) -> float | None:
-    if match is None:
-        return None
-    number, _, unit = match["size"].partition(" ")
+    return None if match is None else _gib_of(match["size"])
+
+
+def _gib_of(said: str) -> float | None:
+    number, _, unit = said.partition(" ")
     size = float(number) * _UNITS[unit] if number.replace(".", "", 1).isdigit() else _MOST_GIB
     return size if size < _MOST_GIB else None

@@ -168,8 +168,8 @@ class JobLogReader:
         return hit, text
 
     def _event(self, chunk: bytes, line: scan.Line, number: int, hit: Hit, text: str) -> None:
-        kind = Kind.of(hit.signature)
         found = self._place(line.text)
+        kind = held_memory.told(Kind.of(hit.signature), found.text, chunk, line.start)
         if not found.source and (prefix := scan.before_bar(chunk, line)):
             found = found.or_else(self._place(prefix))
         self.events.names.learn(found)
@@ -212,7 +212,8 @@ class JobLogReader:
                 peer=peer,
                 episode=self.log.episode,
                 clock_s=None if own else place.clock_of(line.text, stern=self.log.writers.stern),
-                held=held_memory.held(found.text) if kind.id == held_memory.OUT_OF_MEMORY else None,
+                around=details.around(chunk, line.start, line.end, number) if self.events.shows(kind) else (),
+                held=held_memory.held(found.text) if kind.id.startswith(held_memory.OUT_OF_MEMORY) else None,
             ),
         )
 

@@ -110,6 +110,7 @@ SAYS_PLACE = (
     *(
         re.compile(form)
         for form in (
+            rf"\bnode=(?P<node>{HOST}) device=(?P<gpu>[0-9]{{1,3}}) jobID=\S{{1,40}} rank=(?P<rank>{_N}) ",  # Megatron
             rf"error: Node failure on (?P<node>{HOST})",
             rf"srun: error: (?P<node>{HOST}): tasks? (?P<rank>{_N})",
             rf"^\[(?P<node>{HOST}):[0-9]{{5,10}}\] ",  # Open MPI

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nodegate.triage.clock import Stamp
     from nodegate.triage.place import Place
     from nodegate.triage.progress import Iteration
-    from nodegate.triage.recognised import Tail
+    from nodegate.triage.recognised import Tail, Worth
 
 
 @dataclass
@@ -43,6 +43,7 @@ class Log:
     part_of: str = ""
     in_archive: bool = False  # its name is not a path
     mixed: bool = False
+    dump: bool = False  # of a rank's flight recorder, or a report of NCCL
     tail: Tail | None = None
     strange: list[KernelLine] = field(default_factory=list)  # lines of a kernel that sound bad and have no row
     finished: bool = False  # the training came to its end, and nothing failed after that
@@ -51,6 +52,11 @@ class Log:
     def end(self) -> End:
         """What its last lines show."""
         return self.tail.end if self.tail else End()
+
+    @property
+    def unknown_word(self) -> Worth | None:
+        """The last words of a writer that look like a failure no row knows."""
+        return self.tail.end.unknown_word if self.tail and self.tail.fails else None
 
     def all_ranks(self) -> set[int]:
         """The ranks that its lines name, else the one in its file name."""

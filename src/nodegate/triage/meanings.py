@@ -11,6 +11,7 @@ from nodegate.kernel_log import program_xids
 from nodegate.knowledge import nvlink4
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.knowledge.xid_lines import xid_said
+from nodegate.triage import waits
 from nodegate.triage.clock import shown
 from nodegate.triage.details import LAST_ERROR
 from nodegate.triage.groups import rank_list
@@ -63,6 +64,8 @@ def meaning(root: Root, where: Place, case: Case) -> Text:
     """What happened first."""
     if root.mismatch:
         return _of_mismatch(root.mismatch)
+    if root.asked:
+        return root.asked.text
     if root.hangs:
         return _of_hang(root, case)
     if root.names:
@@ -133,6 +136,8 @@ def _of_hang(root: Root, case: Case) -> Text:
             f"rank {ranks} 开始了 NCCL 初始化但没有完成（有 Init START 无 Init COMPLETE；"
             f"{root.unstarted.world} 个 rank 中 {done} 个已完成）",
         )
+    if root.stall and (root.laggards is None or root.laggards.ranks == root.stall.behind):
+        return waits.meaning(root.stall)
     if root.laggards:
         ranks = rank_list(root.laggards.ranks)
         return Text(f"rank {ranks} did not reach a collective", f"rank {ranks} 没有进入集合通信")
@@ -159,8 +164,8 @@ def action(root: Root, nodes: Sequence[str]) -> Text:
 def _action(root: Root) -> Text:
     if root.mismatch:
         return _MISMATCH_ACTION
-    if root.hang:
-        return _LAGGARD_ACTION if root.laggards else _ALL_CAME_ACTION if root.came else _HANG_ACTION
+    if root.hang or root.stall or root.ras:
+        return _LAGGARD_ACTION if root.laggards or root.asked else _ALL_CAME_ACTION if root.came else _HANG_ACTION
     if root.hangs:
         return _SILENT_ACTION if root.silent else _UNSTARTED_ACTION
     if root.suspicion:

@@ -42,7 +42,10 @@ _TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "record.message", "text", "lin
 _EVENT_KEYS, _LEVEL_KEYS = ("event",), ("level", "log_level", "severity")  # structlog; else it may be a metric's name
 _RANK_KEYS = ("rank", "global_rank", "extra.rank", "record.extra.rank", "labels.rank", "fields.rank")
 _RANK = re.compile(r"[0-9]{1,7}")
-_JAX_TASK = re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})")
+_OF_ANOTHER_RANK = {  # whom a line names that other ranks print
+    "jax_task_lost": re.compile(r"/job:jax_worker/replica:[0-9]{1,6}/task:(?P<rank>[0-9]{1,7})"),
+    "sdc_replay": re.compile(r"mismatch: [^\n]{1,99}? rank=(?P<rank>[0-9]{1,7}),"),
+}
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
@@ -95,8 +98,8 @@ class Place:
 
     def named(self, hit: Hit, text: str) -> Place:
         """This place, with the node, pod and GPU that a line of this kind names in its text."""
-        if hit.signature.id == "jax_task_lost" and (task := _JAX_TASK.search(text)):
-            return Place(rank=int(task["rank"]), source=self.source)
+        if (form := _OF_ANOTHER_RANK.get(hit.signature.id)) and (named := form.search(text)):
+            return Place(rank=int(named["rank"]), source=self.source)
         gpu, own, rank = hit.group("index"), hit.group("node"), hit.group("at_rank")
         place = replace(self, gpu=int(gpu) if gpu else self.gpu, node=own or self.node)
         place = replace(place, rank=int(rank)) if rank else place

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
-from nodegate.triage import packed, remarks
+from nodegate.triage import flight_recorder, packed, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,24 +61,29 @@ def members(stream: IO[bytes], name: str, said: Remarks) -> Iterator[tuple[str, 
     if head.startswith(packed.ZIP):
         inside = packed.members_of_zip(stream, said)
     else:
-        first, parts = _begun(_unpacked(_plain(head, stream, said), name, said, most))
+        first, parts = begun(_unpacked(_plain(head, stream, said), name, said, most))
         if not packed.is_tar(first):
             yield "", parts
             return
         inside = packed.members_of_tar(parts, said)
     for member, text in inside:
         bounded = packed.limited(text, most, said) if head.startswith(packed.ZIP) else text
-        first, parts = _begun(_unpacked(bounded, name, said, most))
-        if first.startswith(packed.ZIP) or packed.is_tar(first) or (_is_binary(first) and not _utf_16(first)):
+        first, parts = begun(_unpacked(bounded, name, said, most))
+        if first.startswith(packed.ZIP) or packed.is_tar(first) or _is_foreign(first):
             said.lose(remarks.NESTED)
         elif first:
             yield member, parts
 
 
-def _begun(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+def begun(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """How these parts begin, and all of them."""
     first = next(parts, b"")
     return first, chain([first], parts)
+
+
+def _is_foreign(head: bytes) -> bool:
+    """Whether a member of an archive that begins with this is neither text nor a dump."""
+    return _is_binary(head) and not _utf_16(head) and not flight_recorder.is_dump(head)
 
 
 def _is_binary(head: bytes) -> bool:
@@ -87,7 +92,7 @@ def _is_binary(head: bytes) -> bool:
 
 def _unpacked(parts: Iterator[bytes], name: str, said: Remarks, most: list[int]) -> Iterator[bytes]:
     """The content, if it is packed as a single stream; as it is otherwise."""
-    head, parts = _begun(parts)
+    head, parts = begun(parts)
     if head.startswith(_GZIP):
         return packed.limited(_gunzipped(parts, said), most, said)
     if head.startswith(_ZSTD):
@@ -99,7 +104,7 @@ def _unpacked(parts: Iterator[bytes], name: str, said: Remarks, most: list[int])
 
 def chunks(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
     """The text of a log in UTF-8, in chunks of about 1 MiB that end at a line's end; a longer line is cut."""
-    head, parts = _begun(parts)
+    head, parts = begun(parts)
     encoding = _utf_16(head)
     if encoding:
         decoder = codecs.getincrementaldecoder(encoding)("replace")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.triage import (
     apart,
+    flight_recorder,
     grep,
     held_memory,
     homes_of_pods,
@@ -19,6 +20,8 @@ from nodegate.triage import (
     kernel_log,
     kubectl_objects,
     place,
+    ras,
+    remarks,
     times_of_day,
     zones,
 )
@@ -28,7 +31,7 @@ from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
-from nodegate.triage.read import chunks, is_plain, members
+from nodegate.triage.read import begun, chunks, is_plain, members
 from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import STDIN
 
@@ -121,6 +124,8 @@ def _about(found: tuple[Source, ...]) -> float | None:
             continue
         with suppress(OSError), source.open() as stream:
             head = stream.read(_HEAD_BYTES)
+            if flight_recorder.is_dump(head):
+                continue
             when = None if kernel_log.looks_like(_text(head[:16_384]), source.name) else dated(_text(head))
             times += [] if when is None else [when]
     return median_low(times) if times else None
@@ -177,6 +182,10 @@ def _read_text(
     positions: grep.Positions | None,
 ) -> list[Log]:
     """Read one log, which is a file or the member of an archive; several where the clocks of its writers differ."""
+    head_of_file, parts = begun(parts)
+    if flight_recorder.is_dump(head_of_file):
+        flight_recorder.read(log, parts, events)
+        return [log]
     parts = chunks(parts, log.remarks)
     first = next(parts, b"")
     head = _text(first[:16_384])
@@ -184,6 +193,11 @@ def _read_text(
     if log.kernel:
         return host_log.read(log, _again([first], parts), events, hits, now_s=now_s)
     held = [first]
+    if ras.looks_like(head):
+        held, parts = _without_reports(log, held, parts, events)
+        positions = None
+        if log.dump:
+            return [log]
     if kubectl_objects.looks_like(head):
         held, parts = _as_tables(held, parts)
         positions = None
@@ -208,6 +222,22 @@ def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
     shares = apart.shares(text) if differ and not large else []
     log.mixed = differ and not shares
     return shares
+
+
+def _without_reports(
+    log: Log, held: list[bytes], parts: Iterator[bytes], events: Events
+) -> tuple[list[bytes], Iterator[bytes]]:
+    """What others wrote into a log with reports of NCCL, which are read."""
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) > ras.MOST_BYTES:
+            log.remarks.lose(remarks.RAS_DAMAGED)
+            return held, parts
+    text = _text(b"".join(held))
+    rest = ras.read(log, text, events)
+    if not rest.strip():
+        log.dump, log.lines, log.size_bytes = True, text.count("\n"), sum(map(len, held))
+    return [rest.encode()], iter(())
 
 
 def _as_tables(held: list[bytes], parts: Iterator[bytes]) -> tuple[list[bytes], Iterator[bytes]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
-from nodegate.triage import clock_words
+from nodegate.triage import clock_words, waits
 from nodegate.triage.clock import shown
 from nodegate.triage.episodes import SKEW_S
 from nodegate.triage.groups import rank_list
@@ -53,6 +53,7 @@ class Read:
     ranks: int
     lines: int
     size_bytes: int
+    dumps: int = 0  # of flight recorders
 
 
 def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, meaning: Text, read: Read) -> Text:
@@ -116,16 +117,19 @@ def _named(where: Place, language: str) -> str:
 def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     """Why this is the root cause."""
     first = root.event or root.hang
-    if first is None:
+    if first is None and not root.stall:
         if not root.hangs and not root.follows:
             yield from _ends(last, case)
         return
     for call, ranks in root.mismatch.called[:6] if root.mismatch else ():
         yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
+    yield from _stalled(root, case)
+    if first is None:
+        return
     if first.ran_s and first.printed_s is not None:
         ran = lasting(first.ran_s)
         yield Text(f"its time-out was printed {ran.en} after the hang began", f"挂起开始 {ran.zh}后才打印超时")
-    if root.laggards:
+    if root.laggards and root.laggards.sign != "recorded":
         yield _laggards(root.laggards)
     yield from _may_matter(root, last, case)
     if root.event is not None:
@@ -192,6 +196,18 @@ def _reported(root: Root) -> Iterator[Text]:
             (f", by its {root.event.device}", f"（经其 {root.event.device}）") if root.event.device else ("", "")
         )
         yield Text(f"{_who(root.event)} reports it first{nic}", f"{_who(root.event)} 最先报告{nic_zh}")
+
+
+def _stalled(root: Root, case: Case) -> Iterator[Text]:
+    """What the flight recorders and NCCL itself show, beside an error or of the hang itself."""
+    if root.ras and not root.asked:
+        yield Text(f"ncclras: {root.ras.text.en}", f"ncclras：{root.ras.text.zh}")
+    if root.stall is None:
+        return
+    if root.event is not None and not root.stall.mismatch:
+        said = waits.meaning(root.stall)
+        yield Text(f"flight recorder: {said.en}", f"flight recorder：{said.zh}")
+    yield from waits.why(root.stall, case.zone_s)
 
 
 def _laggards(laggards: Laggards) -> Text:

@@ -115,8 +115,18 @@ class Tail:
     knows: Callable[[str], bool]
 
     @cached_property
+    def fails(self) -> bool:
+        """Whether a word for a failure is in them at all.
+
+        Without one they are not weighed for last words: a third of the CPU time of 30 healthy logs. In JSON such a word
+        may be escaped.
+        """
+        return self.text.startswith("{") or "\n{" in self.text or bool(_BAD.search(self.text))
+
+    @cached_property
     def end(self) -> End:
         """What they show; the text is not needed any more."""
+        _ = self.fails
         said, self.text = list(self._said()), ""
         return _end_of(self.log, said, self.knows)
 

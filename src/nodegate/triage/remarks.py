@@ -45,6 +45,21 @@ ZONE_KNOWN = Text(
 BY_NAME = Text("by its name it is not a log", "从文件名看不是日志")
 NO_FILE = Text("it is not a regular file", "不是普通文件")
 NO_TEXT = Text("it is not text", "不是文本")
+DUMP_TOO_LARGE = Text(
+    "is a flight-recorder dump of more than 32 MiB, which was not read", "是超过 32 MiB 的 flight recorder 转储，未读取"
+)
+DUMP_DAMAGED = Text(
+    "is a flight-recorder dump that is damaged or has what PyTorch does not write: it was not read",
+    "是 flight recorder 转储，但已损坏或含有 PyTorch 不会写入的内容，未读取",
+)
+DUMP_WITHOUT_RANK = Text(
+    "is a flight-recorder dump whose name does not end in a rank: it was not read",
+    "是 flight recorder 转储，但文件名末尾没有 rank 编号，未读取",
+)
+RAS_DAMAGED = Text(
+    "is a report of ncclras that is damaged or larger than 16 MiB: it was not read",
+    "是 ncclras 的报告，但已损坏或超过 16 MiB，未读取",
+)
 NO_TARGET = Text("it is a link to a file that is not there", "是链接，其目标文件不存在")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from nodegate.triage.answer import Answer
     from nodegate.triage.events import Event
+    from nodegate.triage.waits import Stall
 
 SCHEMA = "nodegate.triage/1"
 _MOST_WHY = 4
@@ -192,9 +193,11 @@ def read_line(answer: Answer, language: str) -> str:
     if language == "zh":
         of_ranks = f"（{ranks} 个 rank）" if ranks else ""
         logs = f"{read.job_logs} 个作业日志{of_ranks}，{read.kernel_logs} 个内核日志"
-        return f"{logs}，{read.lines:,} 行，{_size(read.size_bytes)}"
+        dumps = f"，{read.dumps} 个 flight recorder 转储" if read.dumps else ""
+        return f"{logs}{dumps}，{read.lines:,} 行，{_size(read.size_bytes)}"
     of_ranks = f" ({counted(ranks, 'rank')})" if ranks else ""
     logs = f"{counted(read.job_logs, 'job log')}{of_ranks}, {counted(read.kernel_logs, 'kernel log')}"
+    logs += f", {counted(read.dumps, 'flight-recorder dump')}" if read.dumps else ""
     return f"{logs}, {read.lines:,} line{'' if read.lines == 1 else 's'}, {_size(read.size_bytes)}"
 
 
@@ -232,6 +235,7 @@ def as_json(answer: Answer) -> str:
         "overcome": [_group(group) for group in answer.overcome],
         "last_iteration": answer.iteration,
         "last_progress_epoch_s": answer.progress_s,
+        "stall": _stall(answer.stall) if answer.stall else None,
         "began_after": answer.began_after,
         "clock_utc_offset_s": answer.zone_s,
         "read": vars(answer.read),
@@ -255,6 +259,19 @@ def _event(event: Event) -> dict[str, object]:
         "time_is_of_a_line_nearby": event.about,
         "ran_s": event.ran_s,
         "count": event.count,
+    }
+
+
+def _stall(stall: Stall) -> dict[str, object]:
+    wait = stall.wait
+    ranks = {"waiting": wait.waiting, "behind": stall.behind, "not_known": wait.unknown}
+    return {
+        "operation": visible(wait.operation),
+        "sequence": wait.sequence,
+        "group": visible(wait.group),
+        "sizes": visible(wait.sizes),
+        "since_epoch_s": wait.since_s or None,
+        **{name: rank_list(found) if found else "" for name, found in ranks.items()},
     }
 
 

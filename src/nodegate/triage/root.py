@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, silence, suspect_gpu
+from nodegate.triage import collectives, silence, suspect_gpu, waits
 from nodegate.triage.candidates import ERROR_LINE, NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
+from nodegate.triage.collectives import Laggards
 from nodegate.triage.episodes import began, job_logs
 from nodegate.triage.place import same_node
 
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nodegate.kernel_log.program_xids import Suspicion
-    from nodegate.triage.collectives import Laggards, Mismatch
+    from nodegate.triage.collectives import Mismatch
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
+    from nodegate.triage.ras import Finding
     from nodegate.triage.reading import Case
     from nodegate.triage.silence import Silent, Unstarted
+    from nodegate.triage.waits import Stall
 
 TIME_OUT = "watchdog_timeout"
 STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))
@@ -29,13 +32,16 @@ STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))
 class Root:
     """The first error. `event` is None if only a hang or nothing was found.
 
-    `hang` is the first time-out of a hang without an error before it. `named` is the peer whom `named_by` of
+    `hang` is the first time-out of a hang without an error before it, `stall` what the ranks' flight recorders show of
+    one. `named` is the peer whom `named_by` of
     `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error. `silent` and
     `unstarted` are hangs without a time-out.
     """
 
     event: Event | None = None
     hang: Event | None = None
+    stall: Stall | None = None
+    ras: Finding | None = None  # what NCCL said against ranks when it was asked
     mismatch: Mismatch | None = None
     laggards: Laggards | None = None
     named: str = ""
@@ -53,7 +59,13 @@ class Root:
     @property
     def hangs(self) -> bool:
         """Whether the job hangs and no error says why."""
-        return bool(self.hang or self.silent or self.unstarted)
+        return self.event is None and bool(self.hang or self.stall or self.ras or self.silent or self.unstarted)
+
+    @property
+    def asked(self) -> Finding | None:
+        """What NCCL said, where nothing else names a rank."""
+        named = self.event or self.stall or self.laggards or self.mismatch or self.silent or self.unstarted
+        return None if named else self.ras
 
 
 @dataclass(frozen=True)
@@ -65,14 +77,23 @@ class _Last:
     time_outs: Sequence[Event]
     candidates: Sequence[Event]
     event: Event | None
+    stall: Stall | None
 
 
 def find_root(case: Case, ending: Ending) -> Root:
     """What the first of the rules says that applies to the last episode."""
     time_outs = [event for event in ending.events if event.kind.id == TIME_OUT]
     found = candidates(case, ending, time_outs)
-    last = _Last(case, ending, time_outs, found, earliest(found))
-    return next(root for rule in _RULES if (root := rule(last)) is not None)
+    stall = waits.stall(case.found.dumps, ending.progress_s)
+    last = _Last(case, ending, time_outs, found, earliest(found), stall)
+    root = next(root for rule in _RULES if (root := rule(last)) is not None)
+    return replace(root, stall=stall, ras=_asked_of_nccl(case, hangs=bool(root.hang)))
+
+
+def _asked_of_nccl(case: Case, *, hangs: bool) -> Finding | None:
+    """What NCCL said that says the most; what a job that goes on looks like as well only of one that hangs."""
+    found = [each for each in case.found.ras if each.settled or hangs]
+    return min(found, key=lambda each: each.order, default=None)
 
 
 def _failed_node(last: _Last) -> Root | None:
@@ -95,10 +116,10 @@ def _certain_error(last: _Last) -> Root | None:
 
 
 def _hang(last: _Last) -> Root | None:
-    """A collective timed out: ranks called different ones, or no error explains it, not even of the missing rank."""
-    if not last.time_outs:
+    """A collective hangs: ranks called different ones, or no error explains it, not even of the missing rank."""
+    if not last.time_outs and last.stall is None:
         return None
-    hang = _timed_out(last.case, last.time_outs)
+    hang = _timed_out(last.case, last.time_outs, last.stall)
     event = last.event
     if hang.laggards and _is_soft(event):
         event = _last_words(hang.laggards.ranks, last.ending.overcome) or event
@@ -128,6 +149,12 @@ def _error(last: _Last) -> Root | None:
     if last.event is None:
         return None
     return _suspected(_blame(_beside(Root(event=last.event), last.case, last.ending), last.ending), last.case)
+
+
+def _asked(last: _Last) -> Root | None:
+    """NCCL was asked while the job ran, and named ranks."""
+    found = _asked_of_nccl(last.case, hangs=False)
+    return Root(ras=found) if found else None
 
 
 def _consequence(last: _Last) -> Root | None:
@@ -162,6 +189,7 @@ _RULES: tuple[Callable[[_Last], Root | None], ...] = (
     _certain_error,
     _hang,
     _error,
+    _asked,
     _consequence,
     _unstarted,
     _silence,
@@ -173,17 +201,20 @@ def _is_soft(event: Event | None) -> bool:
     return event is None or event.kind.id in SOFT
 
 
-def _timed_out(case: Case, time_outs: Sequence[Event]) -> Root:
+def _timed_out(case: Case, time_outs: Sequence[Event], stall: Stall | None) -> Root:
     """A hang that no error explains: who timed out, who did not, and whether that is everybody."""
     ranks = {event.place.rank for event in time_outs if event.place.rank is not None}
     world = case.found.names.world
     root = Root(
-        hang=min(time_outs, key=began),
-        mismatch=collectives.mismatch(case.found.collectives),
+        hang=min(time_outs, key=began, default=None),
+        mismatch=stall.mismatch if stall and stall.mismatch else collectives.mismatch(case.found.collectives),
         timed_out=tuple(sorted(ranks)),
-        came=world > 0 and ranks >= set(range(world)),
+        came=stall.came if stall else world > 0 and ranks >= set(range(world)),
     )
-    return root if root.mismatch else replace(root, laggards=_laggards(case, ranks))
+    if root.mismatch:
+        return root
+    by_dumps = Laggards(stall.behind, "recorded") if stall and stall.behind else None
+    return replace(root, laggards=by_dumps or (None if stall and stall.came else _laggards(case, ranks)))
 
 
 def _beside(root: Root, case: Case, ending: Ending) -> Root:

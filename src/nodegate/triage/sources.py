@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_given, open_regular
 from nodegate.knowledge.words import Text
-from nodegate.triage import remarks
+from nodegate.triage import flight_recorder, remarks
 from nodegate.triage.read import is_text
 
 if TYPE_CHECKING:
@@ -142,6 +142,6 @@ def _no_log(path: str, name: str) -> Text | None:
         return _EMPTY
     with open_regular(path) as stream:
         head = stream.read(_SNIFFED_BYTES)
-    if not is_text(head):
+    if flight_recorder.is_dump(head) or not is_text(head):
         return None
     return remarks.NO_TEXT if head.count(0) * 10 > len(head) else None
