@@ -400,13 +400,15 @@ NEEDS_DCGM = (mig, profiling_is_zero, profiling_stands_still, old_xid, reordered
 SEVERAL_NODES = (worker_lost, stages, congested)
 
 
-def made(seed: int, *, shift_s: int = 0, thin: float = 0.0) -> list[Story]:
-    """All stories: 38 faults, 25 healthy jobs, 5 that cannot be known. Another seed draws all levels anew."""
+def made(seed: int, *, shift_s: int = 0, thin: float = 0.0, only: int | None = None) -> list[Story]:
+    """All stories, or one: 38 faults, 25 healthy jobs, 5 that cannot be known. Another seed draws all levels anew."""
     plan = [(truth, happens) for truth, happens, count in FAULTS for _ in range(count)]
     plan += [("healthy", happens) for happens, count in HEALTHY for _ in range(count)]
     plan += [("cannot-tell", happens) for happens, count in UNKNOWN for _ in range(count)]
     return [
-        _story(seed, number, truth, happens, shift_s=shift_s, thin=thin) for number, (truth, happens) in enumerate(plan)
+        _story(seed, number, truth, happens, shift_s=shift_s, thin=thin)
+        for number, (truth, happens) in enumerate(plan)
+        if only in (None, number)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,13 +25,19 @@ _FOLLOWS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What is said of a job. `ended`: all its series ended together, so there is nothing to follow."""
+    """What is said of a job.
+
+    `ended`: all its series ended together, so there is nothing to follow.
+    `nothing_seen`: the metrics have no such job.
+
+    """
 
     finding: Finding
     findings: tuple[Finding, ...] = ()
     notes: tuple[Text, ...] = ()
     not_judged: tuple[Text, ...] = ()
     ended: bool = False
+    nothing_seen: bool = False
 
     @property
     def kind(self) -> Class:
@@ -49,6 +55,8 @@ def judge(seen: Seen) -> Answer:
     if seen.warnings:
         return unknown(say("server_warns", said=seen.warnings[0]))  # fmt: skip
     look = Look(seen)
+    if not len(look.rows):
+        return replace(unknown(say("no_job")), nothing_seen=True)
     if missing := _missing(look):
         return unknown(missing, *_not_judged(look))
     found = [*gone.find(look)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import fold
 from nodegate.job import render
 from nodegate.job.prometheus import Access, Folder, Query, Server, Source, curl
 from nodegate.job.queries import Job, queries
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from nodegate.job.answer import Answer
     from nodegate.job.options import Asked
 
-EVERY_S = 60
 _TIME = Query("time", "time()", {})
 
 
@@ -27,27 +28,61 @@ def job(asked: Asked) -> int:
     if asked.print_queries and asked.access is not None:
         return _print(asked, asked.access)
     source = _source(asked)
+    if asked.follow:
+        from nodegate.job.follow import follow  # noqa: PLC0415
+
+        return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.notice)
     answer = look(asked, source)
     show(asked, answer)
     return answer.exit
 
 
 def look(asked: Asked, source: Source) -> Answer:
-    """One look at a job. A server that does not answer is an answer too: it cannot be told."""
-    from nodegate.job.answer import judge, unknown  # noqa: PLC0415 - numpy only where something is judged
-    from nodegate.job.seen import read  # noqa: PLC0415
+    """One look at a job. If the server does not answer, the answer is cannot-tell."""
+    from nodegate.job.answer import unknown  # noqa: PLC0415 - numpy only where something is judged
 
     try:
-        wanted = named(asked, asked.at if asked.at is not None else _now(source))
-        replies = {query.name: source.ask(query) for query in queries(wanted)}
+        end = asked.at if asked.at is not None else _now(source)
+        answer = _judged(named(asked, end), source)
+        if asked.slurm_job and answer.nothing_seen:
+            answer = _by_slurm(asked, source, end)
     except UsageError as said:
-        return unknown(Text(str(said), str(said)))
-    return judge(read(wanted, replies))
+        answer = unknown(Text(str(said), str(said)))
+    if asked.with_log:
+        from nodegate.job.with_log import decided  # noqa: PLC0415
+
+        return decided(answer, asked.with_log)
+    return answer
+
+
+def _judged(wanted: Job, source: Source) -> Answer:
+    from nodegate.job.answer import judge  # noqa: PLC0415
+    from nodegate.job.seen import read  # noqa: PLC0415
+
+    return judge(read(wanted, {query.name: source.ask(query) for query in queries(wanted)}))
+
+
+def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
+    """A job whose number no label has: its nodes by squeue or sacct."""
+    from nodegate.job.answer import unknown  # noqa: PLC0415
+    from nodegate.job.slurm import nodes_of  # noqa: PLC0415
+
+    nodes = nodes_of(asked.slurm_job, kept=asked.run_dir, replay=asked.replay)
+    if not nodes:
+        return unknown(render.say("no_slurm_label"))
+    answer = _judged(Job(end, asked.since_s, nodes), source)
+    return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
 
 
 def named(asked: Asked, end: int) -> Job:
     """The job and the window of a look."""
     return Job(end, asked.since_s, asked.nodes, asked.pods, asked.namespace, asked.slurm_job)
+
+
+def _changed(asked: Asked, answer: Answer) -> str:
+    """Print an answer that is new; the line for the notice is its first one with its place."""
+    show(asked, answer)
+    return render.line(answer, asked.lang)
 
 
 def show(asked: Asked, answer: Answer) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from nodegate.job.tables import row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +27,8 @@ _SAME = 1e-9  # means of equal numbers differ by rounding
 
 @cache
 def limit(name: str) -> float:
-    """A limit of the table, whose reason stands beside it."""
-    text = resources.files("nodegate.job").joinpath("limits.csv").read_text(encoding="utf-8")
-    return {row["name"]: float(row["value"]) for row in csv.DictReader(text.splitlines())}[name]
+    """A limit of the table, which has its reason too."""
+    return float(row("limits.csv", name)["value"])
 
 
 def quiet_nan(function: str, table: Array, axis: int = 1, **options: float) -> Array:
@@ -133,7 +132,7 @@ class Look:
         return self.present & ~self.idle & ~self.waiting
 
     def work(self, rows: Indices) -> tuple[str, Array]:
-        """The quantity that tells how much these GPUs work, and its table; power if no profiling field is known."""
+        """The quantity that shows how much these GPUs work, and its table; power if no profiling field is known."""
         for each in WORK:
             if not np.isnan(self.gpus[each][rows]).all(axis=1).any():
                 return each, self.gpus[each]
@@ -151,7 +150,7 @@ class Look:
 
     @cached_property
     def frozen(self) -> Mask:
-        """By GPU: whether all its series, the power among them, stood still for the last minutes."""
+        """By GPU: whether all its series, the power among them, did not change in the last minutes."""
         steps = max(5, self.steps("sure_s"))
         still = np.ones(len(self.present), dtype=bool)
         for table in self.seen.gpus.values():
@@ -161,7 +160,7 @@ class Look:
         return np.asarray(still & known & (quiet_nan("nanmax", power) > 0), dtype=bool)
 
     def _distrusted(self) -> Mask:
-        """By GPU: whether its profiling fields read 0, or stand still, while use and power say otherwise."""
+        """By GPU: whether its profiling fields read 0, or do not change, while use and power say otherwise."""
         util, engine, power = self.seen.gpus["util"] / 100, self.seen.gpus["engine"], self.seen.gpus["power"]
         busy = util > limit("busy")
         zero = (busy & (engine < 0.01)).sum(axis=1) > 0.8 * np.maximum(3, (busy & ~np.isnan(engine)).sum(axis=1))

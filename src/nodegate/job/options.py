@@ -79,7 +79,7 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
     if asked.follow and (asked.at or not access or asked.print_queries):
         raise UsageError("--follow looks at now: give --prometheus, and no --at")
     if asked.notice and not asked.follow:
-        raise UsageError("--notice tells changes: give --follow too")
+        raise UsageError("--notice is for changes: give --follow too")
     if asked.replay and asked.run_dir:
         raise UsageError("--run-dir keeps the answers of a server; --replay asks none")
     if asked.slurm_job and not re.fullmatch(r"[0-9]{1,12}([_+][0-9]{1,8})?", asked.slurm_job, re.ASCII):

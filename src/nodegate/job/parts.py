@@ -18,7 +18,7 @@ _NOBODY = frozenset(("", "localhost", "127.0.0.1"))
 
 @dataclass(frozen=True)
 class Part:
-    """A GPU of the job: the short name of its node, its index (None: nothing tells it), its pod and its model."""
+    """A GPU of the job: the short name of its node, its index (None if unknown), its pod and its model."""
 
     node: str
     gpu: int | None

@@ -5,13 +5,12 @@ All of them follow from the command line alone, so that they can be printed for 
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from nodegate.job.prometheus import Query
+from nodegate.job.tables import rows
 
 NODE_LABELS = ("node", "nodename", "kubernetes_node", "Hostname", "hostname", "instance")
 POD_LABELS = (("exported_pod", "exported_namespace"), ("pod_name", "pod_namespace"), ("pod", "namespace"))
@@ -49,8 +48,7 @@ class Metric:
 @cache
 def table() -> tuple[Metric, ...]:
     """The table of metrics."""
-    text = resources.files("nodegate.job").joinpath("metrics.csv").read_text(encoding="utf-8")
-    return tuple(Metric(**row) for row in csv.DictReader(text.splitlines()))
+    return tuple(Metric(**row) for row in rows("metrics.csv"))
 
 
 @dataclass(frozen=True)

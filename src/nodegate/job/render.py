@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
 import json
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.job.finding import Class
+from nodegate.job.tables import row
 from nodegate.knowledge.words import Text
 from nodegate.text import visible
 
@@ -26,22 +24,10 @@ _LABELS = {"en": ("where", "since", "why", "do", "also", "note", "not judged", "
            "zh": ("位置", "开始", "依据", "处理", "另有", "注意", "未判断", "下一步")}  # fmt: skip
 
 
-@cache
-def _sentences() -> dict[str, dict[str, str]]:
-    text = resources.files("nodegate.job").joinpath("sentences.csv").read_text(encoding="utf-8")
-    return {row["id"]: row for row in csv.DictReader(text.splitlines())}
-
-
 def say(sentence: str, **values: object) -> Text:
     """A sentence of the table, filled in both languages."""
-    row = _sentences()[sentence]
-    return Text(row["en"].format(**values), row["zh"].format(**values))
-
-
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    text = resources.files("nodegate.job").joinpath("texts.csv").read_text(encoding="utf-8")
-    return {row["class"]: row for row in csv.DictReader(text.splitlines())}
+    found = row("sentences.csv", sentence)
+    return Text(found["en"].format(**values), found["zh"].format(**values))
 
 
 def moment(seconds: float) -> str:
@@ -51,10 +37,17 @@ def moment(seconds: float) -> str:
 
 def text(answer: Answer, language: str = "en") -> str:
     """The answer first, then where, since when, why, what to do, and the next command."""
-    said = _texts()[answer.kind.value]
+    said = row("texts.csv", answer.kind.value)
     lines = [f"{answer.kind.value}: {said[language]}"]
     lines += [f"  {label:<6} {line}" for label, line in _rows(answer, language)]
     return "\n".join(visible(line, most=600) for line in lines)
+
+
+def line(answer: Answer, language: str = "en") -> str:
+    """One line for a notice: class, sentence, place and time."""
+    finding, sentence = answer.finding, row("texts.csv", answer.kind.value)[language]
+    place = f" ({_where(finding.where, language)}, {_when(finding, language)})" if answer.exit == 1 else ""
+    return visible(f"{answer.kind.value}: {sentence}{place}", most=600)
 
 
 def _pick(said: Text, language: str) -> str:
@@ -86,7 +79,7 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
 
 def _to_do(answer: Answer, language: str) -> str:
     node = fold(each.node for each in answer.finding.where) or {"en": "each node", "zh": "各节点"}[language]
-    return _texts()[answer.kind.value][f"do_{language}"].replace("{node}", node)
+    return row("texts.csv", answer.kind.value)[f"do_{language}"].replace("{node}", node)
 
 
 def _where(where: Sequence[Place], language: str) -> str:

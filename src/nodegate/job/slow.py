@@ -205,7 +205,7 @@ def _communication_bound(look: Look) -> Iterator[Finding]:
     since = _long_from(look, state & ~hung)
     if since is None:
         return
-    why = [say("little_work", quantity=quantity, level=_level(look, quantity, since + 1))]
+    why = [say("little_work", quantity=quantity, level=f"{_level(look, quantity, since + 1):.2g}")]
     if ports is not None:
         full = 100 * float(np.nanmean(ports[since + 1 : look.end + 1]))
         why.append(say("ports", percent=full))
