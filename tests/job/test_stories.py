@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pytest
 from job.kinds import made
 from job.stories import Story, write
-from support import warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +75,7 @@ def _filled(folder: Path, numbers: list[int], shift_s: int = 0, thin: float = 0.
 def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
     """The answer of the installed command."""
     command = [*COMMAND, "--prometheus", url, *story.options, "--json", *more]
-    done = warm.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert not done.stderr, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -59,7 +59,7 @@ def _judged(wanted: Job, source: Source) -> Answer:
     from nodegate.job.answer import judge  # noqa: PLC0415
     from nodegate.job.seen import read  # noqa: PLC0415
 
-    return judge(read(wanted, {query.name: source.ask(query) for query in queries(wanted)}))
+    return judge(read(wanted, source.ask))
 
 
 def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:

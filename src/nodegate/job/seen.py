@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from nodegate.inventory.hostlist import natural
 from nodegate.job.parts import Names, Part, uuid
-from nodegate.job.queries import GPU, TAG, Job
+from nodegate.job.queries import GPU, TAG, Job, queries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from nodegate.job.prometheus import Reply, Row
+    from nodegate.job.prometheus import Query, Reply, Row
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -58,18 +59,52 @@ class Seen:
         return {part.node: rows[part.node] for part in self.parts if part.node in rows}
 
 
-def read(job: Job, replies: Mapping[str, Reply]) -> Seen:
-    """The tables of a job from the answers, by the name of the query."""
-    names = Names.read(replies["names"].rows)
-    index, parts = _gpus_of(job, replies, names)
-    gpus = {each: _table(job, replies[each].rows, index, names, job.steps) for each in GPU}
-    host_names, hosts, site = _hosts(job, replies["nodes"].rows, names)
-    free, total, past = (_instant(replies["free"].rows, index, names, each) for each in ("free", "total", "past_power"))
+def read(job: Job, ask: Callable[[Query], Reply]) -> Seen:
+    """The tables of a job. Each answer is asked for and put into its table before the next: one alone is large."""
+    wanted = {query.name: query for query in queries(job)}
+    asked = _Asked(job, ask)
+    names = Names.read(asked.rows(wanted["names"]))
+    lines = {quantity: _lines(asked, wanted[quantity], names) for quantity in GPU}
+    chosen = _gpus_of(job, asked.newest)
+    index = {key: row for row, (key, _) in enumerate(chosen)}
+    gpus = {quantity: _table(index, found, job.steps) for quantity, found in lines.items()}
+    host_names, hosts, site = _hosts(job, asked.rows(wanted["nodes"]), names)
+    instant = asked.rows(wanted["free"])
+    free, total, past = (_instant(instant, index, names, each) for each in ("free", "total", "past_power"))
     if job.steps:
-        last = _last(gpus["memory"])
-        free = np.where(np.isnan(free), total - last, free)
-    warnings = [warning for reply in replies.values() for warning in reply.warnings]
-    return Seen(job, parts, list(index), gpus, free, past, host_names, hosts, site, names, warnings)
+        free = np.where(np.isnan(free), total - _last(gpus["memory"]), free)
+    parts = [part for _, part in chosen]
+    return Seen(job, parts, list(index), gpus, free, past, host_names, hosts, site, names, asked.warnings)
+
+
+@dataclass
+class _Asked:
+    """The answers as they come, with the newest names of each GPU and the warnings of the server."""
+
+    job: Job
+    ask: Callable[[Query], Reply]
+    newest: dict[str, tuple[float, Part]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def rows(self, query: Query) -> list[Row]:
+        """The series of an answer."""
+        reply = self.ask(query)
+        self.warnings += reply.warnings
+        return reply.rows
+
+
+def _lines(asked: _Asked, query: Query, names: Names) -> dict[str, Array]:
+    """One quantity by GPU. Copies of a series (two servers, changed labels) fill one line: the greater value counts."""
+    job, found = asked.job, dict[str, "Array"]()
+    start = job.end - (job.steps - 1) * job.step_s
+    for row in asked.rows(query):
+        key, moment = _identity(row.metric, names), row.values[-1][0] if row.values else 0.0
+        known = asked.newest.get(key)
+        if known is None or moment > known[0]:
+            asked.newest[key] = moment, names.part(row.metric)
+        line = found.setdefault(key, np.full(job.steps, np.nan))
+        _fill(line, row, start, job.step_s)
+    return found
 
 
 def _identity(labels: Mapping[str, str], names: Names) -> str:
@@ -79,36 +114,26 @@ def _identity(labels: Mapping[str, str], names: Names) -> str:
     return f"{part.node}/{part.gpu}/{labels.get('GPU_I_ID', '')}"
 
 
-def _gpus_of(job: Job, replies: Mapping[str, Reply], names: Names) -> tuple[dict[str, int], list[Part]]:
-    """The job's GPUs, sorted by node and index; each has the names of its newest series."""
-    newest: dict[str, tuple[float, Part]] = {}
-    for quantity in GPU:
-        for row in replies[quantity].rows:
-            key, moment = _identity(row.metric, names), row.values[-1][0] if row.values else 0.0
-            if key not in newest or (moment, quantity == "power") > (newest[key][0], False):
-                newest[key] = moment, names.part(row.metric)
+def _gpus_of(job: Job, newest: Mapping[str, tuple[float, Part]]) -> list[tuple[str, Part]]:
+    """The job's GPUs, sorted by node and index."""
     wanted = set(job.nodes)
-    chosen = [(part, key) for key, (_, part) in newest.items() if not job.large or part.node in wanted]
-    chosen.sort(key=lambda each: (natural(each[0].node), -1 if each[0].gpu is None else each[0].gpu, each[1]))
-    return {key: row for row, (_, key) in enumerate(chosen)}, [part for part, _ in chosen]
+    chosen = [(key, part) for key, (_, part) in newest.items() if not job.large or part.node in wanted]
+    return sorted(chosen, key=lambda each: (natural(each[1].node), -1 if each[1].gpu is None else each[1].gpu, each[0]))
 
 
-def _table(job: Job, rows: Sequence[Row], index: Mapping[str, int], names: Names, steps: int) -> Array:
-    """One quantity. Copies of a series (two servers, changed labels) fill one row: the greater value counts."""
+def _table(index: Mapping[str, int], lines: Mapping[str, Array], steps: int) -> Array:
     table = np.full((len(index), steps), np.nan)
-    start = job.end - (steps - 1) * job.step_s
-    for row in rows:
-        place = index.get(_identity(row.metric, names))
-        if place is not None:
-            _fill(table[place], row, start, job.step_s)
+    for key, line in lines.items():
+        if key in index:
+            table[index[key]] = line
     return table
 
 
 def _fill(line: Array, row: Row, start: float, step_s: int) -> None:
     for moment, text in row.values:
-        at = round((moment - start) / step_s)
-        if 0 <= at < len(line):
-            line[at] = np.fmax(line[at], float(text))
+        at, value = round((moment - start) / step_s), float(text)
+        if 0 <= at < len(line) and math.isfinite(value) and not line[at] >= value:
+            line[at] = value
 
 
 def _instant(rows: Sequence[Row], index: Mapping[str, int], names: Names, quantity: str) -> Array:
