@@ -85,9 +85,7 @@ def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> Non
     assert decided(HANG, [str(log)]).kind is Class.HANG
 
 
-def test_nodes_of_a_slurm_job_come_from_squeue_and_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_of_a_slurm_job_come_from_squeue_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "squeue"
     program.write_text("#!/bin/sh\necho 'gpu[001-003].cluster'\n")
     program.chmod(0o755)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nodegate.job.tables import row
+from nodegate.job.tables import row, rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,12 @@ def trailing(mask: Mask, known: Mask, end: int) -> Indices:
     broken = (known & ~mask)[:, : end + 1]
     last = broken.shape[1] - 1 - np.argmax(broken[:, ::-1], axis=1)
     return np.where(broken.any(axis=1), last, -1).astype(np.int64)
+
+
+@cache
+def _board_watts(model: str) -> float:
+    """The power limit of a board by its name; NaN if the table has none."""
+    return next((float(each["watts"]) for each in rows("boards.csv") if each["name"] in model), np.nan)
 
 
 @dataclass
@@ -95,8 +101,10 @@ class Look:
 
     @cached_property
     def greatest(self) -> Array:
-        """W, by GPU: the greatest power of the window and of the hours before."""
-        return np.fmax(quiet_nan("nanmax", self.gpus["power"]), self.seen.past_power)
+        """W, by GPU: the greatest power of the window and of the hours before, or what its board draws at work."""
+        usual = np.array([limit("usual_power") * _board_watts(part.model) for part in self.seen.parts])
+        found: Array = np.fmax(np.fmax(quiet_nan("nanmax", self.gpus["power"]), self.seen.past_power), usual)
+        return found
 
     @cached_property
     def idle(self) -> Mask:
@@ -108,12 +116,14 @@ class Look:
         """A busy-wait: use at 100 %, nothing computed. Without profiling fields: low and flat power."""
         busy = self.util > limit("busy")
         share = self.gpus["power"] / self.greatest[:, None]
-        quiet, asked = np.ones_like(busy), np.zeros_like(busy)
+        quiet, asked, nought = np.ones_like(busy), np.zeros_like(busy), np.ones_like(busy)
         for each in WORK:
             level, known = self.gpus[each], ~np.isnan(self.gpus[each])
             quiet &= ~known | (level < limit(f"quiet_{each}"))
             asked |= known
-        at_work = (share > limit("work_power")) & ~self._flat(busy & quiet & asked)[:, None]
+            nought &= ~known | (level == 0)
+        # All of them at exactly 0 may be a fault of theirs: then power decides.
+        at_work = nought & (share > limit("work_power")) & ~self._flat(busy & quiet & asked)[:, None]
         measured = busy & quiet & asked & ~at_work
         by_power = busy & ~asked & (share < limit("wait_power"))
         return np.asarray(measured | (by_power & self._flat(by_power)[:, None]), dtype=bool)
