@@ -5,7 +5,7 @@
 set -eu
 wanted="gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils sudo systemd-container xz-utils"
 case ${1:-tests} in
-tests) wanted="$wanted chromium fish tcsh zsh" ;; # a browser, and the login shells that users have
+tests) wanted="$wanted chromium fish prometheus tcsh zsh" ;; # a browser, a metrics server, the login shells of users
 lab) wanted="$wanted busybox-static cpio e2fsprogs procps zstd" ;;
 *) wanted="$*" ;;
 esac

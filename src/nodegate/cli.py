@@ -24,6 +24,7 @@ COMMANDS = {
     "history": "what a node measured in earlier runs; --accept-again after a change on purpose",
     "hook": "for slurm.conf: is this node fit for jobs? drains it if not",
     "init": "a site folder to start from: inventory, baseline and an example check",
+    "job": "what is wrong with a job that runs now, from its metrics? Exit 0 healthy, 1 wrong, 2 cannot tell",
     "report": "write the reports of a run again, or a copy without serials and names",
     "show": "the details behind a line of a run's answer",
     TEST: "pytest, if it is not on PATH: the same options, exit codes and files",

@@ -1,0 +1,1 @@
+"""`nodegate job`: what is wrong with a job that runs now, from its metrics in Prometheus."""

@@ -1,0 +1,166 @@
+"""The rules applied to what was seen: one class, the guilty parts, and what was not looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nodegate.job import gone, hosts, slow
+from nodegate.job.finding import Class, Finding
+from nodegate.job.look import PROFILING, Look, trailing
+from nodegate.job.render import moment, say
+
+if TYPE_CHECKING:
+    from nodegate.job.seen import Seen
+    from nodegate.knowledge.words import Text
+
+WRONG = tuple(each for each in Class if each not in (Class.HEALTHY, Class.CANNOT_TELL))
+_FOLLOWS = {
+    Class.COMMUNICATION: frozenset(WRONG) - {Class.COMMUNICATION, Class.INPUT, Class.MEMORY},
+    Class.INPUT: frozenset({Class.HANG, Class.RANK_GONE, Class.WORKER_LOST}),
+}  # what says nothing of its own beside these
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is said of a job.
+
+    `ended`: all its series ended together, so there is nothing to follow.
+    `nothing_seen`: the metrics have no such job.
+
+    """
+
+    finding: Finding
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Text, ...] = ()
+    not_judged: tuple[Text, ...] = ()
+    ended: bool = False
+    nothing_seen: bool = False
+
+    @property
+    def kind(self) -> Class:
+        """The class of the answer."""
+        return self.finding.kind
+
+    @property
+    def exit(self) -> int:
+        """0 healthy, 1 something is wrong, 2 cannot tell."""
+        return {Class.HEALTHY: 0, Class.CANNOT_TELL: 2}.get(self.kind, 1)
+
+
+def judge(seen: Seen) -> Answer:
+    """The answer from the tables alone: the same tables give the same answer."""
+    if seen.warnings:
+        return unknown(say("server_warns", said=seen.warnings[0]))  # fmt: skip
+    look = Look(seen)
+    if not len(look.rows):
+        return replace(unknown(say("no_job")), nothing_seen=True)
+    if missing := _missing(look):
+        return unknown(missing, *_not_judged(look))
+    found = [*gone.find(look)]
+    if not any(each.kind is Class.WORKER_LOST for each in found) and (silent := _silent(look)):
+        return unknown(silent, *_not_judged(look))
+    found = sorted([*found, *slow.find(look), *hosts.find(look)], key=lambda each: WRONG.index(each.kind))
+    kinds = {each.kind for each in found}
+    found = [each for each in found if not (_FOLLOWS.get(each.kind, frozenset()) & kinds)]
+    notes, not_judged = _notes(look), _not_judged(look)
+    if found:
+        return Answer(found[0], tuple(found), notes, not_judged)
+    return _without_a_fault(look, notes, not_judged)
+
+
+def unknown(reason: Text, *not_judged: Text) -> Answer:
+    """Cannot tell, for one reason."""
+    return Answer(Finding(Class.CANNOT_TELL, why=(reason,)), not_judged=not_judged)
+
+
+def _missing(look: Look) -> Text | None:
+    """Why nothing can be said: no series, too little, all frozen, or a server that stopped."""
+    if not len(look.rows):
+        return say("no_job")  # fmt: skip
+    if np.isnan(look.util[look.rows]).all() and np.isnan(look.gpus["power"][look.rows]).all():
+        return say("no_use")
+    known = int(np.median(look.present[look.rows].sum(axis=1)))
+    if known < look.steps("sure_s"):
+        return say("too_little", seconds=known * look.step_s)  # fmt: skip
+    if look.frozen[look.rows].mean() > 0.5:
+        return say("all_frozen")  # fmt: skip
+    return None
+
+
+def _silent(look: Look) -> Text | None:
+    """Since when the server has had no sample of anything: it stopped, or cannot reach its targets."""
+    if look.seen.site[-look.steps("ended_s") :].any():
+        return None
+    last = int(np.flatnonzero(look.present[look.rows].any(axis=0)).max())
+    return say("server_silent", at=moment(float(look.seen.times[last])))
+
+
+def _without_a_fault(look: Look, notes: tuple[Text, ...], not_judged: tuple[Text, ...]) -> Answer:
+    """Healthy only if all of the job was seen and worked until the end of the window, or until it ended together."""
+    here = look.rows
+    frozen = here[look.frozen[here]]
+    away = gone.lost(look)
+    if len(frozen) or (len(away) and look.end == look.present.shape[1] - 1):
+        rows = frozen if len(frozen) else away
+        nodes = ", ".join(sorted({look.seen.parts[row].node for row in rows})[:8])
+        return Answer(Finding(Class.CANNOT_TELL, why=(
+            say("some_silent", nodes=nodes),)), (), notes, not_judged)  # fmt: skip
+    behind = look.present.shape[1] - 1 - look.end
+    if behind >= look.steps("ended_s"):
+        return _ended(float(look.seen.times[look.end]), notes, not_judged)
+    idle_from = gone.idle_since(look)
+    if idle_from is not None and look.end - idle_from >= look.steps("sure_s"):
+        memory = look.gpus["memory"][here]
+        now, most = (
+            np.nanmedian(memory[:, max(0, look.end - 1) : look.end + 1]),
+            np.nanmax(np.nanmedian(memory, axis=0)),
+        )
+        if idle_from >= 0 and now < 0.25 * most:
+            return _ended(float(look.seen.times[idle_from]), notes, not_judged)
+        return Answer(Finding(Class.CANNOT_TELL, since=look.moment(idle_from), why=(
+            say("all_idle"),)), (), notes, not_judged)  # fmt: skip
+    stuck = look.end - trailing(look.waiting[here], look.present[here], look.end) >= look.steps("sure_s")
+    if len(look.recent) < 3 or stuck.mean() > 0.5:
+        return Answer(Finding(Class.CANNOT_TELL, why=(say("no_work"),)), (), notes, not_judged)
+    parts = {look.seen.parts[row].node for row in here}
+    compared = ", ".join(each for each, table in look.gpus.items() if not np.isnan(table[here]).all())
+    why = say("compared", quantities=compared, gpus=len(here), nodes=len(parts))  # fmt: skip
+    return Answer(Finding(Class.HEALTHY, why=(why,)), (), notes, not_judged)
+
+
+def _ended(at: float, notes: tuple[Text, ...], not_judged: tuple[Text, ...]) -> Answer:
+    said = say("ended", at=moment(at))
+    return Answer(Finding(Class.HEALTHY, why=(said,)), (), (said, *notes), not_judged, ended=True)
+
+
+def _notes(look: Look) -> tuple[Text, ...]:
+    notes = []
+    breaks = gone.pauses(look)
+    if breaks:
+        longest = max(last - first + 1 for first, last in breaks) * look.step_s // 60
+        notes.append(say("pauses", count=len(breaks), minutes=longest))  # fmt: skip
+    if len(look.beside):
+        notes.append(say("beside", count=len(look.beside)))  # fmt: skip
+    distrusted = int(look.distrusted[look.rows].sum())
+    if distrusted:
+        notes.append(say("distrusted", count=distrusted))  # fmt: skip
+    gap = np.flatnonzero(look.seen.site[: look.end + 1] == 0)
+    if len(gap):
+        notes.append(say("gap", seconds=len(gap) * look.step_s))  # fmt: skip
+    return tuple(notes)
+
+
+def _not_judged(look: Look) -> tuple[Text, ...]:
+    said = []
+    rows = look.rows
+    missing = [each for each in PROFILING if len(rows) and np.isnan(look.gpus[each][rows]).all()]
+    if missing:
+        said.append(say("instead", missing=", ".join(missing), instead=look.work(rows)[0]))
+    if not look.seen.host_rows():
+        said.append(say("no_hosts"))
+    elif "cnp_handled" not in look.seen.hosts and "slow_restart" not in look.seen.hosts:
+        said.append(say("no_notices"))
+    return tuple(said)

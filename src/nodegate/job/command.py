@@ -1,0 +1,130 @@
+"""`nodegate job`: asks, judges, prints; once, or every minute beside the job."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import fold
+from nodegate.job import render
+from nodegate.job.prometheus import Access, Folder, Query, Server, Source, curl
+from nodegate.job.queries import Job, queries
+from nodegate.knowledge.words import Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.job.answer import Answer
+    from nodegate.job.options import Asked
+
+_TIME = Query("time", "time()", {})
+
+
+def job(asked: Asked) -> int:
+    """Answers, or prints the requests; returns 0 healthy, 1 something is wrong, 2 cannot tell."""
+    if asked.print_queries and asked.access is not None:
+        return _print(asked, asked.access)
+    source = _source(asked)
+    if asked.follow:
+        from nodegate.job.follow import follow  # noqa: PLC0415
+
+        return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.notice)
+    answer = look(asked, source)
+    show(asked, answer)
+    return answer.exit
+
+
+def look(asked: Asked, source: Source) -> Answer:
+    """One look at a job. If the server does not answer, the answer is cannot-tell."""
+    from nodegate.job.answer import unknown  # noqa: PLC0415 - numpy only where something is judged
+
+    try:
+        end = asked.at if asked.at is not None else _now(source)
+        answer = _judged(named(asked, end), source)
+        if asked.slurm_job and answer.nothing_seen:
+            answer = _by_slurm(asked, source, end)
+    except UsageError as said:
+        answer = unknown(Text(str(said), str(said)))
+    if asked.with_log:
+        from nodegate.job.with_log import decided  # noqa: PLC0415
+
+        return decided(answer, asked.with_log)
+    return answer
+
+
+def _judged(wanted: Job, source: Source) -> Answer:
+    from nodegate.job.answer import judge  # noqa: PLC0415
+    from nodegate.job.seen import read  # noqa: PLC0415
+
+    return judge(read(wanted, source.ask))
+
+
+def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
+    """A job whose number no label has: its nodes by squeue or sacct."""
+    from nodegate.job.answer import unknown  # noqa: PLC0415
+    from nodegate.job.slurm import nodes_of  # noqa: PLC0415
+
+    nodes = nodes_of(asked.slurm_job, kept=asked.run_dir, replay=asked.replay)
+    if not nodes:
+        return unknown(render.say("no_slurm_label"))
+    answer = _judged(Job(end, asked.since_s, nodes), source)
+    return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
+
+
+def named(asked: Asked, end: int) -> Job:
+    """The job and the window of a look."""
+    return Job(end, asked.since_s, asked.nodes, asked.pods, asked.namespace, asked.slurm_job)
+
+
+def _changed(asked: Asked, answer: Answer) -> str:
+    """Print an answer that is new; the line for the notice is its first one with its place."""
+    show(asked, answer)
+    return render.line(answer, asked.lang)
+
+
+def show(asked: Asked, answer: Answer) -> None:
+    """Print an answer."""
+    sys.stdout.write((render.as_json(answer) if asked.json else render.text(answer, asked.lang)) + "\n")
+    sys.stdout.flush()
+
+
+def _now(source: Source) -> int:
+    """The server's time: the clocks of others do not count."""
+    told = source.ask(_TIME).scalar
+    if told is not None:
+        return int(told)
+    raise UsageError("the server does not tell its time", hint="give --at")
+
+
+def _source(asked: Asked) -> Source:
+    if asked.replay is not None:
+        if not asked.replay.is_dir():
+            raise UsageError("this is not a folder of answers", file=str(asked.replay))
+        return Folder(asked.replay)
+    assert asked.access is not None  # noqa: S101 - the options demand one of both
+    return Server(asked.access, _folder(asked.run_dir))
+
+
+def _folder(path: Path | None) -> Path | None:
+    if path is not None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as said:
+            raise UsageError(f"cannot be made: {said.strerror}", file=str(path)) from said
+    return path
+
+
+def _print(asked: Asked, access: Access) -> int:
+    """The requests as shell lines. They need a fixed end of the window: this machine's clock if --at is not given."""
+    end = asked.at if asked.at is not None else int(time.time())
+    window = named(asked, end)
+    lines = [
+        "# in an empty folder: these fetch the answers; then nodegate job --replay with the folder, and",
+        f"# --at {render.moment(end)} --since {asked.since_s}s and the same name of the job",
+        *(curl(access, query) for query in queries(window)),
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0

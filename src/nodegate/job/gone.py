@@ -1,0 +1,138 @@
+"""Workers and ranks that are no longer there, and jobs in which all wait for each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nodegate.job.finding import Class, Finding, places
+from nodegate.job.look import quiet_nan, trailing
+from nodegate.job.render import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.job.look import Indices, Look
+    from nodegate.knowledge.words import Text
+
+
+def find(look: Look) -> Iterator[Finding]:
+    """The findings of this module."""
+    yield from _worker_lost(look)
+    yield from _rank_gone(look)
+    yield from _hang(look)
+
+
+def lost(look: Look) -> Indices:
+    """GPUs whose series end well before those of most others."""
+    early = look.end - look.last[look.rows] >= look.steps("ended_s")
+    return look.rows[early]
+
+
+def idle_since(look: Look) -> int | None:
+    """Since after which moment the whole job is idle; None if it is not."""
+    rows = look.rows
+    all_idle = (look.idle[rows] | ~look.present[rows]).mean(axis=0) > 0.95
+    if not all_idle[look.end]:
+        return None
+    return int(trailing(all_idle[None, :], np.ones((1, len(all_idle)), dtype=bool), look.end)[0])
+
+
+def _rest_stopped(look: Look, rest: Indices, since: int) -> bool:
+    """Whether those that are left stopped working: a synchronous job cannot go on without a worker."""
+    first = min(since + 2, look.end)
+    seen = look.present[rest, first : look.end + 1]
+    stopped = (look.waiting | look.idle)[rest, first : look.end + 1] & seen
+    return bool(seen.any()) and stopped.sum() > 0.6 * seen.sum()
+
+
+def _worker_lost(look: Look) -> Iterator[Finding]:
+    gone = lost(look)
+    if not len(gone) or len(gone) > 2 / 3 * len(look.rows):
+        return
+    rest = np.setdiff1d(look.rows, gone)
+    first = int(look.last[gone].min())
+    of_first = gone[look.last[gone] <= first + look.steps("ended_s") - 1]
+    if not _rest_stopped(look, rest, int(look.last[of_first].max())):
+        return
+    minutes = (look.end - first) * look.step_s // 60
+    yield Finding(
+        Class.WORKER_LOST,
+        places(look, of_first),
+        float(look.seen.times[first]),
+        (
+            say("lost", gone=len(of_first), rest=len(rest), minutes=minutes),
+            say("rest_waits"),
+        ),
+    )  # fmt: skip
+
+
+def _rank_gone(look: Look) -> Iterator[Finding]:
+    here = look.rows[look.last[look.rows] >= look.end - 1]
+    idle_from = trailing(look.idle[here], ~np.isnan(look.util[here]), look.end)
+    wait_from = trailing(look.waiting[here], look.present[here], look.end)
+    need = look.steps("sure_s")
+    gone, waits = look.end - idle_from >= need, look.end - wait_from >= need - 1
+    count = int(gone.sum())
+    if not count or (count > max(1, len(here) / 3) and len({look.seen.parts[row].node for row in here[gone]}) != 1):
+        return
+    if count >= len(here) or waits.sum() < 0.9 * (len(here) - count):
+        return
+    since = int(np.median(idle_from[gone]))
+    yield Finding(
+        Class.RANK_GONE,
+        places(look, here[gone]),
+        look.moment(since),
+        (
+            say("one_at_0", gone=count, rest=len(here) - count),
+            _numbers(look, here[waits]),
+        ),
+    )  # fmt: skip
+
+
+def _hang(look: Look) -> Iterator[Finding]:
+    here = look.rows[look.last[look.rows] >= look.end - 1]
+    wait_from = trailing(look.waiting[here], look.present[here], look.end)
+    long = look.end - wait_from >= look.steps("sure_s")
+    if not len(here) or long.sum() < max(1, 0.97 * len(here)) or len(lost(look)):
+        return
+    since = int(np.median(wait_from[long]))
+    why = [say("all_wait", waiting=int(long.sum()), all=len(here))]
+    yield Finding(Class.HANG, (), look.moment(since), (*why, _numbers(look, here[long])))
+
+
+def _numbers(look: Look, rows: Indices) -> Text:
+    """The numbers of those that wait, over the last minutes."""
+    window = slice(max(0, look.end - look.steps("sure_s") + 1), look.end + 1)
+    said = []
+    for quantity in ("tensor", "sm", "dram"):
+        level = (
+            np.nanmedian(quiet_nan("nanmean", look.gpus[quantity][rows, window]))
+            if _known(look, quantity, rows)
+            else None
+        )
+        said += [f"{quantity} {100 * float(level):.1f} %"] if level is not None else []
+    power, most = quiet_nan("nanmean", look.gpus["power"][rows, window]), look.greatest[rows]
+    said += [f"{np.nanmedian(power):.0f} W"] if not np.isnan(power).all() else []
+    return say("wait_numbers", numbers=", ".join(said), most=np.nanmedian(most))
+
+
+def _known(look: Look, quantity: str, rows: Indices) -> bool:
+    return not np.isnan(look.gpus[quantity][rows]).all()
+
+
+def pauses(look: Look) -> list[tuple[int, int]]:
+    """First and last moments of the pauses inside the window: most of the job idle or waiting, and at work again."""
+    rows = look.rows
+    off = ((look.waiting | look.idle)[rows] & look.present[rows]).sum(axis=0) > 0.6 * np.maximum(
+        1, look.present[rows].sum(axis=0)
+    )
+    found, begin = [], -1
+    for at in range(look.end + 1):
+        if off[at] and begin < 0:
+            begin = at
+        elif not off[at] and begin >= 0:
+            found += [(begin, at - 1)] if begin > 0 else []
+            begin = -1
+    return found

@@ -1,0 +1,232 @@
+"""Asks a server that speaks Prometheus' HTTP API, keeps its answers as evidence, and reads such answers again."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from nodegate.errors import UsageError
+from nodegate.files.atomic import write_whole
+from nodegate.files.bounded import read_given, read_whole
+from nodegate.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+LIMIT_S = 50.0
+MOST_BYTES = 256 << 20  # of one answer: 10,000 GPUs at 60 moments are 30 MB
+
+
+class Row(msgspec.Struct):
+    """A series of an answer: `value` of an instant query, `values` of a range, each [seconds, text]."""
+
+    metric: dict[str, str] = {}
+    value: tuple[float, str] | None = None
+    values: list[tuple[float, str]] = []
+
+
+class _Data(msgspec.Struct):
+    resultType: str = ""  # noqa: N815 - Prometheus' word
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Envelope(msgspec.Struct):
+    status: str
+    data: _Data = msgspec.field(default_factory=_Data)
+    error: str = ""
+    warnings: list[str] = []
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer of the API: series, or one number; `warnings` may mean that a part is missing."""
+
+    rows: list[Row] = field(default_factory=list)
+    scalar: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Query:
+    """One request: its name in the evidence, and the parameters of the API. A range query has start, end and step."""
+
+    name: str
+    expression: str
+    at: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The path below the server's address."""
+        return "/api/v1/query_range" if "step" in self.at else "/api/v1/query"
+
+    @property
+    def body(self) -> str:
+        """The form data: a POST has no limit for long lists of nodes."""
+        return urllib.parse.urlencode({"query": self.expression, **self.at})
+
+    @property
+    def file(self) -> str:
+        """The name of the answer's file: it says which request it answers."""
+        return f"{self.name}-{hashlib.sha256(f'{self.path}?{self.body}'.encode()).hexdigest()[:16]}.json"
+
+
+class Source(Protocol):
+    """What answers a request: a server, or a folder of answers."""
+
+    def ask(self, query: Query) -> Reply:
+        """The answer; UsageError if there is none."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a server is reached: address, files of secrets, of further headers and of a certificate authority."""
+
+    url: str
+    token_file: Path | None = None
+    header_file: Path | None = None
+    ca_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError("--prometheus is not an http or https address", hint="for example http://prom:9090")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise UsageError(
+                "--prometheus has a user, password or token in it, which other users see", hint="give --token-file"
+            )
+
+    def headers(self) -> dict[str, str]:
+        """The headers of a request; the files are read each time, because tokens are renewed."""
+        found = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        for line in _secret(self.header_file).splitlines() if self.header_file else ():
+            name, colon, value = line.partition(":")
+            if line.strip() and not colon:
+                raise UsageError("a line is not NAME: VALUE", file=str(self.header_file))
+            found |= {name.strip(): value.strip()} if line.strip() else {}
+        if self.token_file:
+            found["Authorization"] = f"Bearer {_secret(self.token_file).strip()}"
+        return found
+
+
+@dataclass
+class Server:
+    """A server; with `folder` each answer is kept there as it came."""
+
+    access: Access
+    folder: Path | None = None
+    told: list[int] = field(default_factory=list)  # bytes of each answer
+
+    def ask(self, query: Query) -> Reply:
+        """The answer to a request.
+
+        Raises:
+            UsageError: the server does not answer, refuses, or answers with something else.
+        """
+        address = self.access.url.rstrip("/") + query.path
+        request = urllib.request.Request(address, query.body.encode(), self.access.headers())  # noqa: S310 - checked
+        try:
+            with _opener(self.access.ca_file).open(request, timeout=LIMIT_S) as answer:
+                raw = answer.read(MOST_BYTES + 1)
+        except urllib.error.HTTPError as said:
+            raw = said.read(1 << 16)
+            if not raw.startswith(b"{"):
+                raise UsageError(f"the server answers {said.code} {visible(str(said.reason), most=80)}",
+                                 hint=_hint(said.code)) from said  # fmt: skip
+        except (OSError, ValueError) as said:
+            why = visible(str(getattr(said, "reason", said)), most=200)
+            raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
+        if len(raw) > MOST_BYTES:
+            raise UsageError(f"an answer has more than {MOST_BYTES >> 20} MiB", hint="ask for fewer nodes, or --since")
+        self.told.append(len(raw))
+        reply = _read(raw, "the server")
+        if self.folder is not None:
+            write_whole(self.folder / query.file, raw)
+        return reply
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The answers of an earlier look, or those that the lines of --print-queries fetched."""
+
+    path: Path
+
+    def ask(self, query: Query) -> Reply:
+        """The answer that was kept for a request.
+
+        Raises:
+            UsageError: there is none, or it cannot be read.
+        """
+        file = self.path / query.file
+        try:
+            raw = read_whole(file, MOST_BYTES)
+        except OSError as said:
+            hint = "give the same job, --at and --since as then, or fetch it with --print-queries"
+            raise UsageError(f"no answer to the query {query.name} is there", file=str(file), hint=hint) from said
+        return _read(raw, str(file))
+
+
+def curl(access: Access, query: Query) -> str:
+    """The request as a shell line that writes its answer into the current folder; secrets stay in their files."""
+    words = ["curl", "-sS", "-o", query.file]
+    words += ["--cacert", str(access.ca_file)] if access.ca_file else []
+    words += ["-H", f"@{access.header_file}"] if access.header_file else []
+    line = " ".join(shlex.quote(word) for word in words)
+    if access.token_file:
+        line += f' -H "Authorization: Bearer $(cat {shlex.quote(str(access.token_file))})"'
+    for name, value in {"query": query.expression, **query.at}.items():
+        line += f" --data-urlencode {shlex.quote(f'{name}={value}')}"
+    return f"{line} {shlex.quote(access.url.rstrip('/') + query.path)}"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is a proxy's page for people to log in: it is said, never followed with the token."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Follow none."""
+
+
+def _opener(ca_file: Path | None) -> urllib.request.OpenerDirector:
+    try:
+        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except (OSError, ssl.SSLError) as said:
+        raise UsageError(f"the certificates cannot be read: {said}", file=str(ca_file)) from said
+    return urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
+
+
+def _hint(code: int) -> str:
+    return {
+        301: "give the address to which it points", 302: "a proxy asks for a log-in: give --token-file",
+        401: "give --token-file or --header-file", 403: "give --token-file or --header-file",
+        404: "the address needs the path of the API's parent, for example /prometheus",
+    }.get(code, "look at the server's log")  # fmt: skip
+
+
+def _secret(path: Path) -> str:
+    try:
+        return read_given(path, 1 << 16).decode()
+    except (OSError, UnicodeDecodeError) as said:
+        raise UsageError(f"cannot be read: {said}", file=str(path)) from said
+
+
+def _read(raw: bytes, whose: str) -> Reply:
+    try:
+        envelope = msgspec.json.decode(raw, type=_Envelope)
+        if envelope.status != "success":
+            raise UsageError(f"the query was refused: {visible(envelope.error, most=300)}", file=whose)
+        warnings = tuple(visible(each, most=200) for each in envelope.warnings)
+        if envelope.data.resultType == "scalar":
+            return Reply(scalar=float(msgspec.json.decode(envelope.data.result, type=tuple[float, str])[1]))
+        return Reply(msgspec.json.decode(envelope.data.result, type=list[Row]), warnings=warnings)
+    except (ValueError, UnicodeDecodeError) as said:  # msgspec's errors are ValueErrors
+        page = " (a page of HTML: a log-in?)" if raw.lstrip()[:1] == b"<" else ""
+        what = visible(str(said), most=120)
+        raise UsageError(f"this is not an answer of Prometheus{page}: {what}", file=whose) from said

@@ -1,0 +1,138 @@
+"""An answer as some lines of text for a person, and as JSON for a program."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING
+
+from nodegate.inventory.hostlist import fold
+from nodegate.job.finding import Class
+from nodegate.job.tables import row
+from nodegate.knowledge.words import Text
+from nodegate.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nodegate.job.answer import Answer
+    from nodegate.job.finding import Finding, Place
+
+SCHEMA = "nodegate.job/1"
+_MOST_PLACES = 8
+_LABELS = {"en": ("where", "since", "why", "do", "also", "note", "not judged", "next"),
+           "zh": ("位置", "开始", "依据", "处理", "另有", "注意", "未判断", "下一步")}  # fmt: skip
+
+
+def say(sentence: str, **values: object) -> Text:
+    """A sentence of the table, filled in both languages."""
+    found = row("sentences.csv", sentence)
+    return Text(found["en"].format(**values), found["zh"].format(**values))
+
+
+def moment(seconds: float) -> str:
+    """UTC, as ISO 8601 with Z."""
+    return dt.datetime.fromtimestamp(round(seconds), dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def text(answer: Answer, language: str = "en") -> str:
+    """The answer first, then where, since when, why, what to do, and the next command."""
+    said = row("texts.csv", answer.kind.value)
+    lines = [f"{answer.kind.value}: {said[language]}"]
+    lines += [f"  {label:<6} {line}" for label, line in _rows(answer, language)]
+    return "\n".join(visible(line, most=600) for line in lines)
+
+
+def line(answer: Answer, language: str = "en") -> str:
+    """One line for a notice: class, sentence, place and time."""
+    finding, sentence = answer.finding, row("texts.csv", answer.kind.value)[language]
+    place = f" ({_where(finding.where, language)}, {_when(finding, language)})" if answer.exit == 1 else ""
+    return visible(f"{answer.kind.value}: {sentence}{place}", most=600)
+
+
+def _pick(said: Text, language: str) -> str:
+    return said.zh if language == "zh" else said.en
+
+
+def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
+    where, since, why, do, also, note, not_judged, following = _LABELS[language]
+    finding = answer.finding
+    wrong = answer.exit == 1
+    if wrong:
+        yield where, _where(finding.where, language)
+        yield since, _when(finding, language)
+    for reason in finding.why:
+        yield why, _pick(reason, language)
+    if _to_do(answer, language):
+        yield do, _to_do(answer, language)
+    for other in answer.findings[1:]:
+        yield also, f"{other.kind.value}: {_where(other.where, language)}, {_when(other, language)}"
+    for each in answer.notes:
+        yield note, _pick(each, language)
+    for each in answer.not_judged:
+        yield not_judged, _pick(each, language)
+    if wrong:
+        nodes = fold(place.node for place in finding.where)
+        by_nodes = f" --nodes '{nodes}'" if nodes else ""
+        yield following, f"pytest --inventory hosts.yaml{by_nodes} --profile troubleshoot"
+
+
+def _to_do(answer: Answer, language: str) -> str:
+    node = fold(each.node for each in answer.finding.where) or {"en": "each node", "zh": "各节点"}[language]
+    return row("texts.csv", answer.kind.value)[f"do_{language}"].replace("{node}", node)
+
+
+def _where(where: Sequence[Place], language: str) -> str:
+    if not where:
+        return "the whole job" if language == "en" else "整个作业"
+    said = [_place(each) for each in where[:_MOST_PLACES]]
+    more = len(where) - len(said)
+    said += [f"... {more} more" if language == "en" else f"…… 另有 {more} 处"] if more > 0 else []
+    return "; ".join(said)
+
+
+def _place(place: Place) -> str:
+    gpu = "" if place.gpu is None else f" GPU {place.gpu}"
+    return f"{place.node}{gpu}" + (f" (pod {place.pod})" if place.pod else "")
+
+
+def _when(finding: Finding, language: str) -> str:
+    if finding.since is not None:
+        return moment(finding.since)
+    return "before the window" if language == "en" else "早于该时间段"
+
+
+def as_json(answer: Answer) -> str:
+    """The whole answer, one object; sentences are English."""
+    finding = answer.finding
+    value = {
+        "schema": SCHEMA,
+        "class": answer.kind.value,
+        "since": _since(finding),
+        "where": _places(finding.where),
+        "why": _english(finding.why),
+        "do": [_to_do(answer, "en")] if _to_do(answer, "en") else [],
+        "findings": [_finding(each) for each in answer.findings],
+        "notes": _english(answer.notes),
+        "not_judged": _english(answer.not_judged),
+    }
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _finding(each: Finding) -> dict[str, object]:
+    return {"class": each.kind.value, "where": _places(each.where), "since": _since(each), "why": _english(each.why)}
+
+
+def _since(finding: Finding) -> str | None:
+    return None if finding.since is None or finding.kind is Class.HEALTHY else moment(finding.since)
+
+
+def _places(where: Iterable[Place]) -> list[dict[str, object]]:
+    return [
+        {"node": visible(each.node, most=255), "gpu": each.gpu, "pod": visible(each.pod, most=255) or None}
+        for each in where
+    ]
+
+
+def _english(said: Iterable[Text]) -> list[str]:
+    return [visible(each.en) for each in said]

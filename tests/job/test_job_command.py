@@ -1,0 +1,96 @@
+"""Options that are refused, servers that do not answer, logs beside, nodes by Slurm, following: without a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nodegate.cli import main
+from nodegate.job.answer import Answer
+from nodegate.job.finding import Class, Finding
+from nodegate.job.follow import follow
+from nodegate.job.queries import Job, queries
+from nodegate.job.slurm import nodes_of
+from nodegate.job.with_log import decided
+
+URL = "http://127.0.0.1:9"  # discard: nothing listens
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--prometheus http://u:secret@h:9090 --nodes a", "--token-file"),
+        ("--prometheus http://h:9090/?token=secret --nodes a", "--token-file"),
+        ("--prometheus ftp://h --nodes a", "not an http"),
+        (f"--prometheus {URL} --nodes a --at yesterday", "--at is not a time"),
+        (f"--prometheus {URL} --nodes a --since 10s", "--since is not a span"),
+        (f"--prometheus {URL} --nodes a[1", "bracket"),
+        (f"--prometheus {URL} --pods (", "not a regular expression"),
+        (f"--prometheus {URL} --pods .*", "empty name"),
+        (f"--prometheus {URL} --slurm-job x;y", "not the number"),
+        (f"--prometheus {URL} --nodes a --notice true", "give --follow"),
+        ("--replay . --nodes a --follow", "give --prometheus"),
+        ("--replay /absent --nodes a", "not a folder"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(given: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["job", *given.split()]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "secret" not in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_server_that_does_not_answer_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["job", "--prometheus", URL, "--nodes", "a", "--json"]) == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["class"], answer["where"], answer["since"]) == ("cannot-tell", [], None)
+    assert "does not answer" in answer["why"][0]
+
+
+def test_requests_are_at_most_eleven_and_escape_what_is_given() -> None:
+    asked = queries(Job(0, 1800, pods='a"} or vector(1) or x{y="'))
+    assert len(asked) <= 11
+    assert all('a\\"} or vector(1)' in each.expression for each in asked[:8])
+    assert len(queries(Job(0, 3600, tuple(f"n{each}" for each in range(1250))))) <= 11
+
+
+HANG = Answer(Finding(Class.HANG, (), 1_790_000_000.0))
+GONE = Answer(Finding(Class.HEALTHY), ended=True)
+
+
+def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nodegate.job.follow.EVERY_S", 0.01)
+    good = Answer(Finding(Class.HEALTHY))
+    looks, shown = iter([good, good, HANG, good, good, HANG, HANG, HANG, GONE, GONE]), []
+    assert follow(lambda: next(looks), lambda answer: shown.append(answer.kind) or "", ()) == 0  # type: ignore[func-returns-value]
+    assert shown == [Class.HEALTHY, Class.HANG, Class.HEALTHY]
+
+
+def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> None:
+    log = tmp_path / "gpu007" / "rank_12.log"
+    log.parent.mkdir()
+    log.write_text(
+        "[gpu007:rank12]: 2026-09-21 14:13:20 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB\n"
+    )
+    said = decided(HANG, [str(log)])
+    assert said.kind is Class.RANK_GONE
+    assert said.finding.where[0].node == "gpu007"
+    assert "2026-09-21T14:13:20Z" in said.finding.why[1].en
+    log.write_text("iteration 1\n")
+    assert decided(HANG, [str(log)]).kind is Class.HANG
+
+
+def test_nodes_of_a_slurm_job_come_from_squeue_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "squeue"
+    program.write_text("#!/bin/sh\necho 'gpu[001-003].cluster'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert nodes_of("4711", kept=tmp_path, replay=None) == ("gpu001", "gpu002", "gpu003")
+    program.unlink()
+    assert nodes_of("4711", kept=None, replay=tmp_path) == ("gpu001", "gpu002", "gpu003")
+    assert nodes_of("4711", kept=None, replay=None) == ()

@@ -1,0 +1,167 @@
+"""All made stories through the installed command, over HTTP, with a real Prometheus whose blocks promtool wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from job.kinds import made
+from job.stories import Story, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "nodegate.cli", "job"]
+SEED = 20_261_127
+LEAST_RIGHT = 66  # of 68
+SINCE_WITHIN_S = 150  # two collections, two scrapes and a minute of the answer
+pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
+
+
+def _blocks(number: int, folder: Path, shift_s: int = 0, thin: float = 0.0) -> None:
+    story = made(SEED, shift_s=shift_s, thin=thin, only=number)[0]
+    text = folder / f"{number}.om"
+    write(story, text)
+    tool = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder / "data")]
+    subprocess.run(tool, check=True, capture_output=True, timeout=120)
+    text.unlink()
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path) -> Iterator[str]:
+    """A server over the blocks in `folder`/data; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (folder / "prometheus.yml").write_text("global: {scrape_interval: 15s}\n")
+    server = subprocess.Popen(
+        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+         "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        _await(f"http://127.0.0.1:{port}/-/ready")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _await(address: str) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):  # noqa: S310 - loopback
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{address} did not answer within 60 s")
+
+
+def _filled(folder: Path, numbers: list[int], shift_s: int = 0, thin: float = 0.0) -> None:
+    with ProcessPoolExecutor(os.cpu_count() or 2) as pool:
+        list(pool.map(_blocks, numbers, *([each] * len(numbers) for each in (folder, shift_s, thin))))
+
+
+def asked(url: str, story: Story, *more: str) -> tuple[int, dict[str, object]]:
+    """The answer of the installed command."""
+    command = [*COMMAND, "--prometheus", url, *story.options, "--json", *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def _judged(story: Story, code: int, answer: dict[str, object]) -> str:
+    """What is wrong with an answer; nothing if it is right."""
+    said = (answer["class"], sorted(((p["node"], p["gpu"]) for p in answer["where"]), key=str))  # type: ignore[attr-defined]
+    assert code == {"healthy": 0, "cannot-tell": 2}.get(str(said[0]), 1)
+    if said != (story.truth, sorted(story.where, key=str)):
+        return f"{story.name}: {said}, {answer['why']}"
+    told = answer["since"]
+    if story.truth in ("healthy", "cannot-tell") or (told is None and story.began is None):
+        return ""
+    if told is None or story.began is None:
+        return f"{story.name}: since {told}"
+    late = dt.datetime.fromisoformat(str(told).replace("Z", "+00:00")).timestamp() - story.began - story.shift_s
+    return "" if abs(late) <= SINCE_WITHIN_S else f"{story.name}: since {late:+.0f} s"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with all stories."""
+    folder = tmp_path_factory.mktemp("stories")
+    _filled(folder, list(range(len(made(SEED)))))
+    with prometheus(folder) as address:
+        yield address
+
+
+def _wrong(url: str, stories: list[Story]) -> list[tuple[Story, dict[str, object], str]]:
+    with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
+        answers = list(threads.map(lambda story: asked(url, story), stories))
+    judged = [
+        (story, answer, _judged(story, code, answer)) for story, (code, answer) in zip(stories, answers, strict=True)
+    ]
+    return [each for each in judged if each[2]]
+
+
+@pytest.mark.xdist_group("job_stories")
+def test_stories_are_told_right(url: str) -> None:
+    """At least 66 of 68; no fault and no unknown is called healthy, nobody is blamed in a healthy or unknown one."""
+    stories = made(SEED)
+    wrong = _wrong(url, stories)
+    said = "\n".join(each[2] for each in wrong)
+    assert len(stories) - len(wrong) >= LEAST_RIGHT, said
+    assert not [why for story, answer, why in wrong if answer["class"] == "healthy" and story.truth != "healthy"], said
+    innocent = [why for story, answer, why in wrong if story.truth in ("healthy", "cannot-tell") and answer["where"]]
+    assert not innocent, said
+
+
+@pytest.mark.xdist_group("job_stories")
+def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: str) -> None:
+    """7 s later and without 2 % of the scrapes: every fourth story, the same class and place."""
+    before, after = made(SEED), made(SEED, shift_s=7, thin=0.02)
+    numbers = [story.number for story in before if story.number % 4 == 1]
+    _filled(tmp_path, numbers, 7, 0.02)
+    with prometheus(tmp_path) as again:
+        for number in numbers:
+            first, second = asked(url, before[number])[1], asked(again, after[number])[1]
+            assert (first["class"], first["where"]) == (second["class"], second["where"]), before[number].name
+
+
+@pytest.mark.xdist_group("job_stories")
+def test_a_replay_gives_the_same_bytes(tmp_path: Path, url: str) -> None:
+    """From the kept answers, and from those that the printed curl lines fetched."""
+    story = next(each for each in made(SEED) if each.truth == "throttled" and each.style in ("exported", "bare"))
+    command = [*COMMAND, *story.options, "--json"]
+    live = subprocess.run(
+        [*command, "--prometheus", url, "--run-dir", tmp_path / "kept"], capture_output=True, check=False
+    )
+    lines = subprocess.run([*command, "--prometheus", url, "--print-queries"], capture_output=True, check=True).stdout
+    (tmp_path / "fetched").mkdir()
+    subprocess.run(["sh", "-e"], input=lines, cwd=tmp_path / "fetched", check=True, capture_output=True, timeout=60)
+    for folder in ("kept", "fetched"):
+        again = subprocess.run([*command, "--replay", tmp_path / folder], capture_output=True, check=False)
+        assert (again.stdout, again.returncode) == (live.stdout, 1)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.xdist_group("job_stories")
+def test_the_text_names_place_and_next_command(url: str, language: str) -> None:
+    """Triage's form: one sentence, where, since, why with numbers, what to do, the next command."""
+    story = next(each for each in made(SEED) if each.truth == "rank-gone")
+    command = [*COMMAND, "--prometheus", url, *story.options, "--lang", language]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    node, gpu = story.where[0]
+    assert done.returncode == 1
+    assert done.stdout.startswith("rank-gone: ")
+    assert f"{node} GPU {gpu}" in done.stdout
+    assert f"pytest --inventory hosts.yaml --nodes '{node}' --profile troubleshoot" in done.stdout
