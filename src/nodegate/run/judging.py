@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baselines
-    from nodegate.history import History
     from nodegate.judge.context import Context
     from nodegate.judge.waivers import Waivers
     from nodegate.node import Node
+    from nodegate.past.record import FleetRecord
     from nodegate.policy.policy import Policy
     from nodegate.records.claim import Shown
     from nodegate.records.finding import Record
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Judging:
     """The judging of one run: what it is asked (`register`), reads (`evidence`), keeps (`contexts`), compares (`view`).
 
-    `history` is what the nodes measured in runs before `before_epoch_s`. `others` are names of the inventory that this
+    `past` has what they measured in runs before `before_epoch_s`. `others` are names of the inventory that this
     run does not measure. `names_policy`: whether the user chose the policy. `judging_s` are the seconds that the
     judging of each node took.
     """
@@ -48,7 +48,7 @@ class Judging:
     baselines: Baselines
     waivers: Waivers
     evidence: RunEvidence = field(default_factory=RunEvidence)
-    history: History | None = None
+    past: FleetRecord | None = None
     before_epoch_s: float = math.inf
     others: Collection[str] = ()
     policy: Policy | None = None
@@ -77,7 +77,7 @@ class Judging:
             register=self.register,
             contexts=self.contexts,
             others=self.others,
-            history=self.history,
+            record=self.past,
             before_epoch_s=self.before_epoch_s,
         )
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
-from nodegate.history import DEFAULT
 from nodegate.measure.durations import durations_of, seconds
+from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Settings:
     pairs: str = ""  # --pairs: few or all; empty: as in the earlier run, or few
     tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
-    history: Path = DEFAULT  # --history
+    record: Path = DEFAULT  # --record
     all_results: bool = False  # --all-results: the files that hold every healthy device too
 
     @property
