@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from nodegate.past.kept import KeptNode, KeptRun
 from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.records.finding import Record
 from nodegate.records.run import NodeReport, Run
-from nodegate.records.verdict import NodeVerdict
+from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,12 +40,16 @@ def keep(
     traits: Mapping[str, str] | None = None,
     events: Sequence[Event] = (),
     shared: frozenset[str] = frozenset(),
+    judged: Sequence[str] = (),
+    profile: str = "nightly",
 ) -> None:
     """A run that began `at` (seconds since the epoch), in which these nodes measured this."""
     verdict = NodeVerdict.ACCEPTED if sound else NodeVerdict.REJECTED
     nodes = [
         KeptNode(
-            NodeReport(name, verdict, "hgx-h100-8"),
+            NodeReport(
+                name, verdict, "hgx-h100-8", records=tuple(Record(name, each, Verdict.PASS, ()) for each in judged)
+            ),
             sound,
             tuple(cause for cause in causes if name in cause.nodes),
             (parts or {}).get(name, ()),
@@ -53,7 +58,7 @@ def keep(
         )
         for name in measured
     ]
-    record.keep(KeptRun(Run(run, "nightly", at, at + 60.0, "0"), "", nodes, shared, lambda name: measured[name]))
+    record.keep(KeptRun(Run(run, profile, at, at + 60.0, "0"), "", nodes, shared, lambda name: measured[name]))
 
 
 def past_of(

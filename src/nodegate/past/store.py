@@ -9,6 +9,7 @@ from nodegate.past.ids import Ids
 from nodegate.past.keys import CHASSIS, Placed
 from nodegate.past.spans import PLACES, TRAITS
 from nodegate.records.claim import State
+from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
     import sqlite3
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.past.kept import KeptNode, KeptRun
     from nodegate.past.keys import Keys
 
+LOOKED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))
 _NEW_RUN = """
 insert into runs (name, started_epoch_s, finished_epoch_s, profile, folder, manifest_sha256, suite_version)
 values (?, ?, ?, ?, ?, ?, ?)
@@ -66,16 +68,17 @@ def _node(base: sqlite3.Connection, run: int, node: KeptNode, keys: Keys, parts:
         " ".join(each.claim for each in report.claims if each.state is state)
         for state in (State.REFUTED, State.NOT_PROVEN)
     )
-    row = (run, node.name, parts.of(keys.machine), report.verdict.value, report.platform, refuted, unproven)
-    base.execute("insert or replace into decisions values (?, ?, ?, ?, ?, ?, ?)", row)
-    problems = Ids(base, "problems", "node", "cause", "part", "place", "condition", "class")
     texts = Ids(base, "texts", "text")
+    judged = texts.of(" ".join(sorted(each.check for each in report.records if each.verdict in LOOKED)))
+    row = (run, node.name, parts.of(keys.machine), report.verdict.value, report.platform, refuted, unproven, judged)
+    base.execute("insert or replace into decisions values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    problems = Ids(base, "problems", "node", "cause", "part", "place", "condition", "class")
     for cause in node.causes:
         part = (cause.part.of or cause.part).short
         about = (parts.of(keys.of(part)), cause.part.short, cause.condition, cause.sort.value)
         problem, text = problems.of(node.name, cause.id, *about), texts.of(cause.message)
-        found = (run, problem, cause.severity.value, cause.verdict.value, text, cause.waiver)
-        base.execute("insert or replace into causes values (?, ?, ?, ?, ?, ?)", found)
+        found = (run, problem, cause.severity.value, cause.verdict.value, text, cause.decisive.check, cause.waiver)
+        base.execute("insert or replace into causes values (?, ?, ?, ?, ?, ?, ?)", found)
 
 
 def _seen(base: sqlite3.Connection, node: KeptNode, keys: Keys, parts: Ids, at: float) -> None:

@@ -1,7 +1,8 @@
 """The tables of the fleet's record, and how they come into a file. Times are seconds since the epoch, UTC.
 
 A board is one row of `parts` wherever it is. Equal texts are kept once. `places` and `traits` have a row for each time
-that something changed, with when it was first and last seen so.
+that something changed, with when it was first and last seen so. `judged` of a decision is the text with the checks that
+passed, warned or failed: of the others nothing is known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ create table runs (
     """
 create table decisions (
   run integer not null, node text not null, part integer not null, verdict text not null, platform text not null,
-  refuted text not null, open text not null, primary key (run, node)
+  refuted text not null, open text not null, judged integer not null, primary key (run, node)
 ) without rowid""",
     "create index decisions_of_node on decisions (node, run)",
     "create index decisions_of_part on decisions (part, run)",
@@ -37,7 +38,7 @@ create table problems (
     """
 create table causes (
   run integer not null, problem integer not null, severity text not null, verdict text not null, text integer not null,
-  waiver text not null, primary key (run, problem)
+  check_id text not null, waiver text not null, primary key (run, problem)
 ) without rowid""",
     "create index causes_of_problem on causes (problem, run)",
     """
