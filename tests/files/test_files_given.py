@@ -59,7 +59,7 @@ SORTS = (*SMALL, _large)
 COMMANDS = {
     "baseline shown": ("baseline", "show", "hgx-h100-8", "--baseline", "FILE"),
     "baseline compared": ("baseline", "diff", "FILE", "FILE"),
-    "history": ("history", "gpu01", "--history", "FILE"),
+    "record": ("history", "gpu01", "--record", "FILE"),
     "inventory": ("doctor", "--inventory", "FILE"),
     "baseline of a run": ("doctor", "--inventory", "gpu01,", "--baseline", "FILE"),
     "policy": ("doctor", "--inventory", "gpu01,", "--policy", "FILE"),
@@ -80,7 +80,7 @@ OPTIONS = {
     "waivers": lambda file: Settings(inventory=("gpu01,",), waivers=file),
     "host keys": lambda file: Settings(inventory=("gpu01,",), known_hosts=file),
     "ssh configuration": lambda file: Settings(inventory=("gpu01,",), ssh_config=file),
-    "history": lambda file: Settings(inventory=("gpu01,",), history=file),
+    "record": lambda file: Settings(inventory=("gpu01,",), record=file),
     "variables": lambda file: Settings(inventory=(str(_beside(file)),)),
     "file of a folder": lambda file: Settings(inventory=(str(_within(file)),)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 from support.recorded import run_pytest
 
+import nodegate
 from nodegate import cli
 from nodegate.past import events
 from nodegate.past.event import REPAIR
 
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "guide" / "record.md").read_text("utf-8").partition("| table | columns |")[2]
+_COLUMNS = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
 NODES = ("hgx01", "hgx02", "hgx03")  # healthy; GPU 2 is slow; GPU 3 is lost
 _QUESTIONS = """
 select name, started_epoch_s, profile, manifest_sha256 from runs;
@@ -97,7 +101,7 @@ def test_a_rebuild_loses_nothing(site: Path, tmp_path: Path, capsys: pytest.Capt
     assert cli.main(["record", "rebuild", "--record", str(record)]) == 0
     with contextlib.closing(sqlite3.connect(record)) as base:
         assert base.execute("select kind, node, text from events").fetchall() == [(REPAIR, "hgx03", "GPU 3 replaced")]
-    assert "events.jsonl:1: is no event" in capsys.readouterr().err
+    assert "events.jsonl:1: not an event" in capsys.readouterr().err
 
 
 def events_of(record: Path) -> Path:
@@ -111,3 +115,12 @@ def test_two_folders_are_compared_without_a_record(
     assert cli.main(command) == 0
     assert "new: none" in capsys.readouterr().out
     assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_pandas_reads_it(site: Path) -> None:
+    record = nodegate.open_record(site / "fleet.sqlite")
+    for name, columns in _COLUMNS.findall(PAGE):
+        assert list(getattr(record, name).columns) == re.findall(r"`(\w+)`", columns)
+    assert list(record.verdicts.sort_values("node").verdict) == ["accepted", "rejected", "rejected"]
+    assert record.values.sound.any()
+    assert not record.values.sound.all()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nodegate.numbers.margins import Margins
 
-LEAST = 2  # values on each side: one run that was disturbed is no change
+LEAST = 2  # values on each side: one run that was disturbed changes nothing
 
 
 def margins_of_suite() -> Margins:
@@ -26,7 +26,7 @@ def margins_of_suite() -> Margins:
     Raises:
         UsageError: it lacks one.
     """
-    from nodegate.baseline import baseline_file  # noqa: PLC0415 - only where numbers are told
+    from nodegate.baseline import baseline_file  # noqa: PLC0415 - only where numbers are shown
     from nodegate.baseline.baseline import Baseline  # noqa: PLC0415
     from nodegate.files.paths import BASELINES, suite_folder  # noqa: PLC0415
     from nodegate.numbers.margins import Margins  # noqa: PLC0415

@@ -26,7 +26,7 @@ def reading(file: Path, *, wait_s: float | None = None) -> Iterator[sqlite3.Conn
     """The record, for questions: all of them see one state of it. It is not changed, nor taken over.
 
     Raises:
-        UsageError: it is no record, is damaged, locked or of a newer release.
+        UsageError: it is something else, is damaged, locked or of a newer release.
     """
     alone = not os.access(file.parent, os.W_OK) and not file.with_name(f"{file.name}-wal").exists()
     with _opened(file, "mode=ro&immutable=1" if alone else "mode=ro", wait_s) as base:

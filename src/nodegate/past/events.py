@@ -1,7 +1,7 @@
-"""What happened between runs: repairs, accepting again, and what the kernel log tells. The first are in a file too.
+"""What happened between runs: repairs, accepting again, and what the kernel log has. The first are in a file too.
 
 No run folder holds them, so they are appended to `events.jsonl` beside the record, which nothing deletes: a record that
-is made anew takes them from there.
+is made again takes them from there.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class KeptNode:
     """A node of a run.
 
     `sound`: whether its numbers are what later runs are compared with. `placed` are its parts, `traits` its versions,
-    firmware and models by name, `events` what its kernel log and its boot tell.
+    firmware and models by name, `events` what its kernel log has.
     """
 
     report: NodeReport

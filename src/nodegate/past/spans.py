@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Spans:
     """A table of them: a row is a key, its value, and when the value was first and last seen.
 
-    Runs may come in any order: a record that is made anew reads them from their folders.
+    Runs may come in any order: a record that is made again reads them from their folders.
     """
 
     def __init__(self, table: str, key: Sequence[str], value: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""A person tells the record what no run sees: a repair, or that nodes are accepted again as they are."""
+"""What no run sees and a person notes in the record: a repair, or that nodes are accepted again as they are."""
 
 from __future__ import annotations
 

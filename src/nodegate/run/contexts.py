@@ -46,7 +46,7 @@ class NodeSummary:
     `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
-    make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log tells, for
+    make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log has, for
     the fleet's record.
     """
 

@@ -1,4 +1,4 @@
-"""What a run leaves to the fleet's record: its verdicts and causes, where parts are, what the kernel log tells."""
+"""What a run leaves to the fleet's record: its verdicts and causes, where parts are, what the kernel log has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _boot(epoch_s: object, boot_id: str, keys: Keys) -> Iterator[Event]:
 
 
 def kept_run(report: Report, judging: Judging, folder: str) -> KeptRun:
-    """What the record keeps of a run. Numbers of a bad node are kept too; they are no reference for later runs."""
+    """What the record keeps of a run. Numbers of a bad node are kept too; later runs are not compared with them."""
     nodes = [
         KeptNode(
             node,

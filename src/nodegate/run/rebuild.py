@@ -90,7 +90,7 @@ def _events(record: Path, done: Rebuilt) -> Iterator[Event]:
         if isinstance(each, Event):
             yield each
         else:
-            done.left_out.append(f"{record.with_name(events.FILE)}:{each}: is no event as nodegate writes it")
+            done.left_out.append(f"{record.with_name(events.FILE)}:{each}: not an event as nodegate writes it")
 
 
 def _is_known(record: Path, folder: Path, done: Rebuilt) -> bool:
