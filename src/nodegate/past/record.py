@@ -25,7 +25,7 @@ DEFAULT = Path("reports") / "fleet.sqlite"
 class FleetRecord:
     """The record in `file`. A run that only judges again reads it and writes nothing (`keeps` false).
 
-    Once it was locked for too long, or is damaged or of a newer release, `lost` says so, and it is not waited for again.
+    Once it was locked for too long, or is damaged or of a newer release, `lost` says so; it is waited for once.
     """
 
     def __init__(self, file: Path = DEFAULT, *, keeps: bool = True) -> None:
