@@ -155,8 +155,8 @@ def test_a_log_that_is_none(
 def test_a_file_that_an_option_names(option: str, make: Callable[[Path], None], file: Path) -> None:
     make(file)
     begun = time.process_time()
-    if option == "variables" and make is _folder:
-        return  # it may be one
+    if (option, make) in {("variables", _folder), ("record", _large)}:
+        return  # it may be one; a record that cannot be used is a note, and no run waits for it
     with pytest.raises(UsageError) as refused:
         prepare(OPTIONS[option](file))
     assert time.process_time() - begun < CPU_S
