@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
-from nodegate.history import FIRST, NEWEST
 from nodegate.metric import Metric
 from nodegate.numbers.against_past import history
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.own_past import Pasts
 from nodegate.numbers.pool import PeerGroup
+from nodegate.past.series import FIRST, NEWEST
 from nodegate.records.verdict import Verdict
 
 MARGINS = Margins.of(Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common))

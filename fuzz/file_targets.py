@@ -14,10 +14,11 @@ from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.baseline import baseline_file
 from nodegate.files import strict_yaml
-from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
+from nodegate.past.keys import Keys
+from nodegate.past.record import FleetRecord
 from nodegate.records import from_02, results
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import RunFolder
@@ -89,9 +90,9 @@ def _waivers(data: bytes) -> None:
 
 
 def _history(data: bytes) -> None:
-    found = History(_file("history.sqlite", data), keeps=False)
+    found = FleetRecord(_file("fleet.sqlite", data), keeps=False)
     found.check()
-    for values in found.earlier("gpu01", 2e9).values():
+    for values in found.known(Keys("gpu01"), ["GPU 0"], 2e9).values():
         assert all(isinstance(value, float) for value in values)  # noqa: S101
 
 

@@ -321,18 +321,20 @@ def waivers() -> Iterator[bytes]:
 
 def histories() -> Iterator[bytes]:
     """SQLite files of earlier values."""
-    from nodegate.history import History  # noqa: PLC0415
     from nodegate.metric import Metric  # noqa: PLC0415
+    from nodegate.past.record import FleetRecord  # noqa: PLC0415
+
+    _support()
+    from support.remembered import keep  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "history.sqlite"
+        file = Path(folder) / "fleet.sqlite"
         metric = Metric("burn.bf16_tflops", device="GPU 0", values=(700.0,), unit="TFLOPS", conditions={"tool": "x"})
-        History(file).keep("run", 1e9, [("gpu01", [metric])])
+        keep(FleetRecord(file), "run", 1e9, {"gpu01": [metric]})
         yield file.read_bytes()
-        with sqlite3.connect(file) as index:
-            index.execute("pragma journal_mode=off")
-            index.execute("insert into kept values (1, 2.0, 1, 'text')")
-        index.close()
+        with sqlite3.connect(file) as base:
+            base.execute("update numbers set value = 'text'")
+        base.close()
         yield file.read_bytes()
 
 

@@ -12,9 +12,25 @@ from nodegate.verdicts import Verdicts
 if TYPE_CHECKING:
     from os import PathLike
 
+    from nodegate.past.frames import OpenedRecord
     from nodegate.report.frames import OpenedRun
 
-__all__ = ["Limit", "Verdict", "Verdicts", "open_run", "part"]
+__all__ = ["Limit", "Verdict", "Verdicts", "open_record", "open_run", "part"]
+
+
+def open_record(file: str | PathLike[str] = "reports/fleet.sqlite") -> OpenedRecord:
+    """The fleet's record as tables of pandas: runs, verdicts, causes, values, events, places and traits.
+
+    docs/guide/record.md says what they hold. It may be read while runs go on.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    from pathlib import Path  # noqa: PLC0415 - as in `open_run`
+
+    from nodegate.past.frames import OpenedRecord  # noqa: PLC0415
+
+    return OpenedRecord(Path(file))
 
 
 def open_run(folder: str | PathLike[str]) -> OpenedRun:

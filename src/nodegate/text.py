@@ -86,6 +86,14 @@ def day(value: object) -> dt.date | None:
         return None
 
 
+def day_of(epoch_s: float) -> str:
+    """The day of a time, UTC; "?" for one that no calendar holds."""
+    try:
+        return dt.datetime.fromtimestamp(epoch_s, tz=dt.timezone.utc).date().isoformat()
+    except (OverflowError, OSError, ValueError):
+        return "?"
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value for a message: one line, printable, bounded."""
     text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__

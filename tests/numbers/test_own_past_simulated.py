@@ -11,9 +11,9 @@ import pytest
 from support.measured import margins, metric
 from support.measured import others as like
 
-from nodegate.history import FIRST, NEWEST
 from nodegate.numbers.against_past import history
 from nodegate.numbers.own_past import Pasts
+from nodegate.past.series import FIRST, NEWEST
 from nodegate.records.verdict import Verdict
 
 MARGINS = margins()

@@ -38,7 +38,9 @@ EXCEPTIONS = {
     ("commands/output.py", "os.open"): "/dev/null",
     ("toolbox/carried.py", "tarfile.open"): "an archive that is made",
     ("transport/openssh.py", "_Master.open"): "a connection",
-    ("history.py", DATABASE): "SQLite opens it; a pipe or a device is refused before",
+    ("past/database.py", DATABASE): "SQLite opens it; a pipe or a device is refused before",
+    ("past/events.py", "os.open"): "appends",
+    ("commands/diff.py", DATABASE): "in memory",
     ("triage/reading.py", "source.open"): "by the one opener",
     ("triage/packed.py", "archive.open"): "a member of an archive that the one opener has opened",
 }

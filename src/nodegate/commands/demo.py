@@ -38,7 +38,7 @@ def run(asked: argparse.Namespace) -> int:
     # nodegate's checks alone: those of a site do not know these nodes.
     command = [sys.executable, "-m", "pytest", str(suite_folder(CHECKS)), "--inventory", str(shown), *quiet, *where]
     with TemporaryDirectory() as past:  # recorded nodes have no history, and leave none to nodes of the same names
-        done = subprocess.run([*command, "--history", f"{past}/history.sqlite"], check=False)
+        done = subprocess.run([*command, "--record", f"{past}/fleet.sqlite"], check=False)
     if done.returncode not in (0, 1):  # then `latest` belongs to another run
         print(f"demo: pytest ended with exit code {done.returncode}")
         return 2

@@ -62,7 +62,7 @@ def identity(facts: NodeFacts, node: Node) -> Identity:
         boot_id=boot_id,
         gpus=frozenset(uuid for gpu in facts.known_gpus if (uuid := _text(gpu.uuid))),
         serials=frozenset(_said_serials(facts)),
-        adapters=frozenset(guid for each in (rdma.devices if rdma else ()) if (guid := _serial(each.node_guid))),
+        adapters=frozenset(guid for each in (rdma.devices if rdma else ()) if (guid := real_serial(each.node_guid))),
     )
 
 
@@ -184,8 +184,8 @@ def _text(value: Known[str]) -> str:
     return "" if isinstance(value, Unknown) else value.strip()
 
 
-def _serial(value: Known[str]) -> str:
-    """A serial number by which things can be told apart."""
+def real_serial(value: Known[str]) -> str:
+    """A serial number by which things can be told apart; empty where it is none."""
     text = _text(value)
     is_one = len(text) >= _SHORTEST_SERIAL and len(set(text)) > 2 and text.lower() not in _NO_SERIALS
     return text if is_one else ""
@@ -193,10 +193,10 @@ def _serial(value: Known[str]) -> str:
 
 def _said_serials(facts: NodeFacts) -> Iterator[str]:
     host = _known(lambda: facts.host)
-    if host and (chassis := _serial(host.serial)):
+    if host and (chassis := real_serial(host.serial)):
         yield f"same serial number {chassis}"
     for gpu in facts.known_gpus:
-        if serial := _serial(gpu.serial):
+        if serial := real_serial(gpu.serial):
             yield f"same serial number of a GPU, {serial}"
 
 

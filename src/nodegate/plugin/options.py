@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodegate.history import DEFAULT
+from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
 
@@ -47,9 +47,8 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--hang-after", default="", metavar="TIME", help="time limit of a collective: 30s, 5m (by profile)")
     option("--pairs", default=None, choices=["few", "all"], help="NIC pairs between nodes: three rounds (few), or all")
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
-    option(
-        "--history", default=None, metavar="FILE", help="what nodes measured in earlier runs (reports/history.sqlite)"
-    )
+    option("--record", default=None, metavar="FILE", help="what earlier runs found and measured (reports/fleet.sqlite)")
+    option("--history", default=None, metavar="FILE", help="the old name of --record, for this release")
     option("--all-results", action="store_true", help="write what is healthy in full too (docs/guide/running.md)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
@@ -116,7 +115,7 @@ def settings(config: pytest.Config) -> Settings:
         load=True if given("active") else False if given("passive") else None,
         all_results=given("all_results"),
         job_logs=tuple(given("job_log")),
-        history=path("history") or DEFAULT,
+        record=path("record") or path("history") or DEFAULT,
     )
 
 

@@ -17,11 +17,14 @@ from nodegate.judge.serials import serials
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import NodePeers
+from nodegate.past.event import Event
+from nodegate.past.keys import Placed
 from nodegate.policy.asked import by_contract
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.part import Kind
 from nodegate.records.taken_key import TakenKey
+from nodegate.run.for_the_record import events_of, placed_parts
 from nodegate.run.register import Register
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.unknown import Known
@@ -36,7 +39,8 @@ class NodeSummary:
     `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
-    make. `demands` is the hash of its demands file.
+    make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log has, for
+    the fleet's record.
     """
 
     platform: str
@@ -50,6 +54,8 @@ class NodeSummary:
     by_contract: frozenset[str] = frozenset()
     use_unknown: str = ""
     demands: Known[str] = ""
+    placed: tuple[Placed, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 class Contexts:
@@ -149,6 +155,8 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         by_contract=by_contract(None, context.baseline),
         use_unknown=use_unknown(facts),
         demands=_demands(facts),
+        placed=(placed := placed_parts(facts, context.parts)),
+        events=events_of(context.node.name, facts, context.parts, placed),
     )
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.history import key_of
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.packed import pack, unpack
-from nodegate.records import part
+from nodegate.past.keys import Keys
+from nodegate.past.series import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from nodegate.history import History
     from nodegate.judge.context import Context
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, NodePeers, Peers
+    from nodegate.past.record import FleetRecord
     from nodegate.run.contexts import Contexts
     from nodegate.run.register import Register
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 class FleetView:
     """The nodes of a run beside each other; each question is answered once, when all nodes are in.
 
-    `others` are names of the inventory that this run does not measure. `history` is what the nodes measured in runs
-    before `before_epoch_s`.
+    `others` are names of the inventory that this run does not measure. `record` has what the nodes measured in
+    runs before `before_epoch_s`.
     """
 
     def __init__(
@@ -39,15 +40,15 @@ class FleetView:
         register: Register,
         contexts: Contexts,
         others: Collection[str] = (),
-        history: History | None = None,
+        record: FleetRecord | None = None,
         before_epoch_s: float = math.inf,
     ) -> None:
         self._nodes, self._register, self._contexts, self._others = nodes, register, contexts, others
-        self._history, self._before_epoch_s = history, before_epoch_s
+        self._record, self._before_epoch_s = record, before_epoch_s
         self._fleet: Fleet | None = None
         self._peers: Peers | None = None
         self._metrics: dict[str, bytes] = {}
-        self._serials: dict[str, dict[str, str]] = {}  # of what is measured, for the history
+        self._shared: frozenset[str] | None = None
         self._earlier: dict[str, Earlier] = {}
 
     def fleet(self) -> Fleet:
@@ -84,11 +85,12 @@ class FleetView:
         return self.peers().of_node(node, self.earlier(node))
 
     def earlier(self, node: str) -> Earlier | None:
-        """What a node measured in earlier runs; None where no history is kept. Read once, however many ask."""
-        if self._history is None:
+        """What a node measured in earlier runs; None where no record is kept. Read once, however many ask."""
+        if self._record is None:
             return None
         if node not in self._earlier:
-            known = self._history.known(node, self._before_epoch_s, lambda device: self.serial(node, device))
+            devices = {metric.device for metric in self.metrics(node)}
+            known = self._record.known(self.keys(node), devices, self._before_epoch_s) if devices else {}
             self._earlier[node] = lambda metric: known.get(key_of(metric), ())
         return self._earlier[node]
 
@@ -100,23 +102,28 @@ class FleetView:
             context = self._contexts.of(node)
             found = tuple(metric for each in wanted(MEASURED) for metric in _metrics_of(context, each.name))
             self._metrics[node] = pack(found)
-            self._serials[node] = {each.device: _serial_of(context, each.device) for each in found}
         return cast("tuple[Metric, ...]", unpack(self._metrics[node]))
 
-    def serial(self, node: str, device: str) -> str:
-        """The serial number of a node's device; empty where it has none of its own, or none is known."""
-        known = self._serials.get(node, {})
-        return known[device] if device in known else _serial_of(self._contexts.of(node), device)
+    def keys(self, node: str) -> Keys:
+        """By what the parts of a node are known in the fleet's record."""
+        summary = self._contexts.summary(node)
+        return Keys(node, summary.placed if summary else (), self.shared)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The serial numbers that several machines or boards of this run, or of an earlier one, report."""
+        if self._shared is None:
+            summaries = (self._contexts.summary(node) for node in self._register.asked)
+            seen = Counter(each.serial for summary in summaries if summary for each in summary.placed)
+            own = frozenset(serial for serial, count in seen.items() if serial and count > 1)
+            self._shared = own | (self._record.shared() if self._record else frozenset())
+        return self._shared
 
     def _traits(self, node: str) -> dict[str, str]:
         """What sets a node apart: its rack, its firmware; of one without facts what the inventory says."""
         summary = self._contexts.summary(node)
         known, serials = (summary.characteristics, summary.serials) if summary else ({}, {})
         return traits_of(self._nodes[node], known, serials)
-
-
-def _serial_of(context: Context, device: str) -> str:
-    return context.parts.complete(part.named(device)).serial if device else ""
 
 
 def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:

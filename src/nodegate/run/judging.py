@@ -12,12 +12,12 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.claims.prove import claims_of_node
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import Busy, NotDemanded, NotDone
-from nodegate.history import History
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.waivers import Waivers
 from nodegate.metric import Statistic
 from nodegate.node import Node
+from nodegate.past.record import FleetRecord
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.policy.policy import Policy
 from nodegate.profile import Profile
@@ -34,7 +34,7 @@ from nodegate.suite import Check
 class Judging:
     """The judging of one run: what it is asked (`register`), reads (`evidence`), keeps (`contexts`), compares (`view`).
 
-    `history` is what the nodes measured in runs before `before_epoch_s`. `others` are names of the inventory that this
+    `past` has what they measured in runs before `before_epoch_s`. `others` are names of the inventory that this
     run does not measure. `names_policy`: whether the user chose the policy. `judging_s` are the seconds that the
     judging of each node took.
     """
@@ -44,7 +44,7 @@ class Judging:
     baselines: Baselines
     waivers: Waivers
     evidence: RunEvidence = field(default_factory=RunEvidence)
-    history: History | None = None
+    past: FleetRecord | None = None
     before_epoch_s: float = math.inf
     others: Collection[str] = ()
     policy: Policy | None = None
@@ -73,7 +73,7 @@ class Judging:
             register=self.register,
             contexts=self.contexts,
             others=self.others,
-            history=self.history,
+            record=self.past,
             before_epoch_s=self.before_epoch_s,
         )
 

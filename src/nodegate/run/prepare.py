@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline import Baselines
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
-from nodegate.history import History
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.past.record import FleetRecord
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
@@ -139,15 +139,15 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
     waivers = replace(waivers, waivers=(*waivers.waivers, *signed_gaps(nodes)))
     carried = None if settings.replay else _tools(settings, nodes)
-    history = History(settings.history, keeps=not settings.replay)
-    history.check()
+    past = FleetRecord(settings.record, keeps=not settings.replay)
+    past.check()
     judging = Judging(
         {node.name: node for node in nodes},
         settings.profile or Profile.DELIVERY,
         baselines,
         waivers,
         RunEvidence(folder if settings.resume else None),
-        history=history,
+        past=past,
         before_epoch_s=earlier.run.started_epoch_s if earlier else math.inf,
         others=others,
         policy=policy.policy,

@@ -22,6 +22,7 @@ from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
 from nodegate.run import conditions
 from nodegate.run.decision import decide
+from nodegate.run.for_the_record import kept_run
 from nodegate.run.judging import Judging
 from nodegate.run.order_serials import unseen
 from nodegate.run.pack_evidence import pack_evidence
@@ -122,9 +123,11 @@ class Results:
         conditions.end(self.folder, self.report.run)
         render(self.report, self.folder.path, has_results=True, everything=self.everything)
         try:
-            _remember(self.report, judging)
+            if judging.past:
+                kept = kept_run(self.report, judging, str(self.folder.path.resolve()))
+                judging.past.keep(kept, resumed=self._resumed)
         except UsageError as said:  # the verdicts are valid anyway
-            if not (judging.history and judging.history.lost):
+            if not (judging.past and judging.past.lost):
                 self.notes.append(str(said))
 
     def _concluded(self, report: Report) -> Report:
@@ -151,8 +154,8 @@ def _notes(judging: Judging) -> Iterator[str]:
         yield from unseen(judging.nodes, summaries)
     yield from stale_demands(judging.nodes, summaries, judging.asked)
     yield from _allows(judging)
-    if judging.history and judging.history.lost:
-        yield judging.history.lost
+    if judging.past and judging.past.lost:
+        yield judging.past.lost
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
 
@@ -167,14 +170,6 @@ def _allows(judging: Judging) -> Iterator[str]:
             platforms, judging.view.metrics, judging.view.peers(), lambda node: judging.contexts.of(node).baseline
         ):
             yield said
-
-
-def _remember(report: Report, judging: Judging) -> None:
-    """Store what sound nodes measured, for their next runs. A bad node's numbers are not a reference."""
-    good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
-    if judging.history and good:
-        measured = ((name, judging.view.metrics(name)) for name in good)
-        judging.history.keep(report.run.id, report.run.started_epoch_s, measured, judging.view.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:

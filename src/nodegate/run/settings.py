@@ -8,8 +8,8 @@ from typing import Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
-from nodegate.history import DEFAULT
 from nodegate.measure.durations import Durations, durations_of, seconds
+from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 
 HostKeys = Literal["strict", "accept-new", "off"]
@@ -43,7 +43,7 @@ class Settings:
     pairs: str = ""  # --pairs: few or all; empty: as in the earlier run, or few
     tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
-    history: Path = DEFAULT  # --history
+    record: Path = DEFAULT  # --record
     all_results: bool = False  # --all-results: the files that hold every healthy device too
 
     @property

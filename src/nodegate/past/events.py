@@ -1,0 +1,94 @@
+"""What happened between runs: repairs, accepting again, and what the kernel log has. The first are in a file too.
+
+No run folder holds them, so they are appended to `events.jsonl` beside the record, which nothing deletes: a record that
+is made again takes them from there.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.files.bounded import open_regular
+from nodegate.past.event import Event
+from nodegate.records.store import from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+FILE = "events.jsonl"
+MOST_LINE_BYTES = 1 << 16
+SAME_S = 5.0  # two boots may compute the time of one kernel line so far apart
+_NEAR = "select 1 from events where part = ? and kind = ? and text = ? and epoch_s between ? and ? limit 1"
+_ADD = "insert or ignore into events (epoch_s, kind, node, part, source, text) values (?, ?, ?, ?, ?, ?)"
+
+
+def append(record: Path, events: Iterable[Event]) -> None:
+    """Add events to the file beside a record; they are on disk when this returns.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    file = record.with_name(FILE)
+    raw = b"".join(to_bytes(each) + b"\n" for each in events)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not _ends_a_line(file):
+            raw = b"\n" + raw  # a line that was cut by a crash must not take this one with it
+        handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            os.write(handle, raw)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from broken
+
+
+def _ends_a_line(file: Path) -> bool:
+    if not file.exists() or not file.stat().st_size:
+        return True
+    with open_regular(file) as opened:
+        opened.seek(-1, os.SEEK_END)
+        return opened.read(1) == b"\n"
+
+
+def read(record: Path) -> Iterator[Event | int]:
+    """The events of the file beside a record; of a line that is none its number.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    file = record.with_name(FILE)
+    if not file.exists():
+        return
+    try:
+        with open_regular(file) as lines:
+            number = 0
+            while raw := lines.readline(MOST_LINE_BYTES):
+                number += raw.endswith(b"\n")
+                if raw.strip():
+                    yield _event(raw.rstrip(b"\n")) or number
+    except OSError as broken:
+        raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
+
+
+def _event(raw: bytes) -> Event | None:
+    try:
+        return from_bytes(Event, raw, MOST_LINE_BYTES)
+    except ValueError:
+        return None
+
+
+def keep(base: sqlite3.Connection, events: Iterable[Event]) -> int:
+    """Add events to a record; how many were not there yet. One that was seen twice is kept once."""
+    added = 0
+    for each in events:
+        near = (each.part, each.kind, each.text, each.epoch_s - SAME_S, each.epoch_s + SAME_S)
+        if base.execute(_NEAR, near).fetchone() is None:
+            row = (each.epoch_s, each.kind, each.node, each.part, each.source, each.text)
+            added += base.execute(_ADD, row).rowcount
+    return added

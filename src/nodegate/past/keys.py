@@ -1,0 +1,49 @@
+"""By what the parts of a node are known over months: a board by its serial number, anything else by its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+CHASSIS = "chassis"
+SERIAL, PLACE = "S/N ", "node "
+_NODE = ("", "node", CHASSIS)  # what findings and numbers call the node as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A part where a run saw it.
+
+    `slot` is its name in the node: "GPU 3", "mlx5_2", `CHASSIS`. `serial` is its serial number, of a GPU without one
+    its UUID, of an adapter its GUID; empty where none is known.
+    """
+
+    slot: str
+    serial: str
+
+
+class Keys:
+    """The keys of one node's parts. A serial number that several machines or boards report (`shared`) is none."""
+
+    def __init__(self, node: str, placed: Iterable[Placed] = (), shared: Container[str] = ()) -> None:
+        self.node = node
+        self.placed = tuple(each for each in placed if each.serial and each.serial not in shared)
+        self._boards = {each.slot: SERIAL + each.serial for each in self.placed}
+        self.machine = self._boards.get(CHASSIS, PLACE + node)
+
+    def of(self, device: str) -> str:
+        """The key of a device by its name in the node ("GPU 3", "mlx5_2:1"; empty: the node itself)."""
+        if device in _NODE:
+            return self.machine
+        slot, colon, port = device.partition(":")
+        if colon and port.isdecimal() and slot in self._boards:
+            return f"{self._boards[slot]}:{port}"
+        return self._boards.get(device, f"{self.machine}/{device}")
+
+    def all_of(self, device: str) -> tuple[str, ...]:
+        """Its key, and those of its place, where values are that were kept when no serial number was known."""
+        end = "" if device in _NODE else f"/{device}"
+        return tuple(dict.fromkeys((self.of(device), self.machine + end, f"{PLACE}{self.node}{end}")))

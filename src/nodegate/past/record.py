@@ -1,0 +1,86 @@
+"""The fleet's record as a run uses it. A run does not rest on it: a record that is lost costs one note."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import UsageError
+from nodegate.past import database, from_03, store
+from nodegate.past.series import earlier
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nodegate.past.kept import KeptRun
+    from nodegate.past.keys import Keys
+    from nodegate.past.series import Key
+
+T = TypeVar("T")
+DEFAULT = Path("reports") / "fleet.sqlite"
+
+
+class FleetRecord:
+    """The record in `file`. A run that only judges again reads it and writes nothing (`keeps` false).
+
+    Once it was locked for too long, or is damaged or of a newer release, `lost` says so; it is waited for once.
+    """
+
+    def __init__(self, file: Path = DEFAULT, *, keeps: bool = True) -> None:
+        self.file, self._keeps = file, keeps
+        self.lost = ""
+        self._one_at_a_time = threading.Lock()
+
+    def check(self) -> None:
+        """Look at the file before anything is measured; what an earlier release kept is taken over.
+
+        Raises:
+            UsageError: it is something else: a mistaken option.
+        """
+        beside = self.file.with_name(from_03.FILE)
+        if not self.file.exists() and not (self._keeps and beside.is_file()):
+            return
+        try:
+            with database.writing(self.file) if self._keeps else database.reading(self.file):
+                pass
+        except UsageError as broken:
+            cause = broken.__cause__
+            if cause is None or isinstance(cause, from_03.OtherTables):
+                raise
+            self._lose(broken)
+
+    def known(self, keys: Keys, devices: Iterable[str], before_epoch_s: float) -> dict[Key, Sequence[float]]:
+        """What the parts of a node measured in sound runs before that time, as `series.earlier`; nothing once lost."""
+        return self._ask(lambda base: earlier(base, keys, devices, before_epoch_s), {})
+
+    def shared(self) -> frozenset[str]:
+        """The serial numbers that tell nothing apart; nothing once lost."""
+        return self._ask(
+            lambda base: frozenset(each for (each,) in base.execute("select serial from shared")), frozenset()
+        )
+
+    def _ask(self, question: Callable[[sqlite3.Connection], T], nothing: T) -> T:
+        with self._one_at_a_time:
+            if self.lost or not self.file.exists():
+                return nothing
+            try:
+                with database.reading(self.file) as base:
+                    return question(base)
+            except UsageError as broken:
+                self._lose(broken)
+                return nothing
+
+    def keep(self, kept: KeptRun, *, resumed: bool = False) -> None:
+        """Write a run that has ended.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        if self._keeps:
+            with database.writing(self.file, wait_s=0.0 if self.lost else None) as base:
+                store.store(base, kept, resumed=resumed)
+
+    def _lose(self, broken: UsageError) -> None:
+        self.lost = f"{broken.file}: {broken.message}; after that no node was compared with its earlier runs"

@@ -1,0 +1,162 @@
+"""`nodegate history`: the past of a node or a part in lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from nodegate.metric_names import words
+from nodegate.numbers.comparison import shown
+from nodegate.past.change import changes, least_step
+from nodegate.past.event import ACCEPT_AGAIN, BOOT, REPAIR, XID
+from nodegate.past.keys import CHASSIS, SERIAL
+from nodegate.past.questions import key_of_part, numbers, stays
+from nodegate.text import counted, day_of
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.numbers.margins import Margins
+    from nodegate.past.questions import Stay, Told, Whom
+
+MOST_CAUSES = MOST_EVENTS = 20
+_FEW = 8  # of the first and of the newest values, whose means are shown
+_KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted"}
+_VERDICTS = """
+select cast(started_epoch_s as real) as at, cast(profile as text), cast(verdict as text)
+from decisions join runs on runs.id = run where {of} = ? order by at
+"""
+_CAUSES = """
+select cast(place as text), cast(condition as text), cast(problems.node as text), count(*),
+min(cast(started_epoch_s as real)), max(cast(started_epoch_s as real)) as last, cast(verdict as text),
+cast(texts.text as text)
+from problems join causes on causes.problem = problems.id join runs on runs.id = causes.run
+join texts on texts.id = causes.text
+where problems.part in ({marks}) and verdict in ('fail', 'error')
+group by problems.part, place, condition, problems.node order by last desc, count(*) desc
+"""
+_EVENTS = """
+select cast(epoch_s as real) as at, cast(kind as text), cast(node as text), cast(events.part as text),
+cast(events.text as text) from events
+where events.part in (select key from parts where id in ({marks})) or node = ? order by at
+"""
+
+
+def lines(base: sqlite3.Connection, who: Whom, margins: Margins) -> Iterator[str]:
+    """What the record has of a node or a part; dates are UTC."""
+    seen = stays(base, who)
+    yield f"{who.name}{_key_of(base, who)}"
+    if who.is_node:
+        yield from _verdicts(base, who)
+    yield from _section("causes", list(_causes(base, who)), MOST_CAUSES)
+    yield from _section("events", list(_events(base, who)), MOST_EVENTS)
+    yield from _section("places", list(_moves(who, seen)), None)
+    told = numbers(base, who)
+    changed = _Changed(base, who, seen)
+    yield from _section("numbers", [line for each in told for line in _number(each, margins, changed)], None)
+    if not told:
+        yield "  nothing was measured under load"
+
+
+def _section(name: str, found: Sequence[str], most: int | None) -> Iterator[str]:
+    """The newest of them come first where not all are shown."""
+    shown_here = found if most is None else found[:most]
+    if shown_here:
+        yield f"  {name}:"
+    yield from (f"    {line}" for line in shown_here)
+    if len(shown_here) < len(found):
+        yield f"    and {len(found) - len(shown_here)} more"
+
+
+def _key_of(base: sqlite3.Connection, who: Whom) -> str:
+    key = key_of_part(base, who.machine)
+    return f" ({key})" if who.is_node and key.startswith(SERIAL) else ""
+
+
+def _verdicts(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
+    asked = _VERDICTS.format(of="decisions.part" if who.machine else "decisions.node")
+    rows = base.execute(asked, (who.machine or who.node,)).fetchall()
+    if not rows:
+        yield "  verdicts are not known: an earlier release kept values alone"
+        return
+    counts = Counter(verdict for _, _, verdict in rows)
+    each = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    at, profile, newest = rows[-1]
+    since = f" from {day_of(rows[0][0])}" if len(rows) > 1 else ""
+    yield f"  {counted(len(rows), 'run')}{since} to {day_of(at)}: {each}"
+    alike = next((number for number, row in enumerate(reversed(rows)) if row[2] != newest), len(rows))
+    again = f", as in the {alike - 1} runs before" if alike > 1 else ""
+    yield f"  newest: {newest} ({profile}){again}"
+
+
+def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
+    asked = _CAUSES.format(marks=", ".join("?" * len(who.parts)))
+    for place, condition, node, count, first, last, verdict, text in base.execute(asked, tuple(who.parts)):
+        since = f"since {day_of(first)}, last" if count > 1 else "on"
+        where = f" on {node}" if node != who.node or not who.is_node else ""
+        yield f"{place}{where}: {condition} ({verdict}) in {counted(count, 'run')} {since} {day_of(last)}: {text}"
+
+
+def _events(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
+    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)))
+    rows = base.execute(asked, (*who.parts, who.node if who.is_node else "")).fetchall()
+    for at, kind, node, part, text in reversed(rows):
+        on = f" on {node}" if node and node != who.node else ""
+        of = f" of {part}" if kind == XID else ""
+        yield f"{day_of(at)}: {_KINDS.get(kind, kind)}{of}{on}" + (f": {text}" if kind != BOOT else "")
+
+
+def _moves(who: Whom, seen: Sequence[Stay]) -> Iterator[str]:
+    """The places of a part; of a node what was replaced, came or left."""
+    held = Counter((each.node, each.slot) for each in seen)
+    placed = Counter(each.part for each in seen)
+    for each in seen:
+        if each.slot and (not who.is_node or placed[each.part] > 1 or held[each.node, each.slot] > 1):
+            what = each.key if who.is_node or each.slot == CHASSIS else who.name
+            yield f"{what}: {each.slot} of {each.node} from {day_of(each.since_s)} to {day_of(each.until_s)}"
+
+
+class _Changed:
+    """What else changed with a number: between the last run before and the first run after."""
+
+    def __init__(self, base: sqlite3.Connection, who: Whom, seen: Sequence[Stay]) -> None:
+        self._base, self._who, self._seen = base, who, seen
+
+    def between(self, before_s: float, after_s: float, versions: Sequence[tuple[str, str, str]]) -> str:
+        """In words: "when driver changed from 570 to 580"; empty where nothing did."""
+        found = [f"{name} changed from {one} to {two}" for name, one, two in versions]
+        asked = """
+select now.name, was.value, now.value from traits as now join traits as was
+on was.part = now.part and was.name = now.name and was.to_epoch_s < now.from_epoch_s and was.value != now.value
+where now.part = ? and now.from_epoch_s > ? and now.from_epoch_s <= ? order by now.name"""
+        for name, one, two in self._base.execute(asked, (self._who.machine, before_s, after_s)):
+            found.append(f"{name} changed from {one} to {two}")
+        asked = "select kind, text from events where node = ? and epoch_s > ? and epoch_s <= ? and kind in (?, ?)"
+        for kind, text in self._base.execute(asked, (self._who.node, before_s, after_s, REPAIR, ACCEPT_AGAIN)):
+            found.append(f"{_KINDS[kind]}: {text}")
+        came = (each for each in self._seen if before_s < each.since_s <= after_s)
+        found += [f"{each.key} came to {each.slot} of {each.node}" for each in came]
+        return "; ".join(dict.fromkeys(found))
+
+
+def _number(told: Told, margins: Margins, changed: _Changed) -> Iterator[str]:
+    values = told.values
+    few = max(1, min(_FEW, len(values) // 2))
+    first, newest = sum(values[:few]) / few, sum(values[-few:]) / few
+    change = f", {100 * (newest - first) / first:+.1f} %" if first else ""
+    under = ", ".join(f"{name} {value}".strip() for name, value in {**told.under, **told.versions[-1]}.items())
+    bad = len(values) - sum(told.sound)
+    of = f"first and newest {few} of {len(values)} kept" if len(values) > 1 else "one run"
+    of += f", {bad} of them when the node had a fault" if bad else ""
+    said = f"{told.device or 'node'}: {words(told.metric)} {shown(first, told.unit)} -> {shown(newest, told.unit)}"
+    yield f"{said}{change} ({of})" + (f"; {under}" if under else "")
+    least = least_step(told.metric, told.unit, first, margins)
+    steps = [0, *changes(values, least, margins.past_z), len(values)]
+    for start, at, end in zip(steps, steps[1:], steps[2:], strict=False):
+        one, two = (sum(part) / len(part) for part in (values[start:at], values[at:end]))
+        pairs = ((name, told.versions[at - 1].get(name, "none"), value) for name, value in told.versions[at].items())
+        why = changed.between(told.at_s[at - 1], told.at_s[at], [pair for pair in pairs if pair[1] != pair[2]])
+        word = "lower" if two < one else "higher"
+        level = f"{word} since {day_of(told.at_s[at])}: {shown(one, told.unit)} -> {shown(two, told.unit)}"
+        yield f"  {level}" + (f", when {why}" if why else "")

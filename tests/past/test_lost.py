@@ -1,0 +1,193 @@
+"""A record that is locked, damaged, newer or edited: one wait, one note, and the verdicts of a run without a past."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import random
+import re
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.remembered import keep
+
+from nodegate import cli
+from nodegate.baseline.baseline import Baselines
+from nodegate.errors import UsageError
+from nodegate.judge.waivers import Waivers
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.past import database, tables
+from nodegate.past.event import ACCEPT_AGAIN
+from nodegate.past.keys import Keys
+from nodegate.past.record import FleetRecord
+from nodegate.past.tell import tell
+from nodegate.profile import Profile
+from nodegate.run import results
+from nodegate.run.judging import Judging
+
+WAIT_S = 0.4
+FLEET = tuple(f"gpu{number:03}" for number in range(40))
+METRICS = tuple(Metric("burn.bf16_tflops", (745.0,), "TFLOPS", f"GPU {gpu}", {"dtype": "bf16"}) for gpu in range(8))
+DEVICES = tuple(each.device for each in METRICS)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What forty nodes measured in three runs; one of them was accepted again."""
+    monkeypatch.setattr(database, "WAIT_S", WAIT_S)
+    file = tmp_path / "fleet.sqlite"
+    for run in range(3):
+        keep(FleetRecord(file), f"run {run}", float(run), dict.fromkeys(FLEET, METRICS), traits={"kernel": "6.8"})
+    with monkeypatch.context() as patched:
+        patched.setattr("time.time", lambda: 0.5)
+        tell(file, ACCEPT_AGAIN, ["gpu000"], "power cap")
+    return file
+
+
+def judging(past: FleetRecord, monkeypatch: pytest.MonkeyPatch) -> Judging:
+    nodes = {name: Node(name) for name in FLEET}
+    run = Judging(nodes, Profile.NIGHTLY, Baselines.read(), Waivers((), dt.date(2026, 11, 23)), past=past)
+    monkeypatch.setattr(run.view, "metrics", lambda _node: METRICS)
+    return run
+
+
+def told(run: Judging) -> list[str]:
+    return [note for note in results._notes(run) if "record" in note]
+
+
+@contextlib.contextmanager
+def held(file: Path):
+    """Nobody else can use it, as while a repair tool works on it."""
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("begin exclusive")
+        other.execute("create table if not exists mark (x)")
+        yield
+
+
+def spoil_a_page(file: Path) -> None:
+    """The page of a table that the check before a run does not read."""
+    with contextlib.closing(sqlite3.connect(file)) as index:
+        (page,) = index.execute("select rootpage from sqlite_master where name = 'numbers'").fetchone()
+        (size,) = index.execute("pragma page_size").fetchone()
+    raw = bytearray(file.read_bytes())
+    raw[(page - 1) * size : page * size] = b"\xff" * size
+    file.write_bytes(raw)
+
+
+def test_a_lock_during_a_run_is_one_wait_and_one_note(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = judging(FleetRecord(file), monkeypatch)
+    with held(file):
+        begun = time.monotonic()
+        assert all(run.view.earlier(node)(METRICS[0]) == () for node in FLEET)
+        with pytest.raises(UsageError, match="locked"):
+            keep(run.past, "run 3", 3.0, {"gpu001": METRICS})
+        assert time.monotonic() - begun < 3 * WAIT_S
+    (note,) = told(run)
+    assert "database is locked" in note
+    assert "no node was compared with its earlier runs" in note
+
+
+def newer(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as base:
+        base.execute(f"pragma user_version = {tables.VERSION + 1}")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def no_database(file: Path) -> None:
+    file.write_bytes(b"no database at all, but long enough to be taken for one" * 40)
+
+
+def another_form(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as base:
+        base.execute("drop table numbers")
+
+
+@pytest.mark.parametrize("harm", [spoil_a_page, newer, cut, no_database, another_form])
+def test_a_record_that_cannot_be_used_is_one_note_and_no_verdict(
+    file: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harm(file)
+    before = file.read_bytes()
+    run = judging(FleetRecord(file), monkeypatch)
+    run.past.check()
+    assert all(run.view.earlier(node)(METRICS[0]) == () for node in FLEET)
+    assert len(told(run)) == 1
+    with pytest.raises(UsageError, match=r"fleet\.sqlite: the record cannot be used"):
+        keep(run.past, "run 3", 3.0, {"gpu001": METRICS})
+    assert harm is spoil_a_page or file.read_bytes() == before
+
+
+def test_a_lock_before_a_run_does_not_end_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = judging(FleetRecord(file), monkeypatch)
+    with held(file):
+        run.past.check()
+    assert run.view.earlier("gpu001")(METRICS[0]) == ()
+    assert len(told(run)) == 1
+
+
+def test_a_record_that_is_sound_is_no_note(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = judging(FleetRecord(file), monkeypatch)
+    assert list(run.view.earlier("gpu001")(METRICS[0])) == [745.0] * 3
+    assert not told(run)
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as base, base:
+        base.execute("create table customers (name text)")
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match=r"the record cannot be used: it holds other tables \(customers\)"):
+        FleetRecord(file).check()
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_damage_is_a_refusal_before_the_run_or_a_note(file: Path, seed: int) -> None:
+    chance, raw = random.Random(seed), bytearray(file.read_bytes())  # noqa: S311
+    for _ in range(chance.choice((1, 20, 400))):
+        raw[chance.randrange(100, len(raw))] = chance.randrange(256)
+    file.write_bytes(raw)
+    past = FleetRecord(file)
+    with contextlib.suppress(UsageError):
+        past.check()
+        for node in FLEET:
+            past.known(Keys(node), DEVICES, 10.0)
+        keep(past, "run 9", 9.0, {"gpu001": METRICS})
+    assert_no_fault(file)
+
+
+def assert_no_fault(file: Path) -> None:
+    assert cli.main(["history", "gpu[000-003]", "--record", str(file)]) in (0, 2)
+
+
+ODD = ("", "x", "[]", '"a"', "{", b"\xff\xfe", -1, 7, 1e300, float("inf"), "9" * 400, "\x1b[31m", "[" * 100_000)
+COLUMNS = [
+    (table, column)
+    for statement in tables.TABLES
+    for table, columns in re.findall(r"create table (\w+) \((.*)\)", statement, re.DOTALL)
+    for column in re.findall(r"(?:^|,)\s*(\w+) (?:text|real|integer)", columns)
+    if table != "texts" and column != "id"
+]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS)
+def test_an_odd_value_in_any_column_ends_nothing(
+    file: Path, table: str, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in ODD:
+        with contextlib.closing(sqlite3.connect(file)) as index, index:
+            first = f"select {column} from {table} limit 1"  # noqa: S608 - names of this test
+            index.execute(f"update or ignore {table} set {column} = ? where {column} = ({first})", (value,))  # noqa: S608
+        past = FleetRecord(file)
+        for node in FLEET[:3]:
+            past.known(Keys(node), DEVICES, 10.0)
+        assert_no_fault(file)
+        assert "nodegate failed" not in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""Whose past is whose: a board that moves keeps its own, one that is replaced starts clean, machines are renamed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.remembered import keep, past_of, placed
+
+from nodegate.metric import Metric
+from nodegate.past import database
+from nodegate.past.questions import stays, whom
+from nodegate.past.record import FleetRecord
+from nodegate.past.series import key_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU = Metric("burn.bf16_tflops", (745.0,), "TFLOPS", "GPU 3")
+NODE = Metric("nccl.all_reduce_gb_per_s", (478.0,), "GB/s")
+ONE, OTHER = placed(chassis="CHASSIS-1", gpu3="1650001"), placed(chassis="CHASSIS-2", gpu3="1650002")
+SWAPPED = placed(chassis="CHASSIS-1", gpu3="1650002"), placed(chassis="CHASSIS-2", gpu3="1650001")
+REPLACED = placed(chassis="CHASSIS-1", gpu3="1650009")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> FleetRecord:
+    """Two nodes, each with one GPU, that were measured once."""
+    record = FleetRecord(tmp_path / "fleet.sqlite")
+    slower = replace(GPU, values=(731.0,))
+    keep(record, "monday", 1.0, {"one": [GPU, NODE], "other": [slower, NODE]}, parts={"one": ONE, "other": OTHER})
+    return record
+
+
+@pytest.mark.parametrize(
+    ("node", "parts", "of_gpu", "of_node"),
+    [
+        pytest.param("one", ONE, [745.0], [478.0], id="as it was"),
+        pytest.param("one", SWAPPED[0], [731.0], [478.0], id="a board that moved keeps its past"),
+        pytest.param("one", REPLACED, None, [478.0], id="a board that was replaced starts clean"),
+        pytest.param("renamed", ONE, [745.0], [478.0], id="a renamed machine keeps its past"),
+        pytest.param(
+            "one", placed(chassis="CHASSIS-9", gpu3="1650009"), None, None, id="a new machine under that name"
+        ),
+        pytest.param("other", placed(chassis="CHASSIS-2"), None, [478.0], id="a board that is not known"),
+    ],
+)
+def test_whose_past(
+    record: FleetRecord, node: str, parts: tuple, of_gpu: list[float] | None, of_node: list[float] | None
+) -> None:
+    found = past_of(record, node, 10.0, "", "GPU 3", parts=parts)
+    assert found == {key: value for key, value in ((key_of(GPU), of_gpu), (key_of(NODE), of_node)) if value}
+
+
+def test_what_was_measured_before_the_board_was_known_counts_for_its_place(tmp_path: Path) -> None:
+    record = FleetRecord(tmp_path / "fleet.sqlite")
+    keep(record, "monday", 1.0, {"one": [GPU]})
+    keep(record, "tuesday", 2.0, {"one": [replace(GPU, values=(750.0,))]}, parts={"one": ONE})
+    assert past_of(record, "one", 10.0, "GPU 3", parts=ONE) == {key_of(GPU): [745.0, 750.0]}
+    assert past_of(record, "other", 10.0, "GPU 3", parts=OTHER) == {}
+
+
+def test_a_number_that_several_machines_report_tells_none_apart(tmp_path: Path) -> None:
+    record, twins = FleetRecord(tmp_path / "fleet.sqlite"), placed(chassis="SAME-1234")
+    measured = {"one": [NODE], "other": [replace(NODE, values=(300.0,))]}
+    keep(record, "monday", 1.0, measured, parts=dict.fromkeys(measured, twins), shared=frozenset({"SAME-1234"}))
+    assert past_of(record, "one", 10.0) == {key_of(NODE): [478.0]}
+    assert record.shared() == {"SAME-1234"}
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (1, 3, 2), (3, 2, 1)])
+def test_where_a_board_was_from_when_to_when_in_whatever_order_runs_are_read(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    record = FleetRecord(tmp_path / "fleet.sqlite")
+    nights = {1: (ONE, OTHER), 2: SWAPPED, 3: (ONE, OTHER)}
+    for night in order:
+        one, other = nights[night]
+        keep(record, f"night {night}", float(night), {"one": [], "other": []}, parts={"one": one, "other": other})
+    with database.reading(record.file) as base:
+        found = [(each.node, each.since_s, each.until_s) for each in stays(base, whom(base, "1650001"))]
+    assert [(node, since) for node, since, _ in found] == [("one", 1.0), ("other", 2.0), ("one", 3.0)]

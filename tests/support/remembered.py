@@ -1,0 +1,73 @@
+"""A fleet's record for tests: runs of made-up nodes are kept in it, and what it knows of a node is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.past.kept import KeptNode, KeptRun
+from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.records.finding import Record
+from nodegate.records.run import NodeReport, Run
+from nodegate.records.verdict import NodeVerdict, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.metric import Metric
+    from nodegate.past.event import Event
+    from nodegate.past.record import FleetRecord
+    from nodegate.past.series import Key
+    from nodegate.records.cause import Cause
+
+DAY_S, BEGIN_S = 86400.0, 1_790_000_000.0
+
+
+def placed(**serials: str) -> tuple[Placed, ...]:
+    """Parts of a node: chassis="C1", gpu3="165000", mlx5_0="..."."""
+    names = {name: name.replace("gpu", "GPU ") if name.startswith("gpu") else name for name in serials}
+    return tuple(Placed(names[name], serial) for name, serial in serials.items())
+
+
+def keep(
+    record: FleetRecord,
+    run: str,
+    at: float,
+    measured: Mapping[str, Sequence[Metric]],
+    *,
+    parts: Mapping[str, tuple[Placed, ...]] | None = None,
+    sound: bool = True,
+    causes: Sequence[Cause] = (),
+    traits: Mapping[str, str] | None = None,
+    events: Sequence[Event] = (),
+    shared: frozenset[str] = frozenset(),
+    judged: Sequence[str] = (),
+    profile: str = "nightly",
+) -> None:
+    """A run that began `at` (seconds since the epoch), in which these nodes measured this."""
+    verdict = NodeVerdict.ACCEPTED if sound else NodeVerdict.REJECTED
+    nodes = [
+        KeptNode(
+            NodeReport(
+                name, verdict, "hgx-h100-8", records=tuple(Record(name, each, Verdict.PASS, ()) for each in judged)
+            ),
+            sound,
+            tuple(cause for cause in causes if name in cause.nodes),
+            (parts or {}).get(name, ()),
+            traits or {},
+            tuple(each for each in events if each.node == name),
+        )
+        for name in measured
+    ]
+    record.keep(KeptRun(Run(run, profile, at, at + 60.0, "0"), "", nodes, shared, lambda name: measured[name]))
+
+
+def past_of(
+    record: FleetRecord, node: str, before_epoch_s: float, *devices: str, parts: tuple[Placed, ...] = ()
+) -> dict[Key, list[float]]:
+    """What a run would compare this node with; by default the node as a whole."""
+    found = record.known(Keys(node, parts), devices or ("",), before_epoch_s)
+    assert not record.lost
+    return {key: list(values) for key, values in found.items()}
+
+
+__all__ = ["BEGIN_S", "CHASSIS", "DAY_S", "keep", "past_of", "placed"]
