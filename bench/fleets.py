@@ -140,7 +140,7 @@ def main() -> None:
     words.add_argument("--share", type=float, default=1.0, help="of the fleets of each cell")
     words.add_argument("--seed", type=int, default=1)
     words.add_argument("cells", nargs="*", help="parts of their names")
-    given = words.parse_args()
+    given = words.parse_intermixed_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     for at, cell in enumerate(cells()):
         if given.cells and not any(word in cell.name for word in given.cells):

@@ -272,9 +272,9 @@ def _rows(
 ) -> list[tuple[float, str, str, str, str, str, str]]:
     """What is stored of a node."""
     return [
-        (metric.best, node, *key_of(metric), serial(node, metric.device))
+        (metric.judged, node, *key_of(metric), serial(node, metric.device))
         for metric in metrics
-        if math.isfinite(metric.best)
+        if math.isfinite(metric.judged)
     ]
 
 

@@ -52,7 +52,7 @@ class Baseline:
     detected: str
     entries: Mapping[str, Entry] = field(default_factory=dict)
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
-    statistic: Statistic = Statistic.BEST
+    statistic: Statistic | None = None
     is_part: bool = False  # a virtual machine with some of the GPUs of a board
     contradiction: str = ""  # how the settings contradict the machine; then nothing can be judged by them
 

@@ -73,7 +73,7 @@ class Pasts:
     def _noise(self) -> tuple[float, float]:
         """The spread of all devices' differences from run to run (von Neumann 1941: no drift is in them)."""
         parts = [each for metric in self._alike for each in _differences(self._values[id(metric)])]
-        last = [_part(metric.first, self._values[id(metric)]) for metric in self._alike if self._values[id(metric)]]
+        last = [_part(metric.judged, self._values[id(metric)]) for metric in self._alike if self._values[id(metric)]]
         if len(last) >= _CENTRED:
             middle = median(last)
             parts += [each - middle for each in last]

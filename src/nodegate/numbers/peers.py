@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
+from nodegate.numbers.kin import Together
 from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
-from nodegate.numbers.spread import moderated, of_median
+from nodegate.numbers.spread import moderated, of_looks, of_median, with_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from nodegate.metric import Metric
     from nodegate.numbers.batches import Batch, Traits
+    from nodegate.numbers.kin import Joined
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.slots import Slot
 
@@ -42,8 +45,15 @@ class NoPeers:
 class Peers:
     """The measured numbers of a fleet: the table of them, with the number of each comparable quantity."""
 
-    def __init__(self, table: Table, keys: Mapping[Key, int], platforms: Mapping[str, str], levels: Levels) -> None:
-        self._table, self.levels = table, levels
+    def __init__(
+        self,
+        table: Table,
+        keys: Mapping[Key, int],
+        platforms: Mapping[str, str],
+        levels: Levels,
+        joined: Mapping[str, Sequence[Joined]],
+    ) -> None:
+        self._table, self.levels, self.joined = table, levels, joined
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
         self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
@@ -51,6 +61,7 @@ class Peers:
         self._alike: defaultdict[Key, list[int]] = defaultdict(list)
         for number, key in levels.keys.items():
             self._alike[key].append(number)
+        self._scatters: dict[int, tuple[float, float]] = {}
         self._inside: dict[int, Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
@@ -81,7 +92,7 @@ class Peers:
         """As `of`, one node (name, platform and metrics) at a time, which keeps few metrics in memory."""
         keys: dict[Key, int] = {}
         platforms: dict[str, str] = {}
-        levels, maker = Levels(traits or {}), TableMaker()
+        levels, maker, together = Levels(traits or {}), TableMaker(), Together()
         for node, platform, metrics in nodes:
             platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
@@ -89,20 +100,26 @@ class Peers:
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
                 levels.add(node, platform, metric, number)
+                together.add(node, metric, number)
                 maker.add(number, Row(node, metric.device, metric.launch, metric.values))
-        return Peers(maker.table(), keys, platforms, levels)
+        joined: defaultdict[str, list[Joined]] = defaultdict(list)
+        for node, each in together.joined():
+            number = keys.setdefault(_key(platforms[node], each.metric), len(keys))
+            maker.add(number, Row(node, "", "", each.metric.values))
+            joined[node].append(each)
+        return Peers(maker.table(), keys, platforms, levels, joined)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
         return NodePeers(self, node, earlier)
 
     def group(
-        self, node: str, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST
+        self, node: str, metric: Metric, margins: Margins, statistic: Statistic | None = None
     ) -> PeerGroup | NoPeers:
-        """The same quantity on the other nodes of this node's platform, by as many looks as every node has had.
+        """The same quantity on the other nodes of this node's platform, by the same statistic of as many looks.
 
-        What is seen in a second look at some moves no limit: who passed by it before passes at the end too. Where all
-        were looked at again, like is compared with like: the best of three with the best of three.
+        Where this node has had another number of looks (a launch hung, a run was resumed) the median and the spread
+        are those that so many looks would have.
 
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
         or further from its NIC by design.
@@ -110,15 +127,14 @@ class Peers:
         platform = self.platform(node)
         if not platform:
             return NoPeers("the platform is not known")
-        number = self._number(node, metric)
-        if self._looks_of(number) == 1:
-            statistic = Statistic.BEST  # of one look all statistics are the same
+        number, statistic = self._number(node, metric), statistic or metric.statistic
         needed = max(margins.peers_min, 2)
         whose = metric.launch or node
         pool = self._large_enough(number, metric.device, whose, needed, statistic)
         if pool.others(whose) + 1 >= needed:
             spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
-            return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+            found = pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+            return self._of_so_many_looks(found, number or 0, metric, statistic)
         if metric.launch:
             others = pool.others(whose)
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
@@ -127,6 +143,15 @@ class Peers:
             f"only {counted(pool.others(whose) + 1, 'node')} of platform {platform} measured it in the same way"
             f" ({needed:g} are needed to compare)"
         )
+
+    def _of_so_many_looks(self, found: PeerGroup, number: int, metric: Metric, statistic: Statistic) -> PeerGroup:
+        """The others as they would be with as many looks as this node has had."""
+        own, usual = len(metric.values), self._looks_of(number)[1]
+        if own == usual or statistic is not Statistic.USUAL:
+            return found
+        (middle, variance), (its_middle, its_variance) = (self._of_looks(number, each) for each in (own, usual))
+        spread = math.sqrt(max(found.spread**2 + variance - its_variance, 0.0))
+        return replace(found, median=found.median * middle / its_middle, spread=spread)
 
     def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> Pool:
         """This device of all nodes where enough have it, else all devices of all."""
@@ -159,8 +184,9 @@ class Peers:
             return 0.0, 1.0, 1
         if number not in self._inside:
             nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+            value_of = self._value_of(number, metric.statistic)
             for row in self._rows(number):
-                nodes[row.node].append((row.seen[0], f"{row.node} {row.device}"))
+                nodes[row.node].append((value_of(row.seen), f"{row.node} {row.device}"))
             self._inside[number] = Spread([Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
         return *spread.without(f"{node} {metric.device}"), spread.count
@@ -214,15 +240,32 @@ class Peers:
             return Pool("", ())
         found = self._pools.get((number, device, statistic))
         if found is None:
-            looks, better = self._looks_of(number), self._better_of(number)
-            held = {
-                (row.launch or row.node, row.device): statistic.of(row.seen[:looks], better=better)
-                for row in self._rows(number, device)
-            }
+            value_of = self._value_of(number, statistic)
+            held = {(row.launch or row.node, row.device): value_of(row.seen) for row in self._rows(number, device)}
             found = self._pools[number, device, statistic] = Pool(
-                device or "", [(value, whose) for (whose, _), value in held.items() if value is not None]
+                device or "", [(value, whose) for (whose, _), value in held.items()]
             )
         return found
+
+    def _value_of(self, number: int, statistic: Statistic) -> Callable[[tuple[float, ...]], float]:
+        """The value of a row by its looks: by as many as most have had, or by as many as all have had."""
+        better, (fewest, usual) = self._better_of(number), self._looks_of(number)
+        if statistic is not Statistic.USUAL:
+            return lambda seen: statistic.of(seen[:fewest], better=better) or 0.0
+        expected = self._of_looks(number, usual)[0]
+
+        def value(seen: tuple[float, ...]) -> float:
+            own = statistic.of(seen, better=better) or 0.0
+            return own if len(seen) == usual else own * expected / self._of_looks(number, len(seen))[0]
+
+        return value
+
+    def _of_looks(self, number: int, looks: int) -> tuple[float, float]:
+        """The usual value of so many looks as a part of the true one, and its variance by the noise of a look."""
+        middle, variance = of_looks(looks)
+        scatter, _ = self._scatter(number)
+        better = 1 if self._better_of(number) == "higher" else -1
+        return 1 + better * middle * scatter, variance * scatter**2
 
     def _spread_without(
         self, node: str, number: int, statistic: Statistic, *, by_slot: bool
@@ -247,6 +290,8 @@ class Peers:
                 self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin.get(number, [number])
             ]
             own = moderated(own, kin)
+            if statistic is Statistic.USUAL:
+                own = with_looks(own, self._of_looks(number, self._looks_of(number)[1])[1], self._scatter(number)[1])
         if number in self._figures:
             devices, many = self._figures[number]
             of_one, freedom = self._spread(devices, statistic, by_slot=True).without(node)
@@ -263,9 +308,15 @@ class Peers:
             found = self._spreads[number, by_slot, statistic] = Spread(pools)
         return found
 
-    def _looks_of(self, number: int | None) -> int:
-        """How many looks every node has had at it."""
-        return 1 if number is None else self._table.looks(*self._numbers(number))
+    def _looks_of(self, number: int) -> tuple[int, int]:
+        """The fewest looks at it, and how many most nodes have had."""
+        return self._table.looks(*self._numbers(number))
+
+    def _scatter(self, number: int) -> tuple[float, float]:
+        """How far two looks at one part lie apart, as a part of its value, and how well that is known."""
+        if number not in self._scatters:
+            self._scatters[number] = self._table.scatter(*self._numbers(number))
+        return self._scatters[number]
 
     def _better_of(self, number: int | None) -> str:
         return self._better[self._numbers(number or 0)[0]]
@@ -286,9 +337,13 @@ class NodePeers:
     node: str
     earlier: Earlier | None = None
 
-    def group(self, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST) -> PeerGroup | NoPeers:
+    def group(self, metric: Metric, margins: Margins, statistic: Statistic | None = None) -> PeerGroup | NoPeers:
         """The same quantity on the other nodes."""
         return self.peers.group(self.node, metric, margins, statistic)
+
+    def joined(self) -> Sequence[Joined]:
+        """The numbers of this node that are judged together, family by family."""
+        return self.peers.joined.get(self.node, ())
 
     def of_device(self, metric: Metric) -> Mapping[str, float]:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""

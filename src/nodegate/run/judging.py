@@ -12,7 +12,6 @@ from nodegate.claims.prove import claims_of_node
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import Busy, NotDemanded, NotDone
 from nodegate.judge.judge import judge, record_of, refusal
-from nodegate.metric import Statistic
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.profile import Profile
 from nodegate.run.contexts import Contexts
@@ -157,8 +156,8 @@ class Judging:
 
     def _arguments(self, check: Check, context: Context) -> Callable[[str], object]:
         """What the arguments of a check mean on a node; the policy says which attempt at a number counts."""
-        statistic = self.policy.statistic_of(check.id) if self.policy else Statistic.BEST
-        if statistic is Statistic.BEST:
+        statistic = self.policy.statistic_of(check.id) if self.policy else None
+        if statistic is None:
             return context.resolve
         own = {"baseline": lambda: replace(context.baseline, statistic=statistic)}
         return lambda name: own[name]() if name in own else context.resolve(name)
