@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import NumberLimit
 
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
+_SOUGHT = 2.0  # the effect that is sought, in floors
 _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
 
 
@@ -66,6 +67,8 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
         return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
     if behind_by > sure > 0 and behind_by > least * _NOTABLE and not _is_rough(metric):
         return Comparison(Verdict.WARN, "fleet", f"{behind}: little, but beyond chance", limit)
+    if margins.looking and behind_by > max(least * _NOTABLE, _SOUGHT * least - _luck(group, margins)):
+        return Comparison(Verdict.WARN, "fleet", f"{behind}: a slow one may be as lucky", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
 
 
@@ -96,15 +99,17 @@ def inside(metric: Metric, value: float, others: Reference | None, margins: Marg
 
 
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
-    """How far below the median no good value of a whole fleet lies, and how far hardly a single one does.
-
-    A warning rejects no node: it takes the spread as it was found, also where few values tell it.
-    """
+    """How far below the median no good value of a whole fleet lies, and how far no good value of a node does."""
     spread = others.spread * abs(others.median)
     if not spread:
         return 0.0, 0.0
     of_the_fleet = margins.wronged / (_KINDS * max(others.judged, 1))
-    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned)
+    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned, others.freedom)
+
+
+def _luck(group: PeerGroup, margins: Margins) -> float:
+    """By how much a slow one may look better than it is."""
+    return group.spread * abs(group.median) * reach(margins.doubted)
 
 
 def _is_rough(metric: Metric) -> bool:
