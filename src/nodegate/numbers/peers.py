@@ -14,7 +14,7 @@ from nodegate.numbers.kin import Together
 from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
-from nodegate.numbers.spread import moderated, of_looks, of_median, with_looks
+from nodegate.numbers.spread import moderated, of_looks, of_median, of_own_looks, with_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
+_OF_CHIPS = "burn"
 _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
 
 
@@ -134,7 +135,7 @@ class Peers:
         if pool.others(whose) + 1 >= needed:
             spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
             found = pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
-            return self._of_so_many_looks(found, number or 0, metric, statistic)
+            return self._for_these_looks(found, number or 0, metric, statistic)
         if metric.launch:
             others = pool.others(whose)
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
@@ -144,10 +145,13 @@ class Peers:
             f" ({needed:g} are needed to compare)"
         )
 
-    def _of_so_many_looks(self, found: PeerGroup, number: int, metric: Metric, statistic: Statistic) -> PeerGroup:
-        """The others as they would be with as many looks as this node has had."""
+    def _for_these_looks(self, found: PeerGroup, number: int, metric: Metric, statistic: Statistic) -> PeerGroup:
+        """The others as they would be with as many looks as this node has had, and as unsteady a device."""
+        if statistic is not Statistic.USUAL:
+            return found
+        found = replace(found, spread=max(found.spread, of_own_looks(metric.values, better=metric.better)))
         own, usual = len(metric.values), self._looks_of(number)[1]
-        if own == usual or statistic is not Statistic.USUAL:
+        if own == usual:
             return found
         (middle, variance), (its_middle, its_variance) = (self._of_looks(number, each) for each in (own, usual))
         spread = math.sqrt(max(found.spread**2 + variance - its_variance, 0.0))
@@ -378,7 +382,10 @@ def _kind(key: Key) -> Key:
     """What the quantities of one kind share: the platform, the unit, what they are of, and the tool by their name."""
     platform, unit, better, name, _ = key
     words = _words(key)
-    return platform, unit, better, str(name).partition(".")[0], OF in words, words.get("group"), words.get("nodes")
+    tool = str(name).partition(".")[0]
+    if tool == _OF_CHIPS:
+        tool = str(name)  # the same chips are good in each type of numbers: they tell no more than one does
+    return platform, unit, better, tool, OF in words, words.get("group"), words.get("nodes")
 
 
 def _key_of_devices(figure: Key) -> Key:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from statistics import NormalDist, fmean, median, variance
+from statistics import NormalDist, fmean, median, stdev, variance
 from typing import TYPE_CHECKING
+
+from nodegate.metric import counted_looks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,6 +65,22 @@ def of_looks(looks: int) -> tuple[float, float]:
     """Where the usual value of so many normal looks lies, in spreads of one look, and its variance (simulated)."""
     at = min(looks, len(_MIDDLE) - 1)
     return _MIDDLE[at], _VARIANCE[at]
+
+
+_FEWEST_LOOKS = 6  # that tell how unsteady a device is by itself
+_OF_COUNTED = 0.57  # the deviation of the best two thirds of normal looks around their mean, in theirs (simulated)
+
+
+def of_own_looks(looks: Sequence[float], *, better: str) -> float:
+    """How far the usual value of these looks may lie from the true one, as a part of it, by their own deviation.
+
+    One device in thousands has several bad looks where noise dips below a ceiling: then they lie far apart.
+    """
+    if len(looks) < _FEWEST_LOOKS:
+        return 0.0
+    counted = sorted(looks, reverse=better == "higher")[: counted_looks(len(looks))]
+    middle = fmean(counted)
+    return stdev(counted) / middle / _OF_COUNTED * math.sqrt(of_looks(len(looks))[1]) if middle > 0 else 0.0
 
 
 def around_median(values: float) -> float:
