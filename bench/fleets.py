@@ -1,7 +1,8 @@
 """Draws fleets of measured numbers and writes them: python bench/fleets.py FOLDER [--share S] [--seed N] [CELL ...].
 
 It imports numpy alone: no rule, constant or type of the judging. A fleet is nine looks at 78 numbers a node: the burn
-(three types x 8 GPUs), copies (six x 8) and collectives (six of the node). `bench/judged_fleets.py` judges what it wrote.
+(three types x 8 GPUs), copies (six x 8) and collectives (six of the node). `bench/judged_fleets.py` judges what it
+wrote.
 
 Distributions: runs of one node vary by 0.5 % in GEMM (ten public burns on H100 lie within 1 %), 1 to 3 % in copies and
 collectives (nccl-tests in public clusters); GPUs of one model differ by 1.5 % for good (chip lottery; published for
@@ -129,7 +130,7 @@ def _run(measurement: str, noise: Noise, shape: tuple[int, ...], rng: np.random.
         look = 1 + size * rng.standard_t(3, shape) / np.sqrt(3)
     else:
         look = 1 + size * rng.normal(0, 1, shape)
-    of = shape[:2] + (1,) if noise.by_run else shape
+    of = (*shape[:2], 1) if noise.by_run else shape
     lost = (rng.random(of) < noise.disturbed) * rng.uniform(0.05, 0.30, of)
     return np.maximum(look, 0.01) * (1 - lost)
 

@@ -15,13 +15,15 @@ from pathlib import Path
 import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects, with_their_like
+from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict, worst
-from nodegate.run.load import LOOKS
 
+LOOKS = OF_PROFILE[Profile.DELIVERY].looks
 PLATFORM = "hgx-h100-8"
 BASELINE = Baseline(PLATFORM, "", "", "", "", Baselines.read().common)
 PLACES = [f"GPU {place}" for place in range(8)]
@@ -62,9 +64,7 @@ def judged(measurement: str, drawn: np.ndarray) -> tuple[list[Verdict], int]:
     names = [f"gpu{at:05}" for at in range(drawn.shape[1])]
     baselines, taken = dict.fromkeys(names, BASELINE), LOOKS[0]
     while True:
-        measured = {
-            name: (PLATFORM, metrics_of(measurement, drawn[:taken, at])) for at, name in enumerate(names)
-        }
+        measured = {name: (PLATFORM, metrics_of(measurement, drawn[:taken, at])) for at, name in enumerate(names)}
         more = [each for each in LOOKS if each > taken]
         if not more or not with_their_like(suspects(measured, baselines), measured):
             break

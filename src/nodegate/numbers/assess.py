@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
-from nodegate.metric import Statistic
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
 from nodegate.numbers.batches import OF_BATCH
-from nodegate.numbers.comparison import Comparison, believable, number, shown
+from nodegate.numbers.comparison import Comparison, believable, number
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.finding import Limit
@@ -18,7 +17,7 @@ from nodegate.records.verdict import Verdict, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.metric import Metric
+    from nodegate.metric import Metric, Statistic
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
     from nodegate.numbers.batches import Batch

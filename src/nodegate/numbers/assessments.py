@@ -7,7 +7,6 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.metric import Statistic
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess, of_batch
 from nodegate.numbers.derived import of_platform
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics
-    from nodegate.numbers.peers import NodePeers, NoPeers
+    from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import AnyLimit
 
     Bounds = Callable[[Metric, Baseline], Physics]

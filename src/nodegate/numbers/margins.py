@@ -81,7 +81,8 @@ class Margins:
             UsageError: one is no positive number.
         """
         found = {name: _number(baseline, key) for name, key in _KEYS.items()}
-        return Margins(**(found | {"warned": found["warned"] / _OF_A_NODE}))
+        found["warned"] /= _OF_A_NODE
+        return Margins(**found)  # type: ignore[arg-type]  # all but `looking` are numbers
 
     def for_a_look(self) -> Margins:
         """Those by which a node is measured again."""

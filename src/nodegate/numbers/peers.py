@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
-from nodegate.numbers.kin import Together
+from nodegate.numbers.kin import TOGETHER, Together
 from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
-from nodegate.numbers.spread import moderated, of_looks, of_median, of_own_looks, with_looks
+from nodegate.numbers.spread import moderated, of_joined, of_looks, of_median, of_own_looks, with_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
@@ -75,6 +75,11 @@ class Peers:
             number: (keys[device], int(words[OF]))
             for key, number in keys.items()
             if OF in (words := _words(key)) and (device := _key_of_devices(key)) in keys
+        }
+        self._joined_of = {
+            number: tuple(map(int, words[TOGETHER].split()))
+            for key, number in keys.items()
+            if TOGETHER in (words := _words(key))
         }
         self._kin = {number: numbers for numbers in kinds.values() for number in numbers}
 
@@ -289,7 +294,11 @@ class Peers:
     def _spread_of(self, node: str, number: int, statistic: Statistic, *, by_slot: bool) -> tuple[float, float, int]:
         spread = self._spread(number, statistic, by_slot=by_slot)
         own = spread.without(node)
-        if spread.count <= FEW:
+        if members := self._joined_of.get(number):
+            inside = [self._of_looks(each, self._looks_of(each)[1])[1] for each in (number, *members)]
+            singles = [self._spread(each, statistic, by_slot=False).without(node) for each in members]
+            own = of_joined(own, inside[0], [(*each, square) for each, square in zip(singles, inside[1:], strict=True)])
+        elif spread.count <= FEW:
             kin = [
                 self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin.get(number, [number])
             ]

@@ -21,6 +21,7 @@ _CLIPPED = 0.7785  # the mean of min(z, _CLIP) squared of a normal distribution
 _FAR, _FAR_OF_FEW = 4.0, 20.0  # robust deviations, more of few values, whose deviation may be small by chance
 _KIN = 3  # quantities of a kind, from which on they say how alike their spreads are
 _POOLED_FROM = 0.25  # the chance of an F test, as Bozivich, Bancroft and Hartley advise
+_UNLIKE = 0.05  # the chance of an F test by which a spread is another one than was expected
 _EFFICIENCY = 0.75  # what a value is worth for this scale, beside the plain deviation of normal values
 
 
@@ -68,7 +69,7 @@ def of_looks(looks: int) -> tuple[float, float]:
 
 
 _FEWEST_LOOKS = 6  # that tell how unsteady a device is by itself
-_OF_COUNTED = 0.57  # the deviation of the best two thirds of normal looks around their mean, in theirs (simulated)
+_OF_COUNTED = 0.72  # the deviation of the best two thirds of normal looks around their mean, in theirs (simulated)
 
 
 def of_own_looks(looks: Sequence[float], *, better: str) -> float:
@@ -142,6 +143,28 @@ def with_looks(own: tuple[float, float], square: float, freedom: float) -> tuple
         return own
     total = own[1] + freedom
     return math.sqrt((own[1] * own[0] ** 2 + freedom * square) / total), total
+
+
+def of_joined(
+    own: tuple[float, float], inside: float, singles: Sequence[tuple[float, float, float]]
+) -> tuple[float, float]:
+    """The spread of a number that joins several: what its looks explain, and what nodes differ in all of them.
+
+    Few nodes tell their own spread badly; the numbers that it joins tell together how far nodes differ beyond their
+    looks. Its own spread counts where it is larger than that by more than chance (an F test at 5 %).
+
+    Args:
+        own: the spread between the nodes, and its degrees of freedom.
+        inside: the variance of one value by the noise of its looks alone.
+        singles: the spread of each number that it joins, its degrees of freedom, and its variance by looks alone.
+    """
+    from scipy.special import fdtri  # noqa: PLC0415 - heavy: only where fleets are compared
+
+    between = fmean(spread**2 - square for spread, _, square in singles)
+    expected, freedom = inside + max(0.0, between), sum(each[1] for each in singles)
+    if not inside or own[0] ** 2 > expected * fdtri(own[1], freedom, 1 - _UNLIKE):
+        return own
+    return math.sqrt(expected), freedom
 
 
 @lru_cache(maxsize=4096)

@@ -94,7 +94,7 @@ class Table:
         return int(looks.min()), int(np.bincount(looks).argmax())
 
     def scatter(self, *numbers: int) -> tuple[float, float]:
-        """How far two looks at one part lie apart, as a part of its value, and the degrees of freedom; 0 of single looks."""
+        """How far a look at a part lies from its value, as a part of it, and the degrees of freedom; 0 of single looks."""
         import numpy as np  # noqa: PLC0415 - heavy
 
         at = np.concatenate([self._places[number] for number in numbers])
