@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from bench.fleets import HEAVY, HIGH, LOW, SKEWED, Cell, Noise, drawn
 from bench.judged_fleets import NAMES, judged
-
 from nodegate.records.verdict import Verdict
 
 ALL_SIX = tuple(range(6))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
-from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
+from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots, unsteady
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison, believable, number
 from nodegate.numbers.derived import Physics
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import AnyLimit, NumberLimit
 
 UNBOUNDED = Physics()
-_CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
+_CODES = {unsteady.UNSTEADY: unsteady.UNSTEADY, "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Assessment:
             return self.comparison
         if self.whole and self.verdict in (Verdict.WARN, Verdict.FAIL):
             return "node"
-        return _CODES.get(self.comparison, "") if self.verdict in (Verdict.WARN, Verdict.ERROR) else ""
+        said = self.verdict in (Verdict.WARN, Verdict.ERROR) or self.comparison == unsteady.UNSTEADY
+        return _CODES.get(self.comparison, "") if said else ""
 
     @property
     def is_of_batch(self) -> bool:
@@ -144,6 +145,7 @@ class _Comparisons:
         proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
         if by_fleet.verdict is Verdict.SKIP:
             comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))
+        comparisons.append(unsteady.compare(self.metric, value, self.group, self.margins))
         comparisons.append(slots.compare(self.metric, value, self.slot, self.margins))
         like_others = by_fleet.verdict is Verdict.PASS and not self.batches
         comparisons.append(

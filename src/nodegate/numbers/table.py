@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAMES = ("node", "device", "launch")
+LOW, FAR = 0.05, 4.0  # a look is far worse by this part of the value, and by so many spreads
 _OF_STEPS = 0.5  # degrees of freedom that each difference of two looks in a row gives to their robust spread
 
 
@@ -30,6 +31,14 @@ class Row(NamedTuple):
     device: str
     launch: str
     seen: tuple[float, ...]
+
+
+class Scatter(NamedTuple):
+    """How far a look lies from its part's value, as a part of it; degrees of freedom; the share of looks far worse."""
+
+    spread: float
+    freedom: float
+    disturbed: float
 
 
 class TableMaker:
@@ -93,20 +102,24 @@ class Table:
         looks = np.concatenate([self._looks[self._places[number]] for number in numbers])
         return int(looks.min()), int(np.bincount(looks).argmax())
 
-    def scatter(self, *numbers: int) -> tuple[float, float]:
-        """How far a look at a part lies from its value, as a part of it, and the degrees of freedom; 0 of single looks."""
+    def scatter(self, *numbers: int, higher_is_better: bool) -> Scatter:
+        """How far looks at one part lie apart, over all parts."""
         import numpy as np  # noqa: PLC0415 - heavy
 
         at = np.concatenate([self._places[number] for number in numbers])
-        steps = []
+        steps, behind = [np.zeros(0)], [np.zeros(0)]
         for count in np.unique(self._looks[at][self._looks[at] > 1]):
             ends = self._ends[at][self._looks[at] == count]
             seen = np.asarray(self._values)[ends[:, None] - np.arange(count, 0, -1)]
             middles = np.median(seen, axis=1, keepdims=True)
             good = middles[:, 0] > 0
             steps.append((np.diff(seen[good], axis=1) / middles[good]).ravel())
-        held = np.concatenate(steps) if steps else np.zeros(0)
-        return (scale(held) / math.sqrt(2), _OF_STEPS * len(held)) if len(held) else (0.0, 0.0)
+            behind.append((1 - seen[good] / middles[good]).ravel() * (1 if higher_is_better else -1))
+        held, lost = np.concatenate(steps), np.concatenate(behind)
+        if not len(held):
+            return Scatter(0.0, 0.0, 0.0)
+        spread = scale(held) / math.sqrt(2)
+        return Scatter(spread, _OF_STEPS * len(held), float(np.mean(lost > max(LOW, FAR * spread))))
 
     def _texts(self, name: str, places: NDArray[np.intp]) -> Iterator[str]:
         return map(self._names[name].__getitem__, self._codes[name][places].tolist())
