@@ -103,7 +103,7 @@ def _of_the_whole(
         group = peers.group(joined.metric, margins)
         if joined.worst in names and isinstance(group, PeerGroup):
             found = assess(joined.metric, None, group, margins)
-            if found.verdict in (Verdict.WARN, Verdict.FAIL):
+            if found.again or found.verdict in (Verdict.WARN, Verdict.FAIL):
                 yield joined.metric, replace(found, whole=True, worst=joined.worst)
     for whole in (*figures, *(metric for metric in metrics if not metric.device)):
         for batch in peers.batches(whole, margins):

@@ -15,6 +15,7 @@ from nodegate.numbers.kin import Together
 from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import node_figures
 from nodegate.numbers.pool import PeerGroup, Pool, Spread
+from nodegate.numbers.quantities import Quantities
 from nodegate.numbers.spread import of_own_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted

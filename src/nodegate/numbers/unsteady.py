@@ -30,17 +30,25 @@ def compare(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: M
     if looks < _FEWEST or not value or metric.unit in HINTS or metric.unit == "µs":
         return nothing(UNSTEADY)
     scatter = group.scatter if isinstance(group, PeerGroup) and group.scatter else margins.past_noise
-    rate = max(_DISTURBED, group.disturbed if isinstance(group, PeerGroup) else 0.0)
     least = value * max(LOW, FAR * scatter)
     low = sum(worse_by(metric, each, value) > least for each in metric.values)
+    rate = max(_DISTURBED, _of_others(group, low, looks) if isinstance(group, PeerGroup) else 0.0)
     chance = _at_least(low, looks, rate)
-    rejected = _REJECTED / (_JOINED if TOGETHER in metric.conditions else _NUMBERS)
+    joined = TOGETHER in metric.conditions
+    rejected = _REJECTED / (_JOINED if joined else _NUMBERS)
     if low < 2 or chance > max(margins.warned, rejected):
-        return nothing(UNSTEADY)
+        doubtful = margins.looking and low >= (1 if joined else 2)
+        return Comparison(Verdict.SKIP, UNSTEADY, again=doubtful)
     worst = max(metric.values, key=lambda each: worse_by(metric, each, value))
     bound = limit_of(metric, round(beyond(metric, value, least), 6), "inside")
     said = f"{low} of {looks} looks are low, down to {shown(worst, metric.unit)}, more than disturbances explain"
     return Comparison(Verdict.FAIL if chance <= rejected else Verdict.WARN, UNSTEADY, said, bound)
+
+
+def _of_others(group: PeerGroup, low: int, looks: int) -> float:
+    """The share of low looks at all other parts."""
+    others = looks * max(group.judged - 1, 1)
+    return (group.disturbed * looks * group.judged - low) / others
 
 
 def _at_least(low: int, looks: int, rate: float) -> float:
