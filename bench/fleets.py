@@ -118,11 +118,12 @@ def drawn(cell: Cell, rng: np.random.Generator) -> dict[str, np.ndarray]:
             columns = np.concatenate([np.arange(each * wide, (each + 1) * wide) for each in cell.what])
             hit = (rng.random((LOOKS, cell.nodes, 1)) < cell.looks) & bad[None, :, None]
             left[:, :, columns] = np.where(hit, cell.left, 1.0)
-        found[measurement] = (true * left * _run(measurement, noise, (LOOKS, cell.nodes, width), rng)).astype("f4")
+        found[measurement] = (true * left * look_at(measurement, noise, (LOOKS, cell.nodes, width), rng)).astype("f4")
     return found
 
 
-def _run(measurement: str, noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def look_at(measurement: str, noise: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """What a look at a device has of its true speed; the first two of the shape are looks and nodes."""
     size = noise.of(measurement)
     if noise.shape == "skewed" and measurement != "burn":
         look = 1 - rng.exponential(size, shape)
