@@ -75,7 +75,7 @@ class Load:
         ]
         for at, wanted in enumerate(looks):
             doubted = self._doubted(measurement, attempts, metrics, bounds) if at else dict.fromkeys(attempts, ())
-            while _looks(measurement, attempts) < wanted:
+            for _ in range(wanted - _looks(measurement, attempts)):
                 settled = _those(attempts, measurement.settled)
                 again = {
                     name: doubts
@@ -88,6 +88,8 @@ class Load:
                 ready = [target for target in shorter if target.node.name not in settled]
                 runs = measurement.again(ready, self._pool, again)
                 metrics |= self._keep(measurement, attempts, runs, started)
+                if _looks(measurement, attempts) >= wanted:
+                    break
 
     def _doubted(
         self,
