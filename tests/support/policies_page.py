@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MARK = "## The shipped policies\n"
 HEAD = """
 Written by `make docs` from `policies/*.yaml`; do not edit below this line. Of each claim: the class
-of its defects, which attempt counts where it is not the best, and the clause.
+of its defects, which look counts where it is not the usual value, and the clause.
 
 """
 
