@@ -1,6 +1,6 @@
 """Racks, firmwares, drivers and places that are slow together: python bench/batches.py [--quick] [NAME ...].
 
-The generator is that of bench/noise.py, which shares nothing with the judging; what sets nodes apart is drawn here:
+The noise is that of bench/fleets.py, which shares nothing with the judging; what sets nodes apart is drawn here:
 racks of eight, a firmware on whole racks or on any nodes, two platforms, a driver. Judged are the burn (three types x 8
 GPUs) and the collectives (six of the node). "named": fleets in which the batch is named on a slow node, and nothing
 else is.
@@ -14,17 +14,53 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from noise import ADDRESSES, BASELINE, GPUS, LOW, PLATFORM, RUN, TIMES_MORE, UNITS, Fleet, Told, share, told
+from fleets import GPUS, LOOKS, LOW, SPEED, look_at
+from judged_fleets import BASELINE, NAMES, PLACES, PLATFORM, interval
 
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import suspects
 from nodegate.records.verdict import Verdict, worst
 
 RACK = 8
 JUDGED = ("burn", "busbw")
 BATCHES = ("batch ", "slot")
+
+
+class Fleet:
+    """The true speeds of good nodes, by measurement: an array (node, quantity, place)."""
+
+    def __init__(self, rng: np.random.Generator, nodes: int) -> None:
+        self.rng, self.nodes = rng, nodes
+        chips = rng.normal(1, LOW.chips, (nodes, 1, GPUS))
+        places = rng.normal(1, LOW.places, (1, 3, GPUS))
+        burn = SPEED["burn"].reshape(1, 3, GPUS) * chips * places
+        self.true = {"burn": burn, "busbw": np.tile(SPEED["busbw"].reshape(1, 6, 1), (nodes, 1, 1))}
+
+    def looks(self, measurement: str) -> np.ndarray:
+        true = self.true[measurement]
+        drawn = look_at(measurement, LOW, (LOOKS, self.nodes, true[0].size), self.rng)
+        return true * drawn.reshape(LOOKS, *true.shape)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was said of the nodes of one kind."""
+
+    nodes: int = 0
+    rejected: int = 0
+    warned: int = 0
+
+    def __add__(self, other: Told) -> Told:
+        return Told(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+def told(verdicts: list[Verdict]) -> Told:
+    return Told(len(verdicts), verdicts.count(Verdict.FAIL), verdicts.count(Verdict.WARN))
+
+
+def share(part: int, whole: int) -> str:
+    return interval(part, whole).rpartition(" of ")[0] or "-"
 
 
 @dataclass
@@ -45,7 +81,7 @@ def site(rng: np.random.Generator, nodes: int) -> Site:
     traits = {
         at: {"rack": f"r{at // RACK}", "kernel": f"5.15.{kernels[at]}", "VBIOS": "96.00.61"} for at in range(nodes)
     }
-    return Site(Fleet(rng, LOW, nodes), traits)
+    return Site(Fleet(rng, nodes), traits)
 
 
 def slowed(made: Site, chosen: np.ndarray, left: float, measurement: str = "burn") -> Site:
@@ -136,46 +172,30 @@ CASES: dict[str, Make] = {
 }
 
 
-def metrics_of(made: Site, measurement: str, looks: list[np.ndarray], node: int, count: int) -> list[Metric]:
-    devices = [""] if measurement == "busbw" else ADDRESSES
-    conditions = {"driver": made.driver.get(node, "580.1")}
+def metrics_of(made: Site, measurement: str, looks: np.ndarray, node: int) -> list[Metric]:
+    conditions, unit = {"driver": made.driver.get(node, "580.1")}, "GB/s" if measurement == "busbw" else "TFLOPS"
     return [
-        Metric(
-            name,
-            tuple(float(look[node, at, place]) for look in looks[:count]),
-            UNITS[measurement],
-            device,
-            conditions=conditions,
-        )
-        for at, (name, _) in enumerate(RUN[measurement])
-        for place, device in enumerate(devices[:GPUS])
+        Metric(name, tuple(looks[:, node, at, place].tolist()), unit, device, conditions=conditions)
+        for at, name in enumerate(NAMES[measurement])
+        for place, device in enumerate([""] if measurement == "busbw" else PLACES)
     ]
 
 
 def judged(made: Site) -> tuple[list[Verdict], list[set[str]]]:
-    """The verdict on each node, and the codes of what is said of it."""
+    """The verdict on each node after all looks, and the codes of what is said of it."""
     nodes = made.fleet.nodes
     names = [f"gpu{at:05}" for at in range(nodes)]
     verdicts: list[list[Verdict]] = [[] for _ in names]
     codes: list[set[str]] = [set() for _ in names]
     traits = {name: made.traits[at] for at, name in enumerate(names)}
     for measurement in JUDGED:
-        looks = [made.fleet.look(measurement) for _ in range(1 + TIMES_MORE)]
-        counts = dict.fromkeys(names, 1)
-
-        def measured(
-            of: str = measurement, drawn: list[np.ndarray] = looks, times: dict[str, int] = counts
-        ) -> dict[str, tuple[str, list[Metric]]]:
-            return {
-                name: (made.platform.get(at, PLATFORM), metrics_of(made, of, drawn, at, times[name]))
-                for at, name in enumerate(names)
-            }
-
-        for _ in range(TIMES_MORE):
-            for name in suspects(measured(), dict.fromkeys(names, BASELINE)):
-                counts[name] += 1
-        peers = Peers.of(measured(), traits)
-        for at, (name, (_, metrics)) in enumerate(measured().items()):
+        looks = made.fleet.looks(measurement)
+        measured = {
+            name: (made.platform.get(at, PLATFORM), metrics_of(made, measurement, looks, at))
+            for at, name in enumerate(names)
+        }
+        peers = Peers.of(measured, traits)
+        for at, (name, (_, metrics)) in enumerate(measured.items()):
             found = [each for _, each in assessments(metrics, baseline=BASELINE, peers=peers.of_node(name))]
             verdicts[at].append(worst(each.verdict for each in found))
             codes[at] |= {each.code for each in found if each.code.startswith(BATCHES)}

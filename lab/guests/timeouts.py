@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     node_pair.SETUP_S = perftest_runner.LISTEN_S = config.getoption(SETUP)
     rdma_result.UNEVEN = 0.2  # guests take turns on few processors
     rdma_node.ASK_S = 60.0
-    load.TIMES_MORE = config.getoption(AGAIN)  # type: ignore[attr-defined]
+    load.MOST_AMONG_NODES = 1 + config.getoption(AGAIN)
     if config.getoption(NO_LATENCY):
         rdma.LATENCIES = ()  # type: ignore[assignment, attr-defined]
     if chosen := config.getoption(SECTIONS):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
 BOUNCE = "bounce buffers"  # the path of host copies where confidential computing is on
@@ -15,7 +15,8 @@ BOUNCE = "bounce buffers"  # the path of host copies where confidential computin
 class Statistic(str, Enum):
     """Which of several attempts at one number on one part is held to its limit. Every part counts, always."""
 
-    BEST = "best"
+    USUAL = "usual"  # the mean of the best two thirds: a disturbed look is in the worst third
+    BEST = "best"  # where each look is with another partner, which may be the bad one
     MEDIAN = "median"
     WORST = "worst"
 
@@ -25,8 +26,15 @@ class Statistic(str, Enum):
             return None
         if self is Statistic.MEDIAN:
             return median(values)
+        if self is Statistic.USUAL:
+            return fmean(sorted(values, reverse=better == "higher")[: counted_looks(len(values))])
         highest = (self is Statistic.BEST) == (better == "higher")
         return max(values) if highest else min(values)
+
+
+def counted_looks(looks: int) -> int:
+    """How many of so many looks the usual value is the mean of."""
+    return max(1, round(2 * looks / 3))
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,8 @@ class Metric:
     """One quantity of one device, once for each attempt.
 
     `name` is the key of its limit, such as "nccl.all_reduce_gb_per_s"; `unit` the one of that key: TFLOPS,
-    GB/s (1e9 bytes: memory, NVLink, NCCL), Gb/s (1e9 bits: wires), µs, MHz, W, °C. `values` has one value per attempt,
-    in their order: the first measurement, then those of a suspect that was measured again; never empty.
+    GB/s (1e9 bytes: memory, NVLink, NCCL), Gb/s (1e9 bits: wires), µs, MHz, W, °C. `values` has one value per look,
+    in their order; never empty. `statistic` says which of them is judged, where no policy says another.
     `conditions` are what must be equal for two values to be compared: tool, version, message size in bytes, algorithm,
     number of GPUs, NCCL, CUDA, driver. `device` is the part of the node, the same word on every node ("GPU 3",
     "mlx5_0"), so that slot is compared with slot; empty: the node as a whole. `launch` names what many nodes measured
@@ -51,21 +59,18 @@ class Metric:
     conditions: Mapping[str, str] = field(default_factory=dict)
     launch: str = ""
     over_runs: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def first(self) -> float:
-        """The first attempt, which every node has: what others are compared with."""
-        return self.values[0]
+    statistic: Statistic = Statistic.USUAL
 
     @property
     def best(self) -> float:
-        """The best of all attempts, which is judged. A slow device is slow every time, a disturbed run is not."""
+        """The best of all looks."""
         return max(self.values) if self.better == "higher" else min(self.values)
 
-    @property
-    def middle(self) -> float:
-        """The median of all attempts."""
-        return median(self.values)
+    @cached_property
+    def judged(self) -> float:
+        """What is held to limits: a slow device is slow in most looks, a disturbed one in few."""
+        found = self.statistic.of(self.values, better=self.better)
+        return self.values[0] if found is None else found
 
     @cached_property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:

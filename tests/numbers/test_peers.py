@@ -34,17 +34,20 @@ class TestWhoIsAPeer:
                 found = group(judged.group(f"gpu{at + 1:03}", metric(value), MARGINS))
                 assert found.median == pytest.approx(median(others))
 
-    def test_the_first_look_counts_so_that_no_second_one_moves_a_limit(self):
-        measured = fleet(*[480.0] * 8)
-        before = group(Peers.of(measured).group("gpu002", metric(480), MARGINS))
-        measured["gpu001"] = ("hgx-h100-8", [metric(480, 520, 530)])
-        assert group(Peers.of(measured).group("gpu002", metric(480), MARGINS)) == before
+    def test_the_same_statistic_of_as_many_looks_is_compared(self):
+        looks = {f"gpu{at}": ("hgx-h100-8", [metric(470, 480 + at, 476)]) for at in range(9)}
+        judged, own = Peers.of(looks), looks["gpu0"][1][0]
+        assert group(judged.group("gpu0", own, MARGINS)).median == 480.25
+        assert group(judged.group("gpu0", own, MARGINS, Statistic.MEDIAN)).median == 476.0
 
-    def test_where_all_had_three_looks_best_is_compared_with_best_and_median_with_median(self):
-        looks = {f"gpu{at}": ("hgx-h100-8", [metric(470, 480 + at, 475)]) for at in range(9)}
+    def test_a_node_with_fewer_looks_is_held_to_what_so_few_would_give(self):
+        rng = np.random.default_rng(3)
+        looks = {f"gpu{at}": ("hgx-h100-8", [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(64)}
         judged = Peers.of(looks)
-        assert group(judged.group("gpu0", metric(480), MARGINS)).median == 484.5
-        assert group(judged.group("gpu0", metric(480), MARGINS, Statistic.MEDIAN)).median == 475.0
+        many, one = (group(judged.group("gpu0", each, MARGINS)) for each in (looks["gpu0"][1][0], metric(480.0)))
+        assert one.median == pytest.approx(480, abs=0.5)
+        assert many.median == pytest.approx(482.5, abs=0.5), "the best six of nine"
+        assert (many.spread, one.spread) == (pytest.approx(0.0045, rel=0.3), pytest.approx(0.0104, rel=0.15))
 
     @pytest.mark.parametrize("other", [{"gpus": "4"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}])
     def test_values_of_other_conditions_are_not_compared(self, other: dict[str, str]):

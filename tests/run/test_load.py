@@ -46,13 +46,9 @@ class NoTools:
 
 @dataclass
 class Judge:
-    """A gate with fixed answers. `gates`: who must not take part. A value below `least` is suspect.
-
-    `large`: such a value rejects a node of a large fleet.
-    """
+    """A gate with fixed answers. `gates`: who must not take part. A value below `least` is suspect."""
 
     least: float = 0.0
-    large: bool = False
     gates: Mapping[str, CannotMeasure] = field(default_factory=dict)
 
     def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
@@ -61,23 +57,15 @@ class Judge:
     def suspects(
         self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object], *, alone: bool
     ) -> dict[str, tuple[Doubt, ...]]:
-        low = {name: [each for each in metrics if each.best < self.least] for name, metrics in measured.items()}
-        return {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}
-
-    def rejected(
-        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object]
-    ) -> dict[str, tuple[Doubt, ...]]:
-        return {
-            name: tuple(map(Doubt, metrics))
-            for name, metrics in measured.items()
-            if self.large and any(each.best < self.least for each in metrics)
-        }
+        low = {name: [each for each in metrics if each.judged < self.least] for name, metrics in measured.items()}
+        found = {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}
+        return {**dict.fromkeys(measured, ()), **found} if alone and found else found
 
 
-def target(name: str) -> Target:
+def target(name: str, looks: tuple[int, ...] = LENGTH.looks) -> Target:
     node = Node(name, Connection(transport="local"))
     facts = NodeFacts(document_of({"schema": "nodegate.probe/1", "sections": {}, "uid": 0}))
-    return Target(node, LocalSession(node), facts, NoTools(), LENGTH)  # type: ignore[arg-type]
+    return Target(node, LocalSession(node), facts, NoTools(), replace(LENGTH, looks=looks))  # type: ignore[arg-type]
 
 
 def measurement(
@@ -99,11 +87,20 @@ def measurement(
 
 
 def put_under_load(
-    tmp_path: Path, what: Measurement, judge: Judge, nodes: Sequence[str], *, keep: bool = False
+    tmp_path: Path,
+    what: Measurement,
+    judge: Judge,
+    nodes: Sequence[str],
+    *,
+    keep: bool = False,
+    looks: tuple[int, ...] = LENGTH.looks,
 ) -> Load:
     (tmp_path / "evidence").mkdir(exist_ok=True)
     load = Load(
-        RunFolder(tmp_path), [target(name) for name in nodes], ThreadPool(Progress(None), threading.Event()), judge
+        RunFolder(tmp_path),
+        [target(name, looks) for name in nodes],
+        ThreadPool(Progress(None), threading.Event()),
+        judge,
     )
     load.run([what], keep=keep)
     return load
@@ -135,16 +132,37 @@ def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_pa
     [
         (["100", "101", "102"], Judge(least=390)),
         (["100", "400"], Judge(least=390)),  # it was only disturbed
-        (["100", "101", "102", "400"], Judge(least=390, large=True)),  # it would be rejected: one look more
     ],
 )
 def test_a_suspect_is_measured_again_and_the_others_are_left_alone(
     tmp_path: Path, gives: list[str], judge: Judge
 ) -> None:
-    what = replace(measurement({"a": ["400"], "b": gives}), alone=judge.large)
-    put_under_load(tmp_path, what, judge, ["a", "b"])
+    put_under_load(tmp_path, measurement({"a": ["400"], "b": gives}), judge, ["a", "b"])
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == gives
+
+
+@pytest.mark.parametrize(
+    ("second", "looks"),
+    [
+        (["400"] * 3, 3),
+        (["100", *["400"] * 8], 3),  # disturbed once: it is in the worst third
+        (["100", "100", *["400"] * 7], 6),
+        (["100"] * 9, 9),
+    ],
+)
+def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path: Path, second: list[str], looks: int) -> None:
+    what = replace(measurement({"a": ["400"] * 9, "b": list(second)}), alone=True)
+    put_under_load(tmp_path, what, Judge(least=300), ["a", "b"])
+    assert attempts(tmp_path, "a") == ["400"] * looks
+    assert attempts(tmp_path, "b") == second[:looks]
+
+
+@pytest.mark.parametrize(("looks", "runs"), [((3,), 1), ((3, 6, 9), 3), ((1,), 1), ((2,), 1)])
+def test_a_run_that_gives_several_looks_is_repeated_less(tmp_path: Path, looks: tuple[int, ...], runs: int) -> None:
+    what = replace(measurement({"a": ["1"] * 9}), alone=True, looks_a_run=3)
+    put_under_load(tmp_path, what, Judge(least=2), ["a"], looks=looks)
+    assert len(attempts(tmp_path, "a")) == runs
 
 
 def test_what_a_node_gave_is_read_once_an_attempt(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ limits:
   measured.fleet_floor_percent: {value: 2.5, unit: "%", source: test}
   measured.fleet_z: {value: 3.5, unit: deviations, source: test}
   measured.fleet_wronged_percent: {value: 5, unit: "%", source: test}
-  measured.fleet_warned_percent: {value: 0.1, unit: "%", source: test}
-  measured.fleet_doubted_percent: {value: 2, unit: "%", source: test}
+  measured.fleet_warned_percent: {value: 1, unit: "%", source: test}
+  measured.fleet_doubted_percent: {value: 1, unit: "%", source: test}
   measured.latency_floor_percent: {value: 25, unit: "%", source: test}
   measured.temperature_floor_c: {value: 8, unit: °C, source: test}
   measured.inside_floor_percent: {value: 5, unit: "%", source: test}

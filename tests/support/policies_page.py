@@ -15,7 +15,7 @@ from nodegate.policy.policy_file import PolicyFile
 MARK = "## The shipped policies\n"
 HEAD = """
 Written by `make docs` from `policies/*.yaml`; do not edit below this line. Of each claim: the class
-of its defects, which attempt counts where it is not the best, and the clause.
+of its defects, which look counts where it is not the usual value, and the clause.
 
 """
 
@@ -40,7 +40,7 @@ def _cell(policy: PolicyFile, name: str) -> str:
     if name in by_contract and name not in policy.policy.items:
         return ""
     item = policy.policy.item(name)
-    statistic = f", {item.statistic.value}" if item.statistic.value != "best" else ""
+    statistic = f", {item.statistic.value}" if item.statistic.value != "usual" else ""
     clause = f": {item.clause}" if name in policy.policy.items else ""
     return f"{item.defect_class.value}{statistic}{clause}"
 

@@ -17,7 +17,6 @@ from nodegate.baseline.plausible import ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.source import Source
-from nodegate.metric import Statistic
 from nodegate.metric_names import METRICS
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.overlay import Overlay
     from nodegate.baseline.plausible import Ranges
+    from nodegate.metric import Statistic
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
@@ -52,7 +52,7 @@ class Baseline:
     detected: str
     entries: Mapping[str, Entry] = field(default_factory=dict)
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
-    statistic: Statistic = Statistic.BEST
+    statistic: Statistic | None = None
     is_part: bool = False  # a virtual machine with some of the GPUs of a board
     contradiction: str = ""  # how the settings contradict the machine; then nothing can be judged by them
 

@@ -95,7 +95,7 @@ def _nodes_apart(values: Sequence[tuple[str, Metric]]) -> float:
     """How far nodes differ, beyond what the devices of each explain; a standard deviation, as a part of the value."""
     nodes: defaultdict[str, list[float]] = defaultdict(list)
     for node, metric in values:
-        nodes[node].append(metric.best)
+        nodes[node].append(metric.judged)
     several = [each for each in nodes.values() if len(each) >= _DEVICES]
     if len(several) < _NODES:
         return 0.0
@@ -111,10 +111,10 @@ def _around_slots(values: Sequence[tuple[str, Metric]]) -> float:
     """How far a device lies from the others of its node, what its place does by design left out."""
     nodes: defaultdict[str, list[float]] = defaultdict(list)
     for node, metric in values:
-        nodes[node].append(metric.best)
+        nodes[node].append(metric.judged)
     middles = {node: median(each) for node, each in nodes.items()}
     places: defaultdict[str, list[float]] = defaultdict(list)
     for node, metric in values:
-        places[metric.device].append(metric.best / middles[node] - 1)
+        places[metric.device].append(metric.judged / middles[node] - 1)
     usual = {place: median(each) for place, each in places.items()}
-    return scale([metric.best / middles[node] - 1 - usual[metric.device] for node, metric in values])
+    return scale([metric.judged / middles[node] - 1 - usual[metric.device] for node, metric in values])

@@ -57,7 +57,7 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     differ so much that the limit would find nothing.
     """
     unit, higher = held.metric.unit, held.metric.better == "higher"
-    values = [(metric.best, node) for node, metric in held.values if believable(metric.best) and metric.best > 0]
+    values = [(metric.judged, node) for node, metric in held.values if believable(metric.judged) and metric.judged > 0]
     if not values:
         return Found(None, (f"{held.name} left out: no value above 0",))
     floor = margins.latency_floor if unit == "µs" else margins.fleet_floor
@@ -81,7 +81,7 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if peak is not None and middle > peak:
         said = f"{held.name} left out: {shown(middle, unit)} is more than physics allows ({shown(peak, unit)})"
         return Found(None, (said, *remark))
-    nodes = len({node for node, metric in held.values if metric.best in kept})
+    nodes = len({node for node, metric in held.values if metric.judged in kept})
     entry = Entry(
         key=held.name,
         value=_rounded(middle),
@@ -101,18 +101,18 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
 
 def _those(held: Held, kept: list[float]) -> list[tuple[str, Metric]]:
     wanted = frozenset(kept)
-    return [(node, metric) for node, metric in held.values if metric.best in wanted]
+    return [(node, metric) for node, metric in held.values if metric.judged in wanted]
 
 
 def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[float], tuple[str, ...]]:
-    values = [metric.best for _, metric in held.values if believable(metric.best) and metric.best > 0]
+    values = [metric.judged for _, metric in held.values if believable(metric.judged) and metric.judged > 0]
     middle = median(values)
     reach = max(floor * middle, margins.fleet_z * robust(mad(values, middle)))
     kept = [value for value in values if abs(value - middle) <= reach]
     out = [
-        f"{node} {metric.device}".rstrip() + f" ({number(metric.best)})"
+        f"{node} {metric.device}".rstrip() + f" ({number(metric.judged)})"
         for node, metric in held.values
-        if metric.best not in kept
+        if metric.judged not in kept
     ]
     if not out:
         return kept, ()

@@ -22,6 +22,8 @@ class Durations:
     `burn_s` is the load itself, without start and end. `copies_s` is for all memory copies of a GPU together, `link_s`
     for one direction of one NIC pair, `collective_s` the limit of one NCCL launch inside a node (a hang ends there),
     `group_s` the same for a launch over nodes. `rounds` are the rounds of NIC pairs; None: every pair of nodes.
+    `looks` at each number of a node by itself: so many at first, and then up to each of the others while a number of
+    some node is doubtful.
     """
 
     burn_s: float
@@ -30,13 +32,18 @@ class Durations:
     collective_s: float
     group_s: float
     rounds: int | None = 3
+    looks: tuple[int, ...] = (3, 6, 9)
 
 
 OF_PROFILE = {
     Profile.DELIVERY: Durations(burn_s=600.0, copies_s=30.0, link_s=5.0, collective_s=180.0, group_s=300.0),
-    Profile.NIGHTLY: Durations(burn_s=60.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=120.0),
-    Profile.BOOTCHECK: Durations(burn_s=15.0, copies_s=5.0, link_s=2.0, collective_s=20.0, group_s=60.0, rounds=1),
-    Profile.TROUBLESHOOT: Durations(burn_s=45.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=90.0),
+    Profile.NIGHTLY: Durations(burn_s=60.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=120.0, looks=(3,)),
+    Profile.BOOTCHECK: Durations(
+        burn_s=15.0, copies_s=5.0, link_s=2.0, collective_s=20.0, group_s=60.0, rounds=1, looks=(1,)
+    ),
+    Profile.TROUBLESHOOT: Durations(
+        burn_s=45.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=90.0, looks=(3,)
+    ),
 }
 
 

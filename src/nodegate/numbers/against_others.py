@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import NumberLimit
 
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
+_SOUGHT = 2.0  # the effect that is sought, in floors
 _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
 
 
@@ -60,13 +61,25 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     limit = limit_of(metric, round(beyond(metric, group.median, max(least, sure)), 6), "fleet")
     if behind_by > max(least, sure):
         return Comparison(Verdict.WARN if metric.unit in HINTS else Verdict.FAIL, "fleet", behind, limit)
-    if group.split and _in_slow_part(metric, value, group.split, floor):
+    if group.split and _in_slow_part(metric, value, group.split, floor, margins):
         return _in_two_parts(metric, group.split, limit)
-    if behind_by > max(least, doubtful):
-        return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
-    if behind_by > sure > 0 and behind_by > least * _NOTABLE and not _is_rough(metric):
-        return Comparison(Verdict.WARN, "fleet", f"{behind}: little, but beyond chance", limit)
+    if why := _doubt(metric, behind_by, least, (sure, doubtful), group, margins):
+        return Comparison(Verdict.WARN, "fleet", f"{behind}{why}", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
+
+
+def _doubt(  # noqa: PLR0917 - one caller, above
+    metric: Metric, behind_by: float, least: float, by_chance: tuple[float, float], group: PeerGroup, margins: Margins
+) -> str:
+    """Why a value that is not rejected is doubtful; empty if it is not."""
+    sure, doubtful = by_chance
+    if behind_by > max(least, doubtful):
+        return ", which their spread may explain"
+    if behind_by > sure > 0 and behind_by > least * _NOTABLE and not _is_rough(metric):
+        return ": little, but beyond chance"
+    if margins.looking and behind_by > max(least * _NOTABLE, _SOUGHT * least - _luck(group, margins)):
+        return ": a slow one may be as lucky"
+    return ""
 
 
 def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margins) -> Comparison:
@@ -96,15 +109,17 @@ def inside(metric: Metric, value: float, others: Reference | None, margins: Marg
 
 
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
-    """How far below the median no good value of a whole fleet lies, and how far hardly a single one does.
-
-    A warning rejects no node: it takes the spread as it was found, also where few values tell it.
-    """
+    """How far below the median no good value of a whole fleet lies, and how far no good value of a node does."""
     spread = others.spread * abs(others.median)
     if not spread:
         return 0.0, 0.0
     of_the_fleet = margins.wronged / (_KINDS * max(others.judged, 1))
-    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned)
+    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned, others.freedom)
+
+
+def _luck(group: PeerGroup, margins: Margins) -> float:
+    """By how much a slow one may look better than it is."""
+    return group.spread * abs(group.median) * reach(margins.doubted)
 
 
 def _is_rough(metric: Metric) -> bool:
@@ -116,9 +131,11 @@ def _whose(group: PeerGroup) -> str:
     return f"{group.nodes} other nodes" + (f", {group.device} of each" if group.device else "")
 
 
-def _in_slow_part(metric: Metric, value: float, split: Split, floor: float) -> bool:
-    reach = floor * scale_of(metric, split.fast)
-    return min(worse_by(metric, value, split.fast), worse_by(metric, split.slow, split.fast)) > reach
+def _in_slow_part(metric: Metric, value: float, split: Split, floor: float, margins: Margins) -> bool:
+    """Whether a value is of the slow part: nearer to its middle, and further from the fast one than a good one lies."""
+    apart, behind_by = worse_by(metric, split.slow, split.fast), worse_by(metric, value, split.fast)
+    least = max(apart / 2, reach(margins.warned) * split.inside)
+    return apart > floor * scale_of(metric, split.fast) and behind_by > least
 
 
 def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Comparison:
@@ -126,5 +143,4 @@ def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Compariso
     said = f"one of {split.slow_nodes} slow nodes at about {slow}, while {split.fast_nodes} reach about {fast}"
     if split.slow_nodes >= split.fast_nodes:
         said += ": the median hides them"
-    sure = split.sure and metric.unit not in HINTS
-    return Comparison(Verdict.FAIL if sure else Verdict.WARN, "fleet", said, limit)
+    return Comparison(Verdict.WARN, "fleet", said, limit)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the newest, are compared
 _NEWEST = (2, 3, 4, 6, 8, 16, 32)
 _PAIR = 2
+_NODES = 1250  # for whose nights `measured.past_z` is; of fewer, fewer numbers are compared
 _RUNNING = 8  # newest runs that one value is held to
 _TO_REJECT = 3  # minimum number of earlier values to reject by the past alone
 
@@ -61,7 +62,7 @@ def _step(metric: Metric, value: float, past: Past, margins: Margins, *, proven:
     usual = median(newest)
     spread = past.noise * abs(usual) * math.hypot(1, of_median(len(newest)))
     worse = worse_by(metric, value, usual)
-    doubtful = spread * (margins.fleet_z if proven else reach(margins.warned))
+    doubtful = spread * (margins.fleet_z if proven else reach(margins.doubted))
     if worse <= max(doubtful, _floor(metric, margins.drift_floor, margins) * scale_of(metric, usual)):
         return nothing("history")
     runs = f"{len(newest)} earlier runs of this node" if len(newest) > 1 else "an earlier run of this node"
@@ -71,11 +72,11 @@ def _step(metric: Metric, value: float, past: Past, margins: Margins, *, proven:
             Verdict.SKIP, "history", f"{said}: a warning if the next run is so too", notable=True, again=True
         )
     least = max(doubtful, _floor(metric, margins.history_floor, margins) * scale_of(metric, usual))
-    if worse <= least:
-        return Comparison(Verdict.SKIP, "history", again=True)
     sure = max(least, spread * _sure(past, margins))
-    rejects = not proven and metric.unit not in HINTS and worse > sure and len(past.values) >= _TO_REJECT
-    limit = limit_of(metric, round(beyond(metric, usual, sure if rejects else least), 6), "history")
+    if worse <= sure:
+        return Comparison(Verdict.SKIP, "history", again=True)
+    rejects = not proven and metric.unit not in HINTS and len(past.values) >= _TO_REJECT
+    limit = limit_of(metric, round(beyond(metric, usual, sure), 6), "history")
     return Comparison(Verdict.FAIL if rejects else Verdict.WARN, "history", said, limit)
 
 
@@ -130,8 +131,9 @@ def _losses(metric: Metric, value: float, past: Past, margins: Margins, floor: f
 
 
 def _sure(past: Past, margins: Margins) -> float:
-    """The number of deviations that no good device reaches: higher if the noise itself is estimated."""
-    return reach(1 - NormalDist().cdf(margins.past_z), past.freedom)
+    """The number of deviations that no good device reaches in a year of nights of so many nodes."""
+    chance = (1 - NormalDist().cdf(margins.past_z)) * _NODES / min(past.nodes, _NODES)
+    return reach(chance, past.freedom)
 
 
 def _floor(metric: Metric, relative: float, margins: Margins) -> float:

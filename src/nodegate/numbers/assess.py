@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
-from nodegate.metric import Statistic
-from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
+from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots, unsteady
 from nodegate.numbers.batches import OF_BATCH
-from nodegate.numbers.comparison import Comparison, believable, number, shown
+from nodegate.numbers.comparison import Comparison, believable, number
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.finding import Limit
@@ -19,7 +17,7 @@ from nodegate.records.verdict import Verdict, worst
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.metric import Metric
+    from nodegate.metric import Metric, Statistic
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
     from nodegate.numbers.batches import Batch
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from nodegate.records.finding import AnyLimit, NumberLimit
 
 UNBOUNDED = Physics()
-_CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
+_CODES = {unsteady.UNSTEADY: unsteady.UNSTEADY, "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Assessment:
     `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
     have, or else of what the limit asks for; None where nothing is missing. `kept` is an absolute limit that is kept,
     whatever else decided. `again`: it has to be measured again, although nothing is said of it yet. `whole`: it is
-    about the node, by the median of its devices.
+    about the node, by the median of its devices, or by several numbers together, of which `worst` has lost most.
     """
 
     verdict: Verdict
@@ -56,6 +54,7 @@ class Assessment:
     kept: AnyLimit | None = None
     again: bool = False
     whole: bool = False
+    worst: str = ""
 
     @property
     def code(self) -> str:
@@ -64,7 +63,8 @@ class Assessment:
             return self.comparison
         if self.whole and self.verdict in (Verdict.WARN, Verdict.FAIL):
             return "node"
-        return _CODES.get(self.comparison, "") if self.verdict in (Verdict.WARN, Verdict.ERROR) else ""
+        said = self.verdict in (Verdict.WARN, Verdict.ERROR) or self.comparison == unsteady.UNSTEADY
+        return _CODES.get(self.comparison, "") if said else ""
 
     @property
     def is_of_batch(self) -> bool:
@@ -81,15 +81,14 @@ def assess(
     physics: Physics = UNBOUNDED,
     inside: Reference | None = None,
     history: Past | None = None,
-    statistic: Statistic = Statistic.BEST,
-    usual: PeerGroup | NoPeers | None = None,
+    statistic: Statistic | None = None,
     batches: Sequence[Batch] = (),
     slot: Slot | None = None,
 ) -> Assessment:
     """Judge a metric; the worst comparison decides, and without baseline and peers nothing is ever a pass.
 
-    The best of the attempts is judged: a slow device is slow every time, a disturbed run is not. Where the best passes
-    and the median of the attempts does not, the device is unsteady. A policy may ask for the median or the worst.
+    The mean of the best two thirds of the looks is judged: a slow device is slow in most of them, a disturbed run is
+    one of the worst third. A policy may ask for the median or the worst.
 
     Args:
         metric: what was measured.
@@ -99,8 +98,7 @@ def assess(
         physics: what is possible, and the share of it that judges where nothing stored does.
         inside: the other devices of this node.
         history: this device's own earlier values.
-        statistic: which of the attempts is judged.
-        usual: the other nodes by the median of their attempts, where that is not `group`.
+        statistic: which of the looks is judged, where a policy asks for another one than the metric does.
         batches: the batches of this node that are behind the rest of the fleet.
         slot: the place of this device, where it is behind the other places on all nodes.
     """
@@ -110,26 +108,17 @@ def assess(
     stored = against_baseline.stored_for(right, metric)
     top = physics.peak
     believed = [value for value in metric.values if top is None or value <= top]
-    best = statistic.of(believed, better=metric.better)
+    best = (statistic or metric.statistic).of(believed, better=metric.better)
     doubt = []
     if top is not None and len(believed) < len(metric.values):
         doubt = [against_baseline.too_good(metric, stored, top, physics.whose, judged=best)]
     if best is None:
-        return _concluded(metric, metric.best, doubt, group)
+        return _concluded(metric, metric.judged, doubt, group)
     agreed = isinstance(right, Entry) and right.clause  # what a policy asks for is not proven by physics
     least = None if agreed or isinstance(stored, (Entry, Limit)) else physics.least
     compared = _Comparisons(metric, stored, least, group, margins, inside, history, batches, slot)
     found = _concluded(metric, best, compared.all_with(best) + doubt, group)
-    if statistic is not Statistic.BEST:
-        return _as_asked(found, statistic, len(believed))
-    middle = median(believed)
-    if found.verdict is not Verdict.PASS or middle == best:
-        return found
-    compared = replace(compared, group=usual or group)
-    usually = _concluded(metric, middle, compared.all_with(middle), compared.group)
-    if usually.verdict is Verdict.PASS:
-        return found
-    return _unsteady(metric, len(believed), found, usually)
+    return found if statistic is None else _as_asked(found, statistic, len(believed))
 
 
 @dataclass(frozen=True)
@@ -156,6 +145,7 @@ class _Comparisons:
         proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
         if by_fleet.verdict is Verdict.SKIP:
             comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))
+        comparisons.append(unsteady.compare(self.metric, value, self.group, self.margins))
         comparisons.append(slots.compare(self.metric, value, self.slot, self.margins))
         like_others = by_fleet.verdict is Verdict.PASS and not self.batches
         comparisons.append(
@@ -168,7 +158,7 @@ def of_batch(metric: Metric, batch: Batch, margins: Margins) -> Assessment:
     """What is said of a batch of nodes that this one is of, by one number of each."""
     told = against_levels.of_batch(metric, batch, margins)
     left = min(batch.median, batch.rest) / max(batch.median, batch.rest)
-    return Assessment(told.verdict, told.comparison, metric.best, told.said, told.limit, left, kept=None)
+    return Assessment(told.verdict, told.comparison, metric.judged, told.said, told.limit, left, kept=None)
 
 
 def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: PeerGroup | NoPeers) -> Assessment:
@@ -199,11 +189,3 @@ def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGrou
     if metric.better != "higher" or isinstance(right, bool) or not isinstance(right, (int, float)):
         return None
     return value / right if 0 <= value < right else None
-
-
-def _unsteady(metric: Metric, attempts: int, found: Assessment, usually: Assessment) -> Assessment:
-    middle = shown(usually.value, metric.unit)
-    text = f"unsteady: best of {attempts} attempts {shown(found.value, metric.unit)}, median {middle}"
-    return Assessment(
-        Verdict.WARN, "unsteady", found.value, usually.note, usually.limit, usually.share, text, usually.kept
-    )

@@ -7,7 +7,6 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.metric import Statistic
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess, of_batch
 from nodegate.numbers.derived import of_platform
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics
-    from nodegate.numbers.peers import NodePeers, NoPeers
+    from nodegate.numbers.peers import NodePeers
     from nodegate.records.finding import AnyLimit
 
     Bounds = Callable[[Metric, Baseline], Physics]
@@ -77,14 +76,13 @@ def assessments(
             inside=None if isinstance(group, PeerGroup) else _inside(metric, alike[metric.key], peers),
             history=pasts[metric.key].of(metric, group, margins),
             statistic=baseline.statistic,
-            usual=_usual(metric, peers, margins),
             batches=peers.batches(metric, margins),
             slot=peers.slot(metric, like[metric.key, bound.peak], margins),
         )
         kept[metric.name].append(found.kept)
         yield metric, found
     for metric, found in _of_the_whole(metrics, pasts, peers, margins):
-        held = kept[metric.name]
+        held = kept.get(metric.name, [None])
         yield metric, replace(found, kept=held[0] if all(held) else None)
 
 
@@ -97,18 +95,19 @@ def _of_the_whole(
         group = peers.group(figure, margins)
         if isinstance(group, PeerGroup):
             past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
-            usual, batches = _usual(figure, peers, margins), peers.batches(figure, margins)
-            found = assess(figure, None, group, margins, history=past, usual=usual, batches=batches)
+            found = assess(figure, None, group, margins, history=past, batches=peers.batches(figure, margins))
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
                 yield figure, replace(found, whole=True)
+    names = {metric.name for metric in metrics}
+    for joined in peers.joined():
+        group = peers.group(joined.metric, margins)
+        if joined.worst in names and isinstance(group, PeerGroup):
+            found = assess(joined.metric, None, group, margins)
+            if found.again or found.verdict in (Verdict.WARN, Verdict.FAIL):
+                yield joined.metric, replace(found, whole=True, worst=joined.worst)
     for whole in (*figures, *(metric for metric in metrics if not metric.device)):
         for batch in peers.batches(whole, margins):
             yield whole, of_batch(whole, batch, margins)
-
-
-def _usual(metric: Metric, peers: NodePeers, margins: Margins) -> PeerGroup | NoPeers | None:
-    """The others as the median of several looks is compared with them."""
-    return peers.group(metric, margins, Statistic.MEDIAN) if len(metric.values) > 1 else None
 
 
 def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:
@@ -117,7 +116,7 @@ def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:
 
 
 def _inside(metric: Metric, alike: Sequence[Metric], peers: NodePeers) -> Reference | None:
-    others = [each.first for each in alike if each.device != metric.device]
+    others = [each.judged for each in alike if each.device != metric.device]
     if not metric.device or len(others) < _MIN_DEVICES:
         return None
     spread, freedom, judged = peers.inside(metric)

@@ -66,9 +66,9 @@ class Levels:
         self._software[key][software] += 1
         if metric.device:
             if is_compared(metric):
-                self._places[key][metric.device].append(metric.first)
+                self._places[key][metric.device].append(metric.judged)
         elif not metric.launch and _TOGETHER not in metric.conditions:
-            self._whole[key][node] = metric.first, software
+            self._whole[key][node] = metric.judged, software
 
     def unlike(self, key: Key, metric: Metric) -> str:
         """In words, with what else most of the others measured: "driver 570.1, most others 580.2"."""

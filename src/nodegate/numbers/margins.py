@@ -31,7 +31,7 @@ _KEYS = {
     "unequal_floor": "measured.unequal_floor_percent",
     "loose": "measured.loose_percent",
 }
-_LUCKY = 0.5  # share of the floor: the part of an effect that the noise of one look may hide
+_OF_A_NODE = 100  # numbers of a node in a run: by how many the chance of a needless warning is divided
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Margins:
 
     `peers_min`: nodes with this value, the judged one among them, from which on the fleet is a judge. `fleet_floor`:
     how far below the median of the others, at least. `wronged`: the chance that a fleet of good nodes has one that is
-    called bad. `warned`: the chance that a good value is warned of. `doubted`: that it is measured again.
+    called bad. `warned`: the chance that a good value is warned of. `doubted`: the chance that one as slow as is sought
+    passes by luck, and is not looked at again. `looking`: whether it is about more looks, not about a verdict.
     `fleet_z`: how many robust deviations of what is learned from are left out, and allowed by what is learned.
     `latency_floor` stands in place of all floors for times (µs), `temperature_floor_c` for °C. `inside_floor`: below
     the other devices of the node. `history_floor`: below the node's own newest runs. `drift_floor`: lost since it was
@@ -69,6 +70,7 @@ class Margins:
     batch_floor: float
     unequal_floor: float
     loose: float
+    looking: bool = False
 
     @staticmethod
     def of(baseline: Baseline) -> Margins:
@@ -79,11 +81,12 @@ class Margins:
             UsageError: one is no positive number.
         """
         found = {name: _number(baseline, key) for name, key in _KEYS.items()}
-        return Margins(**found)
+        found["warned"] /= _OF_A_NODE
+        return Margins(**found)  # type: ignore[arg-type]  # all but `looking` are numbers
 
     def for_a_look(self) -> Margins:
-        """Those by which a node is measured again. That is cheap, and a slow one may have been lucky the first time."""
-        return replace(self, warned=self.doubted, fleet_floor=self.fleet_floor * _LUCKY)
+        """Those by which a node is measured again."""
+        return replace(self, looking=True)
 
 
 def _number(baseline: Baseline, key: str) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
+from nodegate.numbers.kin import TOGETHER
 from nodegate.numbers.node_figures import OF
 from nodegate.records import part
 from nodegate.records.finding import Finding
@@ -83,12 +84,16 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
         unit=metric.unit,
         limit=found.limit,
         text=_text(metric, quantity, found),
-        note="; ".join(each for each in (found.note, note) if each and not error and not found.is_of_batch),
+        note="" if error or found.is_of_batch else "; ".join(filter(None, (found.note, _most(found), note))),
         action=actions.get(found.verdict, remedy),
         code=found.code,
         metric=metric.name,
         share=found.share,
     )
+
+
+def _most(found: Assessment) -> str:
+    return f"most in {words(found.worst)}" if found.worst else ""
 
 
 def _text(metric: Metric, quantity: str, found: Assessment) -> str:
@@ -106,6 +111,8 @@ def part_of(metric: Metric) -> Part:
 
 def quantity_of(metric: Metric) -> str:
     """What was measured, in words that follow the part."""
+    if TOGETHER in metric.conditions:
+        return f"{metric.name.partition('.')[2]} together"
     if OF in metric.conditions:
         return f"{words(metric.name)}, median of {metric.conditions[OF]}"
     if metric.device or not metric.name.startswith(_COLLECTIVE):

@@ -40,4 +40,4 @@ def _figure(group: Sequence[Metric]) -> Metric:
     attempts = min(len(metric.values) for metric in group)
     values = tuple(median(metric.values[at] for metric in group) for at in range(attempts))
     conditions = {**first.conditions, OF: str(len(group))}
-    return Metric(first.name, values, first.unit, better=first.better, conditions=conditions)
+    return Metric(first.name, values, first.unit, better=first.better, conditions=conditions, statistic=first.statistic)

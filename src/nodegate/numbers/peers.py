@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from nodegate.metric import Statistic
+from nodegate.numbers import quantity
 from nodegate.numbers.comparison import believable
+from nodegate.numbers.kin import Together
 from nodegate.numbers.levels import Levels, key_of
-from nodegate.numbers.node_figures import OF, node_figures
-from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
-from nodegate.numbers.spread import moderated, of_median
+from nodegate.numbers.node_figures import node_figures
+from nodegate.numbers.pool import PeerGroup, Pool, Spread
+from nodegate.numbers.quantities import Quantities
+from nodegate.numbers.spread import of_own_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from nodegate.metric import Metric
     from nodegate.numbers.batches import Batch, Traits
+    from nodegate.numbers.kin import Joined
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.slots import Slot
 
     Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
-    Key = tuple[object, ...]  # two metrics of one key are comparable
+    from nodegate.numbers.quantity import Key
 
 _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
 
@@ -42,29 +47,21 @@ class NoPeers:
 class Peers:
     """The measured numbers of a fleet: the table of them, with the number of each comparable quantity."""
 
-    def __init__(self, table: Table, keys: Mapping[Key, int], platforms: Mapping[str, str], levels: Levels) -> None:
-        self._table, self.levels = table, levels
+    def __init__(
+        self,
+        table: Table,
+        keys: Mapping[Key, int],
+        platforms: Mapping[str, str],
+        levels: Levels,
+        joined: Mapping[str, Sequence[Joined]],
+    ) -> None:
+        self.levels, self.joined = levels, joined
         self._keys, self._platforms = keys, platforms
-        self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
-        self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
-        self._known_spreads: dict[tuple[str, int, Statistic, bool], tuple[float, float, int]] = {}
-        self._alike: defaultdict[Key, list[int]] = defaultdict(list)
-        for number, key in levels.keys.items():
-            self._alike[key].append(number)
+        self._quantities = Quantities(table, keys, levels)
         self._inside: dict[int, Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
         self._members: dict[int, Mapping[str, frozenset[str]]] = {}
-        self._better = {number: str(key[2]) for key, number in keys.items()}
-        kinds: defaultdict[Key, list[int]] = defaultdict(list)
-        for key, number in keys.items():
-            kinds[_kind(key)].append(number)
-        self._figures = {
-            number: (keys[device], int(words[OF]))
-            for key, number in keys.items()
-            if OF in (words := _words(key)) and (device := _key_of_devices(key)) in keys
-        }
-        self._kin = {number: numbers for numbers in kinds.values() for number in numbers}
 
     @staticmethod
     def of(measured: Measured, traits: Traits | None = None) -> Peers:
@@ -81,28 +78,34 @@ class Peers:
         """As `of`, one node (name, platform and metrics) at a time, which keeps few metrics in memory."""
         keys: dict[Key, int] = {}
         platforms: dict[str, str] = {}
-        levels, maker = Levels(traits or {}), TableMaker()
+        levels, maker, together = Levels(traits or {}), TableMaker(), Together()
         for node, platform, metrics in nodes:
             platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
                 if not all(map(believable, metric.values)):
                     continue
-                number = keys.setdefault(_key(platform, metric), len(keys))
+                number = keys.setdefault(quantity.key(platform, metric), len(keys))
                 levels.add(node, platform, metric, number)
+                together.add(node, metric, number)
                 maker.add(number, Row(node, metric.device, metric.launch, metric.values))
-        return Peers(maker.table(), keys, platforms, levels)
+        joined: defaultdict[str, list[Joined]] = defaultdict(list)
+        for node, each in together.joined():
+            number = keys.setdefault(quantity.key(platforms[node], each.metric), len(keys))
+            maker.add(number, Row(node, "", "", each.metric.values))
+            joined[node].append(each)
+        return Peers(maker.table(), keys, platforms, levels, joined)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
         return NodePeers(self, node, earlier)
 
     def group(
-        self, node: str, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST
+        self, node: str, metric: Metric, margins: Margins, statistic: Statistic | None = None
     ) -> PeerGroup | NoPeers:
-        """The same quantity on the other nodes of this node's platform, by as many looks as every node has had.
+        """The same quantity on the other nodes of this node's platform, by the same statistic of as many looks.
 
-        What is seen in a second look at some moves no limit: who passed by it before passes at the end too. Where all
-        were looked at again, like is compared with like: the best of three with the best of three.
+        Where this node has had another number of looks (a launch hung, a run was resumed) the median and the spread
+        are those that so many looks would have.
 
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
         or further from its NIC by design.
@@ -110,15 +113,14 @@ class Peers:
         platform = self.platform(node)
         if not platform:
             return NoPeers("the platform is not known")
-        number = self._number(node, metric)
-        if self._looks_of(number) == 1:
-            statistic = Statistic.BEST  # of one look all statistics are the same
+        number, statistic = self._number(node, metric), statistic or metric.statistic
         needed = max(margins.peers_min, 2)
         whose = metric.launch or node
         pool = self._large_enough(number, metric.device, whose, needed, statistic)
         if pool.others(whose) + 1 >= needed:
-            spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
-            return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+            spread = self._quantities.spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
+            found = pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+            return self._for_these_looks(found, number or 0, metric, statistic)
         if metric.launch:
             others = pool.others(whose)
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
@@ -128,24 +130,39 @@ class Peers:
             f" ({needed:g} are needed to compare)"
         )
 
+    def _for_these_looks(self, found: PeerGroup, number: int, metric: Metric, statistic: Statistic) -> PeerGroup:
+        """The others as they would be with as many looks as this node has had, and as unsteady a device."""
+        if statistic is not Statistic.USUAL:
+            return found
+        noise, spread = self._quantities.scatter(number), of_own_looks(metric.values, better=metric.better)
+        found = replace(found, spread=max(found.spread, spread), scatter=noise.spread, disturbed=noise.disturbed)
+        own, usual = len(metric.values), self._quantities.looks_of(number)[1]
+        if own == usual:
+            return found
+        (middle, variance), (its_middle, its_variance) = (
+            self._quantities.of_looks(number, each) for each in (own, usual)
+        )
+        spread = math.sqrt(max(found.spread**2 + variance - its_variance, 0.0))
+        return replace(found, median=found.median * middle / its_middle, spread=spread)
+
     def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> Pool:
         """This device of all nodes where enough have it, else all devices of all."""
-        pool = self._pool(number, device, statistic)
-        return pool if pool.others(whose) + 1 >= needed else self._pool(number, None, statistic)
+        pool = self._quantities.pool(number, device, statistic)
+        return pool if pool.others(whose) + 1 >= needed else self._quantities.pool(number, None, statistic)
 
     def _with_other_software(
         self, node: str, metric: Metric, margins: Margins, statistic: Statistic
     ) -> PeerGroup | None:
         """The nodes that measured the same with another driver or library; None if they are too few as well."""
         key = key_of(self.platform(node), metric)
-        if len(self._alike.get(key, ())) < 2:
+        if len(self._quantities.alike.get(key, ())) < 2:
             return None
-        number = -1 - self._alike[key][0]
+        number = -1 - self._quantities.alike[key][0]
         needed = max(margins.peers_min, 2)
         pool = self._large_enough(number, metric.device, node, needed, statistic)
         if pool.others(node) + 1 < needed:
             return None
-        spread = self._spread_without(node, number, statistic, by_slot=bool(pool.device))
+        spread = self._quantities.spread_without(node, number, statistic, by_slot=bool(pool.device))
         found = pool.group(node, margins, spread, higher_is_better=metric.better == "higher")
         return replace(found, unequal=self.levels.unlike(key, metric))
 
@@ -159,8 +176,9 @@ class Peers:
             return 0.0, 1.0, 1
         if number not in self._inside:
             nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-            for row in self._rows(number):
-                nodes[row.node].append((row.seen[0], f"{row.node} {row.device}"))
+            value_of = self._quantities.value_of(number, metric.statistic)
+            for row in self._quantities.rows(number):
+                nodes[row.node].append((value_of(row.seen), f"{row.node} {row.device}"))
             self._inside[number] = Spread([Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
         return *spread.without(f"{node} {metric.device}"), spread.count
@@ -176,7 +194,7 @@ class Peers:
             return frozenset()
         if number not in self._members:
             members: defaultdict[str, set[str]] = defaultdict(set)
-            for row in self._rows(number):
+            for row in self._quantities.rows(number):
                 members[row.launch].add(row.node)
             self._members[number] = {launch: frozenset(names) for launch, names in members.items()}
         return self._members[number].get(metric.launch, frozenset())
@@ -199,83 +217,17 @@ class Peers:
         return {device: sum(value < bound for value in values.values()) for device, values in found.items()}
 
     def _number(self, node: str, metric: Metric) -> int | None:
-        return self._keys.get(_key(self.platform(node), metric))
+        return self._keys.get(quantity.key(self.platform(node), metric))
 
     def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
         if number not in self._devices:
             found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-            for row in () if number is None else self._rows(number):
-                found[row.device][row.node] = max(row.seen) if self._better_of(number) == "higher" else min(row.seen)
+            for row in () if number is None else self._quantities.rows(number):
+                found[row.device][row.node] = (
+                    max(row.seen) if self._quantities.better_of(number) == "higher" else min(row.seen)
+                )
             self._devices[number] = found
         return self._devices[number]
-
-    def _pool(self, number: int | None, device: str | None, statistic: Statistic) -> Pool:
-        if number is None:
-            return Pool("", ())
-        found = self._pools.get((number, device, statistic))
-        if found is None:
-            looks, better = self._looks_of(number), self._better_of(number)
-            held = {
-                (row.launch or row.node, row.device): statistic.of(row.seen[:looks], better=better)
-                for row in self._rows(number, device)
-            }
-            found = self._pools[number, device, statistic] = Pool(
-                device or "", [(value, whose) for (whose, _), value in held.items() if value is not None]
-            )
-        return found
-
-    def _spread_without(
-        self, node: str, number: int, statistic: Statistic, *, by_slot: bool
-    ) -> tuple[float, float, int]:
-        """How far good values lie apart, in degrees of freedom how well that is known, and how many are judged.
-
-        Of few values by the other quantities of the same kind too: the collectives of a run, its copies. The figure of
-        a node is the median of its devices, and varies at least as that of so many does.
-        """
-        key = node, number, statistic, by_slot  # the same for all devices of a node
-        if key not in self._known_spreads:
-            if len(self._known_spreads) >= _MOST_KNOWN:
-                self._known_spreads.clear()
-            self._known_spreads[key] = self._spread_of(node, number, statistic, by_slot=by_slot)
-        return self._known_spreads[key]
-
-    def _spread_of(self, node: str, number: int, statistic: Statistic, *, by_slot: bool) -> tuple[float, float, int]:
-        spread = self._spread(number, statistic, by_slot=by_slot)
-        own = spread.without(node)
-        if spread.count <= FEW:
-            kin = [
-                self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin.get(number, [number])
-            ]
-            own = moderated(own, kin)
-        if number in self._figures:
-            devices, many = self._figures[number]
-            of_one, freedom = self._spread(devices, statistic, by_slot=True).without(node)
-            own = max(own, (of_one * of_median(many), freedom))
-        return *own, spread.count
-
-    def _spread(self, number: int, statistic: Statistic, *, by_slot: bool) -> Spread:
-        found = self._spreads.get((number, by_slot, statistic))
-        if found is None:
-            devices: list[str | None] = [None]
-            if by_slot:
-                devices = list(dict.fromkeys(row.device for row in self._rows(number)))
-            pools = [self._pool(number, each, statistic) for each in devices]
-            found = self._spreads[number, by_slot, statistic] = Spread(pools)
-        return found
-
-    def _looks_of(self, number: int | None) -> int:
-        """How many looks every node has had at it."""
-        return 1 if number is None else self._table.looks(*self._numbers(number))
-
-    def _better_of(self, number: int | None) -> str:
-        return self._better[self._numbers(number or 0)[0]]
-
-    def _rows(self, number: int, device: str | None = None) -> Iterator[Row]:
-        return self._table.rows(*self._numbers(number), device=device)
-
-    def _numbers(self, number: int) -> Sequence[int]:
-        """The quantities that are meant: of a negative number all that differ in software only."""
-        return (number,) if number >= 0 else self._alike[self.levels.keys[-1 - number]]
 
 
 @dataclass(frozen=True)
@@ -286,9 +238,13 @@ class NodePeers:
     node: str
     earlier: Earlier | None = None
 
-    def group(self, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST) -> PeerGroup | NoPeers:
+    def group(self, metric: Metric, margins: Margins, statistic: Statistic | None = None) -> PeerGroup | NoPeers:
         """The same quantity on the other nodes."""
         return self.peers.group(self.node, metric, margins, statistic)
+
+    def joined(self) -> Sequence[Joined]:
+        """The numbers of this node that are judged together, family by family."""
+        return self.peers.joined.get(self.node, ())
 
     def of_device(self, metric: Metric) -> Mapping[str, float]:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""
@@ -313,23 +269,3 @@ class NodePeers:
     def inside(self, metric: Metric) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node."""
         return self.peers.inside(metric, self.node)
-
-
-def _key(platform: str, metric: Metric) -> Key:
-    return (platform, metric.unit, metric.better, *metric.key)
-
-
-def _kind(key: Key) -> Key:
-    """What the quantities of one kind share: the platform, the unit, what they are of, and the tool by their name."""
-    platform, unit, better, name, _ = key
-    words = _words(key)
-    return platform, unit, better, str(name).partition(".")[0], OF in words, words.get("group"), words.get("nodes")
-
-
-def _key_of_devices(figure: Key) -> Key:
-    """The key of what the figure of a node is the median of."""
-    return *figure[:4], tuple(each for each in _words(figure).items() if each[0] != OF)
-
-
-def _words(key: Key) -> dict[str, str]:
-    return dict(cast("tuple[tuple[str, str], ...]", key[4]))

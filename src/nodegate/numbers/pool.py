@@ -27,7 +27,8 @@ class PeerGroup:
     around its own median. `freedom` is how well it is known, in degrees of freedom. `judged` is how many values there
     are. `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split`
     is set when the fleet, this node included, falls into a slow and a fast part. `unequal` says with which other
-    software this node measured, where too few have the same.
+    software this node measured, where too few have the same. `scatter` is how far one look at a part lies from its
+    value, as a part of it, and `disturbed` the share of looks that are far worse.
     """
 
     nodes: int
@@ -39,6 +40,8 @@ class PeerGroup:
     device: str = ""
     split: Split | None = None
     unequal: str = ""
+    scatter: float = 0.0
+    disturbed: float = 0.0
 
 
 class Pool:

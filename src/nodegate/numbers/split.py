@@ -24,15 +24,14 @@ _PEELS = 16  # dead nodes at the ends, a few at a time, are set aside before the
 class Split:
     """Two groups of values, clearly apart: the median of each, and how many nodes have a value in it.
 
-    `sure`: most nodes are in the fast part, and both parts are by themselves large and narrow enough that chance does
-    not make them.
+    `inside`: how far values lie apart within a part, in standard deviations.
     """
 
     slow: float
     fast: float
     slow_nodes: int
     fast_nodes: int
-    sure: bool = False
+    inside: float = 0.0
 
 
 def find_split(
@@ -93,8 +92,7 @@ def _split(slow: list[tuple[float, str]], fast: list[tuple[float, str]]) -> Spli
     if not each_apart and (count < _LARGE or distance <= _apart_together(count) * _together(slow_values, fast_values)):
         return None
     slow_nodes, fast_nodes = len({node for _, node in slow}), len({node for _, node in fast})
-    sure = each_apart and fast_nodes > slow_nodes >= _MANY
-    return Split(slow_median, fast_median, slow_nodes, fast_nodes, sure)
+    return Split(slow_median, fast_median, slow_nodes, fast_nodes, _together(slow_values, fast_values))
 
 
 def _apart_together(count: int) -> float:

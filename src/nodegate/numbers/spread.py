@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from statistics import NormalDist, fmean, median, variance
+from statistics import NormalDist, fmean, median, stdev, variance
 from typing import TYPE_CHECKING
+
+from nodegate.metric import counted_looks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 _NORMAL = 1.4826  # of a normal distribution: standard deviation / median absolute deviation
 _CLIP = 1.5  # Huber's usual constant
 _CLIPPED = 0.7785  # the mean of min(z, _CLIP) squared of a normal distribution
 _FAR, _FAR_OF_FEW = 4.0, 20.0  # robust deviations, more of few values, whose deviation may be small by chance
 _KIN = 3  # quantities of a kind, from which on they say how alike their spreads are
+_POOLED_FROM = 0.25  # the chance of an F test, as Bozivich, Bancroft and Hartley advise
+_UNLIKE = 0.05  # the chance of an F test by which a spread is another one than was expected
 _EFFICIENCY = 0.75  # what a value is worth for this scale, beside the plain deviation of normal values
 
 
@@ -28,7 +35,7 @@ def robust(deviation: float) -> float:
     return _NORMAL * deviation
 
 
-def scale(residuals: Sequence[float]) -> float:
+def scale(residuals: Sequence[float] | NDArray[np.float64]) -> float:
     """The spread of residuals around zero, in standard deviations of a normal distribution; 0 of none.
 
     What lies far beyond the median absolute deviation is of sick devices and set aside: nearly half may be. Of the rest
@@ -48,6 +55,33 @@ def scale(residuals: Sequence[float]) -> float:
     found = np.cumsum(squares)[room > 0] / room[room > 0]
     fits = squares[room > 0] <= clip * found * (1 + 1e-9)
     return math.sqrt(float(found[fits][-1])) if fits.any() else 0.0
+
+
+# Of the mean of the best two thirds of 1, 2, ... normal looks: its middle in spreads of one look, and its variance.
+_MIDDLE = (0.0, 0.0, 0.562, 0.423, 0.341, 0.552, 0.477, 0.422, 0.551, 0.499)
+_VARIANCE = (1.0, 1.0, 0.682, 0.390, 0.277, 0.245, 0.196, 0.162, 0.151, 0.130)
+
+
+def of_looks(looks: int) -> tuple[float, float]:
+    """Where the usual value of so many normal looks lies, in spreads of one look, and its variance (simulated)."""
+    at = min(looks, len(_MIDDLE) - 1)
+    return _MIDDLE[at], _VARIANCE[at]
+
+
+_FEWEST_LOOKS = 6  # that tell how unsteady a device is by itself
+_OF_COUNTED = 0.72  # the deviation of the best two thirds of normal looks around their mean, in theirs (simulated)
+
+
+def of_own_looks(looks: Sequence[float], *, better: str) -> float:
+    """How far the usual value of these looks may lie from the true one, as a part of it, by their own deviation.
+
+    One device in thousands has several bad looks where noise dips below a ceiling: then they lie far apart.
+    """
+    if len(looks) < _FEWEST_LOOKS:
+        return 0.0
+    counted = sorted(looks, reverse=better == "higher")[: counted_looks(len(looks))]
+    middle = fmean(counted)
+    return stdev(counted) / middle / _OF_COUNTED * math.sqrt(of_looks(len(looks))[1]) if middle > 0 else 0.0
 
 
 def around_median(values: float) -> float:
@@ -90,6 +124,47 @@ def moderated(own: tuple[float, float], kin: Sequence[tuple[float, float]]) -> t
     usual = math.exp(middle + _digamma(prior / 2) - math.log(prior / 2))
     square = (prior * usual + own[1] * own[0] ** 2) / (prior + own[1])
     return math.sqrt(square), min(prior + own[1], max(total, own[1]))
+
+
+def with_looks(own: tuple[float, float], square: float, freedom: float) -> tuple[float, float]:
+    """A spread of few nodes, with what the looks at each of them tell, if nodes differ by no more than these explain.
+
+    Pooled where an F test at 25 % sees no more between the nodes than within them (H. Bozivich, T. Bancroft and H.
+    Hartley, Power of analysis of variance test procedures for certain incompletely specified models, 1956).
+
+    Args:
+        own: the spread between the nodes, and its degrees of freedom.
+        square: the variance of one value by the noise of its looks alone.
+        freedom: the degrees of freedom of that.
+    """
+    from scipy.special import fdtri  # noqa: PLC0415 - heavy: only where fleets are compared
+
+    if not freedom or not square or own[0] ** 2 > square * fdtri(own[1], freedom, 1 - _POOLED_FROM):
+        return own
+    total = own[1] + freedom
+    return math.sqrt((own[1] * own[0] ** 2 + freedom * square) / total), total
+
+
+def of_joined(
+    own: tuple[float, float], inside: float, singles: Sequence[tuple[float, float, float]]
+) -> tuple[float, float]:
+    """The spread of a number that joins several: what its looks explain, and what nodes differ in all of them.
+
+    Few nodes tell their own spread badly; the numbers that it joins tell together how far nodes differ beyond their
+    looks. Its own spread counts where it is larger than that by more than chance (an F test at 5 %).
+
+    Args:
+        own: the spread between the nodes, and its degrees of freedom.
+        inside: the variance of one value by the noise of its looks alone.
+        singles: the spread of each number that it joins, its degrees of freedom, and its variance by looks alone.
+    """
+    from scipy.special import fdtri  # noqa: PLC0415 - heavy: only where fleets are compared
+
+    between = fmean(spread**2 - square for spread, _, square in singles)
+    expected, freedom = inside + max(0.0, between), sum(each[1] for each in singles)
+    if not inside or own[0] ** 2 > expected * fdtri(own[1], freedom, 1 - _UNLIKE):
+        return own
+    return math.sqrt(expected), freedom
 
 
 @lru_cache(maxsize=4096)

@@ -1,8 +1,7 @@
-"""Which nodes are measured again before they are condemned."""
+"""Whether a fleet is measured again before a node of it is condemned, and for whose sake."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
     Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
-TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
-_EQUAL_LOOKS = range(8, 33)  # nodes of a platform: of so few, all get the looks that one of them needs
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)
 _Kind = tuple[str, tuple[str, tuple[tuple[str, str], ...]]]  # a platform, and what two metrics must share
@@ -41,10 +38,10 @@ class Doubt:
 
     @property
     def far_off(self) -> float:
-        """The best of the number and what is enough, as a ratio: above 1 it is not reached; 1 if unknown."""
-        if not self.enough or not self.metric.best:
+        """The value that was judged and what is enough, as a ratio: above 1 it is not reached; 1 if unknown."""
+        if not self.enough or not self.metric.judged:
             return 1.0
-        ratio = self.enough / self.metric.best
+        ratio = self.enough / self.metric.judged
         return 1 / ratio if self.metric.better == "lower" else ratio
 
 
@@ -54,19 +51,14 @@ def suspects(
     bounds: Mapping[str, Bounds] | None = None,
     earlier: Callable[[str], Earlier | None] = lambda _node: None,
 ) -> dict[str, tuple[Doubt, ...]]:
-    """The nodes with a number that would not pass, each to be measured twice more, and those numbers.
+    """The nodes with a number that would not pass, for whose sake more looks are taken, and those numbers.
 
-    One run in a hundred is disturbed by something else. Judged by one measurement, every fleet of 128 would lose a good
-    node; with the suspects measured twice more, none in 10,000 (tests/numbers/test_slow_nodes_simulated.py).
-
-    However many: where a third of a fleet is slow, the one per cent of good nodes that was only disturbed still
-    deserves its second look, which costs no more time than for a single suspect, for they all run at once. A number
-    that cannot be judged (no baseline and too few peers), or is in a wrong unit, would be the same the next time; but
-    a pair of nodes well below the best pair has a good node in it, perhaps, that deserves another partner. A node that
-    gave no number is measured again if others gave one; if none did, the cause is common.
+    A number that cannot be judged (no baseline and too few peers), or is in a wrong unit, would be the same the next
+    time; but a pair of nodes well below the best pair has a good node in it, perhaps, that deserves another partner. A
+    node that gave no number is measured again if others gave one; if none did, the cause is common.
 
     Args:
-        measured: node -> its platform and the numbers of one measurement, from one attempt.
+        measured: node -> its platform and the numbers of all looks so far.
         baselines: the baseline of each node.
         bounds: what physics allows on each node, where that is not what its platform says.
         earlier: what a node measured in earlier runs.
@@ -77,7 +69,7 @@ def suspects(
     found: dict[str, tuple[Doubt, ...]] = {}
     for node, (platform, metrics) in measured.items():
         physics = (bounds or {}).get(node, of_platform)
-        judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics, for_a_look=True)
+        judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics)
         doubts = [_doubt(metric, each) for metric, each in judged if each.again or each.verdict in _DOUBTFUL]
         known = {id(doubt.metric) for doubt in doubts}
         behind = (
@@ -89,58 +81,20 @@ def suspects(
     return found
 
 
-def rejected(
-    measured: Measured,
-    baselines: Mapping[str, Baseline],
-    bounds: Mapping[str, Bounds] | None = None,
-    earlier: Callable[[str], Earlier | None] = lambda _node: None,
-) -> dict[str, tuple[Doubt, ...]]:
-    """The nodes of a large fleet that their numbers reject after all looks at suspects: each gets one look more.
+def with_their_like(found: Suspects, measured: Measured) -> dict[str, tuple[Doubt, ...]]:
+    """The suspects, and all other nodes of their platforms: like is compared with like, by as many looks at each.
 
-    One number in a hundred is disturbed, so one in a million is in three looks: a good node in every tenth fleet of
-    1,250 with 78 numbers each. In a small fleet that hardly happens, and all have the same number of looks.
-
-    Args:
-        measured: as for `suspects`, with all their looks.
-        baselines: the baseline of each node.
-        bounds: what physics allows on each node, where that is not what its platform says.
-        earlier: what a node measured in earlier runs.
+    All of them run at once, so it takes no longer than the suspects alone.
     """
-    sizes = _sizes(measured)
-    large = {node: each for node, each in measured.items() if sizes[each[0]] >= _EQUAL_LOOKS.stop}
-    if not large:
-        return {}
-    peers = Peers.of(measured)
-    found: dict[str, tuple[Doubt, ...]] = {}
-    for node, (_, metrics) in large.items():
-        physics = (bounds or {}).get(node, of_platform)
-        judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics, for_a_look=False)
-        if doubts := tuple(_doubt(metric, each) for metric, each in judged if each.verdict is Verdict.FAIL):
-            found[node] = doubts
-    return found
-
-
-def with_equal_looks(found: Suspects, measured: Measured) -> dict[str, tuple[Doubt, ...]]:
-    """The suspects, and in a small fleet all other nodes of their platform.
-
-    Few others are a fair measure only where like is compared with like: the best of three looks with the best of three.
-    All run at once, so it costs no more time than the suspects alone. A large fleet knows its noise from first looks.
-    """
-    sizes = _sizes(measured)
-    doubted = {measured[node][0] for node in found if node in measured and sizes[measured[node][0]] in _EQUAL_LOOKS}
+    doubted = {measured[node][0] for node in found if node in measured}
     return {**{node: () for node, (platform, _) in measured.items() if platform in doubted}, **found}
 
 
-def _sizes(measured: Measured) -> Counter[str]:
-    """How many nodes of each platform gave numbers."""
-    return Counter(platform for platform, metrics in measured.values() if metrics)
-
-
 def _judged(
-    metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds, *, for_a_look: bool
+    metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds
 ) -> list[tuple[Metric, Assessment]]:
     try:
-        return list(assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=for_a_look))
+        return list(assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=True))
     except NotJudged:
         return []
 
@@ -160,12 +114,12 @@ def _best(measured: Measured) -> dict[_Kind, float]:
     for platform, metrics in measured.values():
         for metric in metrics:
             if _is_pair(metric):
-                found.setdefault((platform, metric.key), []).append(metric.best)
+                found.setdefault((platform, metric.key), []).append(metric.judged)
     return {key: max(values) for key, values in found.items()}
 
 
 def _is_behind(metric: Metric, best: float | None) -> bool:
-    return best is not None and _is_pair(metric) and metric.best < BEHIND * best
+    return best is not None and _is_pair(metric) and metric.judged < BEHIND * best
 
 
 def _is_pair(metric: Metric) -> bool:

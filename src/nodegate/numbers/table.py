@@ -1,12 +1,16 @@
 """The table of everything that a fleet measured under load (pandas): a row a node, device and quantity.
 
-It is kept in columns: 1,250 nodes have half a million rows, and as objects those are a quarter of a run's memory.
+It is kept in columns: 1,250 nodes with nine looks at 78 numbers are a million values, and as objects those are half of
+a run's memory.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
+
+from nodegate.numbers.spread import scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAMES = ("node", "device", "launch")
+LOW, FAR = 0.05, 4.0  # a look is far worse by this part of the value, and by so many spreads
+_OF_STEPS = 0.5  # degrees of freedom that each difference of two looks in a row gives to their robust spread
 
 
 class Row(NamedTuple):
@@ -27,47 +33,53 @@ class Row(NamedTuple):
     seen: tuple[float, ...]
 
 
+class Scatter(NamedTuple):
+    """How far a look lies from its part's value, as a part of it; degrees of freedom; the share of looks far worse."""
+
+    spread: float
+    freedom: float
+    disturbed: float
+
+
 class TableMaker:
     """Takes the rows as they come."""
 
     def __init__(self) -> None:
-        self._numbers, self._first, self._looks = array("i"), array("d"), array("i")
+        self._numbers, self._values, self._ends = array("i"), array("d"), array("q")
         self._codes = {name: array("i") for name in _NAMES}
         self._known: dict[str, dict[str, int]] = {name: {} for name in _NAMES}
-        self._again: dict[int, tuple[float, ...]] = {}
 
     def add(self, number: int, row: Row) -> None:
         """One more row, of the quantity with this number."""
         for name, text in zip(_NAMES, row[:3], strict=True):
             known = self._known[name]
             self._codes[name].append(known.setdefault(text, len(known)))
-        if len(row.seen) > 1:
-            self._again[len(self._numbers)] = row.seen
         self._numbers.append(number)
-        self._first.append(row.seen[0])
-        self._looks.append(len(row.seen))
+        self._values.extend(row.seen)
+        self._ends.append(len(self._values))
 
     def table(self) -> Table:
         """The table of all of them."""
         import numpy as np  # noqa: PLC0415 - heavy
         import pandas as pd  # noqa: PLC0415 - heavy
 
-        columns: dict[str, object] = {"number": self._numbers, "first": self._first, "looks": self._looks}
+        columns: dict[str, object] = {"number": self._numbers, "end": self._ends}
         for name, known in self._known.items():
             texts = pd.CategoricalDtype(list(known))
             columns[name] = pd.Categorical.from_codes(np.asarray(self._codes[name]), dtype=texts)
-        return Table(pd.DataFrame(columns), self._again)
+        return Table(pd.DataFrame(columns), self._values)
 
 
 class Table:
-    """All rows. `again` has, by the place of a row, what was seen in several looks."""
+    """All rows. `values` are those of all looks, row after row; a row's last one ends at its `end`."""
 
-    def __init__(self, frame: pd.DataFrame, again: Mapping[int, tuple[float, ...]]) -> None:
-        self._again = again
-        numbers = frame.groupby("number", sort=False)
-        self._places: Mapping[int, NDArray[np.intp]] = numbers.indices  # type: ignore[assignment]
-        self._looks: Mapping[int, int] = dict(zip(self._places, map(int, numbers["looks"].min()), strict=True))
-        self._first = frame["first"].to_numpy()
+    def __init__(self, frame: pd.DataFrame, values: array[float]) -> None:
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        self._values = values
+        self._places: Mapping[int, NDArray[np.intp]] = frame.groupby("number", sort=False).indices  # type: ignore[assignment]
+        self._ends = frame["end"].to_numpy()
+        self._looks = np.diff(self._ends, prepend=0)
         self._codes = {name: frame[name].cat.codes.to_numpy() for name in _NAMES}
         self._names: dict[str, list[str]] = {name: list(frame[name].cat.categories) for name in _NAMES}
 
@@ -79,13 +91,35 @@ class Table:
             if of_device is not None:
                 at = at[self._codes["device"][at] == of_device]
             nodes, devices, launches = (self._texts(name, at) for name in _NAMES)
-            firsts = zip(at.tolist(), self._first[at].tolist(), strict=True)
-            seen = (self._again.get(place) or (first,) for place, first in firsts)
+            ends, looks = self._ends[at].tolist(), self._looks[at].tolist()
+            seen = (tuple(self._values[end - count : end]) for end, count in zip(ends, looks, strict=True))
             yield from map(Row, nodes, devices, launches, seen)
 
-    def looks(self, *numbers: int) -> int:
-        """How many looks every node has had at these quantities."""
-        return min(self._looks[number] for number in numbers)
+    def looks(self, *numbers: int) -> tuple[int, int]:
+        """The fewest looks at these quantities, and how many most of the nodes have had."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        looks = np.concatenate([self._looks[self._places[number]] for number in numbers])
+        return int(looks.min()), int(np.bincount(looks).argmax())
+
+    def scatter(self, *numbers: int, higher_is_better: bool) -> Scatter:
+        """How far looks at one part lie apart, over all parts."""
+        import numpy as np  # noqa: PLC0415 - heavy
+
+        at = np.concatenate([self._places[number] for number in numbers])
+        steps, behind = [np.zeros(0)], [np.zeros(0)]
+        for count in np.unique(self._looks[at][self._looks[at] > 1]):
+            ends = self._ends[at][self._looks[at] == count]
+            seen = np.asarray(self._values)[ends[:, None] - np.arange(count, 0, -1)]
+            middles = np.median(seen, axis=1, keepdims=True)
+            good = middles[:, 0] > 0
+            steps.append((np.diff(seen[good], axis=1) / middles[good]).ravel())
+            behind.append((1 - seen[good] / middles[good]).ravel() * (1 if higher_is_better else -1))
+        held, lost = np.concatenate(steps), np.concatenate(behind)
+        if not len(held):
+            return Scatter(0.0, 0.0, 0.0)
+        spread = scale(held) / math.sqrt(2)
+        return Scatter(spread, _OF_STEPS * len(held), float(np.mean(lost > max(LOW, FAR * spread))))
 
     def _texts(self, name: str, places: NDArray[np.intp]) -> Iterator[str]:
         return map(self._names[name].__getitem__, self._codes[name][places].tolist())

@@ -73,9 +73,9 @@ def keep(base: sqlite3.Connection, run: int, of: Iterable[tuple[Keys, bool, Sequ
         rows = []
         for metric in metrics:
             device, *quantity = key_of(metric)
-            if math.isfinite(metric.best):
+            if math.isfinite(metric.judged):
                 number = series.of(parts.of(keys.of(device)), quantities.of(*quantity))
-                rows.append((number, run, float(metric.best), int(sound)))
+                rows.append((number, run, float(metric.judged), int(sound)))
         series.forget()
         base.executemany("insert or replace into numbers values (?, ?, ?, ?)", rows)
 

@@ -73,7 +73,7 @@ class Item:
     claim: str
     defect_class: DefectClass
     clause: str
-    statistic: Statistic = Statistic.BEST
+    statistic: Statistic = Statistic.USUAL
     may_fail_percent: float | None = None
     title: str = ""
 
@@ -113,13 +113,10 @@ class Policy:
         """What it says of a claim."""
         return self.items.get(claim) or Item(claim, DefectClass.A, self.classes[DefectClass.A].clause)
 
-    def statistic_of(self, check: str) -> Statistic:
-        """Which of several attempts counts in a check: the strictest that a claim on its numbers asks for."""
-        named = _on_numbers_of(check)
-        if not named:
-            return Statistic.BEST
-        asked = {self.item(claim).statistic for claim in named}
-        return max(asked, key=list(Statistic).index)
+    def statistic_of(self, check: str) -> Statistic | None:
+        """Which of several looks counts in a check: the strictest that a claim on its numbers asks for, if one does."""
+        asked = {self.item(claim).statistic for claim in _on_numbers_of(check)} - {Statistic.USUAL}
+        return max(asked, key=list(Statistic).index, default=None)
 
     @property
     def not_measured(self) -> tuple[Item, ...]:

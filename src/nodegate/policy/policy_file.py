@@ -172,7 +172,7 @@ class _Reader:
         return sort
 
     def statistic(self, found: Mapping[str, object], path: Where) -> Statistic:
-        value = found.get("statistic", Statistic.BEST.value)
+        value = found.get("statistic", Statistic.USUAL.value)
         known = [each.value for each in Statistic]
         if value not in known:
             raise self.loaded.wrong(f"{path[-1]}: no statistic {value!r}", (*path, "statistic"), " or ".join(known))

@@ -70,25 +70,16 @@ class Gate:
     ) -> dict[str, tuple[Doubt, ...]]:
         """The nodes whose numbers would not pass as they are; `bounds` is what physics allows on each node.
 
-        `alone`: whether each node is measured without the others; then a small fleet is measured again as a whole.
+        `alone`: whether each node is measured without the others; then all nodes of the platform are looked at again.
         """
         from nodegate.numbers.suspects import (  # noqa: PLC0415 - pandas only where something was measured
             suspects,
-            with_equal_looks,
+            with_their_like,
         )
 
         of_platforms, baselines = self._known(measured)
         found = suspects(of_platforms, baselines, bounds, self._judging.view.earlier)
-        return with_equal_looks(found, of_platforms) if alone else found
-
-    def rejected(
-        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, Bounds]
-    ) -> dict[str, tuple[Doubt, ...]]:
-        """The nodes that their numbers reject, and that get a last look."""
-        from nodegate.numbers.suspects import rejected  # noqa: PLC0415 - as above
-
-        of_platforms, baselines = self._known(measured)
-        return rejected(of_platforms, baselines, bounds, self._judging.view.earlier)
+        return with_their_like(found, of_platforms) if alone else found
 
     def _known(self, measured: Mapping[str, Sequence[Metric]]) -> tuple[Measured, dict[str, Baseline]]:
         """The numbers with the platforms of their nodes, and the baselines."""

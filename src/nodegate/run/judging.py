@@ -15,7 +15,6 @@ from nodegate.errors import Busy, NotDemanded, NotDone
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.waivers import Waivers
-from nodegate.metric import Statistic
 from nodegate.node import Node
 from nodegate.past.record import FleetRecord
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
@@ -153,8 +152,8 @@ class Judging:
 
     def _arguments(self, check: Check, context: Context) -> Callable[[str], object]:
         """What the arguments of a check mean on a node; the policy says which attempt at a number counts."""
-        statistic = self.policy.statistic_of(check.id) if self.policy else Statistic.BEST
-        if statistic is Statistic.BEST:
+        statistic = self.policy.statistic_of(check.id) if self.policy else None
+        if statistic is None:
             return context.resolve
         own = {"baseline": lambda: replace(context.baseline, statistic=statistic)}
         return lambda name: own[name]() if name in own else context.resolve(name)

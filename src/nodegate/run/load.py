@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import not_begun
-from nodegate.numbers.suspects import TIMES_MORE
 from nodegate.records.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -19,12 +18,14 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Measurement, Runs, Target
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
+    from nodegate.numbers.suspects import Doubt
     from nodegate.records.program_run import Attempt
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
+MOST_AMONG_NODES = 3  # looks at a number of several nodes: the partners are others each time
 
 
 class Load:
@@ -63,34 +64,43 @@ class Load:
 
     def _measure(self, measurement: Measurement, going: list[Target]) -> None:
         attempts: dict[str, list[Attempt]] = {target.node.name: [] for target in going}
-        metrics: dict[str, tuple[Metric, ...]] = dict.fromkeys(attempts, ())
-        started = time.time()
+        started, bounds = time.time(), _bounds(measurement, going)
         self._say(measurement, going, "")
         runs = measurement.measure(going, self._pool)
-        metrics |= self._keep(measurement, attempts, runs, started)
+        metrics = dict.fromkeys(attempts, ()) | self._keep(measurement, attempts, runs, started)
+        looks = going[0].durations.looks if measurement.alone else range(1, MOST_AMONG_NODES + 1)
         shorter = [
             replace(each, durations=replace(each.durations, burn_s=min(each.durations.burn_s, AGAIN_BURN_S)))
             for each in going
         ]
-        bounds = _bounds(measurement, going)
-        for look in range(TIMES_MORE + 1):
-            if look < TIMES_MORE:
-                by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
-                doubted = {**dict.fromkeys(_those(attempts, measurement.doubtful), ()), **by_number}
-            else:
-                doubted = self._gate.rejected(metrics, bounds) if measurement.alone else {}
-            settled = _those(attempts, measurement.settled)
-            suspects = {
-                name: doubts
-                for name, doubts in doubted.items()
-                if any(each.began for each in attempts[name]) and name not in settled
-            }
-            if not suspects or self._pool.cancelled:
-                return
-            self._say(measurement, shorter, f", {len(suspects)} nodes once more")
-            ready = [target for target in shorter if target.node.name not in settled]
-            runs = measurement.again(ready, self._pool, suspects)
-            metrics |= self._keep(measurement, attempts, runs, started)
+        for at, wanted in enumerate(looks):
+            doubted = self._doubted(measurement, attempts, metrics, bounds) if at else dict.fromkeys(attempts, ())
+            for _ in range(wanted - _looks(measurement, attempts)):
+                settled = _those(attempts, measurement.settled)
+                again = {
+                    name: doubts
+                    for name, doubts in doubted.items()
+                    if any(each.began for each in attempts[name]) and name not in settled
+                }
+                if not again or self._pool.cancelled:
+                    return
+                self._say(measurement, shorter, f", {len(again)} nodes once more")
+                ready = [target for target in shorter if target.node.name not in settled]
+                runs = measurement.again(ready, self._pool, again)
+                metrics |= self._keep(measurement, attempts, runs, started)
+                if _looks(measurement, attempts) >= wanted:
+                    break
+
+    def _doubted(
+        self,
+        measurement: Measurement,
+        attempts: Mapping[str, Sequence[Attempt]],
+        metrics: Mapping[str, tuple[Metric, ...]],
+        bounds: Mapping[str, Bounds],
+    ) -> Mapping[str, tuple[Doubt, ...]]:
+        """The nodes of which more looks are taken: with a doubtful number, or none; and their like."""
+        by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
+        return {**dict.fromkeys(_those(attempts, measurement.doubtful), ()), **by_number}
 
     def _say(self, measurement: Measurement, going: list[Target], more: str) -> None:
         expected_s = measurement.takes_s(going[0].durations) if measurement.takes_s else 0.0
@@ -128,6 +138,11 @@ class Load:
                 step = "measure fewer nodes at once, or with --pairs few"
                 error = CannotMeasure(f"what was measured cannot be stored: {fault}", next_step=step)
                 self._folder.write_evidence(replace(evidence, document=None, error=error))
+
+
+def _looks(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> int:
+    """How many looks were taken, by the node with most."""
+    return measurement.looks_a_run * max((len(each) for each in attempts.values()), default=0)
 
 
 def _does_not_apply(measurement: Measurement, target: Target) -> bool:

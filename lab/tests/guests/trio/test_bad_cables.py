@@ -18,11 +18,11 @@ from lab.guests.guests import Guests
 from lab.guests.leases import Lease
 from lab.guests.timeouts import AGAIN, LINK, NO_LATENCY, SETUP
 from lab.run import Outcome
-from nodegate.numbers.suspects import TIMES_MORE
+from nodegate.run.load import MOST_AMONG_NODES
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3")
 LOSS = 0.2  # what comes then is a twentieth and less, and not nothing
-LOOKS = {"first": (LINK, "2", *ONCE), "again": (LINK, "6", AGAIN, str(TIMES_MORE))}
+LOOKS = {"first": (LINK, "2", *ONCE), "again": (LINK, "6", AGAIN, str(MOST_AMONG_NODES - 1))}
 
 
 class Cable(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
@@ -32,6 +33,8 @@ KERNELS = ("", "mma.sync", "fma")  # whose results tell of a GPU; "": cuBLAS
 VIOLATIONS = ("thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
+_MOST_TFLOPS = 1e6
+_WINDOWS_A_LOOK = 2  # of a burn, at least
 _LARGEST = float(1 << 64)
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then run again"
 _STEP = "run the burn on this node again, or read what it sent in the evidence file"
@@ -46,8 +49,9 @@ class Phase:
 
     `mismatches` counts the 32-bit words of results that differ from the GPU's own first result, `first_mismatch` says
     where the first was. `checksum` is that of the first result. `reference_errors` counts its elements that differ
-    from the result of another processor. `ends_s` are the ends of its windows, since the start of the load. `kernel`
-    is the one of nodegate's own that multiplied, "" with cuBLAS.
+    from the result of another processor. `ends_s` are the ends of its windows, since the start of the load, `rates`
+    what was reached in those after the warm-up, in TFLOPS. `kernel` is the one of nodegate's own that multiplied, ""
+    with cuBLAS.
     """
 
     dtype: str
@@ -61,6 +65,15 @@ class Phase:
     reference_errors: Known[int]
     ends_s: tuple[float, ...] = ()
     kernel: str = ""
+    rates: tuple[float, ...] = ()
+
+    def looks(self, count: int) -> tuple[float, ...]:
+        """Its rate in so many parts of equal length, in TFLOPS; as a whole where there are too few windows."""
+        each = len(self.rates) // count
+        if isinstance(self.tflops, Unknown) or each < _WINDOWS_A_LOOK:
+            return () if isinstance(self.tflops, Unknown) else (self.tflops,)
+        last = self.rates[len(self.rates) - each * count :]
+        return tuple(fmean(last[at * each : (at + 1) * each]) for at in range(count))
 
     @property
     def by_another_kernel(self) -> bool:
@@ -263,11 +276,21 @@ def _phase(data: Mapping[str, object]) -> Phase:
         reference_errors=read.integer(data, "reference_errors"),
         ends_s=_times(data.get("windows_s")),
         kernel=value_or(read.text(data, "kernel"), ""),
+        rates=_rates(data),
     )
 
 
+def _rates(data: Mapping[str, object]) -> tuple[float, ...]:
+    """The rates of the windows after the warm-up; nothing where one of them is none."""
+    warm, found = value_or(read.integer(data, "warm_up_windows"), 0), data.get("tflops_windows")
+    if not isinstance(found, list) or not 0 <= warm <= len(found):
+        return ()
+    rates = [float(each) for each in found[warm:_MAX_TIMES] if type(each) in (int, float) and 0 < each < _MOST_TFLOPS]
+    return tuple(rates) if len(rates) == len(found[warm:_MAX_TIMES]) else ()
+
+
 def _positive(rate: Known[float]) -> Known[float]:
-    return rate if isinstance(rate, Unknown) or 0 < rate < 1e6 else read.wrong("a rate in TFLOPS", rate)
+    return rate if isinstance(rate, Unknown) or 0 < rate < _MOST_TFLOPS else read.wrong("a rate in TFLOPS", rate)
 
 
 def _place(first: Mapping[str, object]) -> str:

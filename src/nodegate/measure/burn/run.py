@@ -37,6 +37,7 @@ MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
 # Share of the time; tensor cores draw the most power. What a board has no units for goes to the first.
 PHASES = (("bf16", 0.4), ("fp8", 0.15), ("fp4", 0.1), ("fp32", 0.15), ("fp64", 0.2))
 
+LOOKS = 3  # that one burn is: parts of equal length
 _THE_BURN = "the burn"
 _STATE: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("sm_clock_mhz", "MHz", "higher"),
@@ -217,9 +218,9 @@ def _metrics_of(document: BurnDocument) -> Iterable[Metric]:
 def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
     conditions = _conditions(document, load)
     for phase in load.phases:
-        if not isinstance(phase.tflops, Unknown):
+        if looks := phase.looks(LOOKS):
             with_type = conditions | {"dtype": phase.dtype, "matrix": str(phase.matrix)} | _of_kernel(phase)
-            yield Metric(f"burn.{phase.dtype}_tflops", (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
+            yield Metric(f"burn.{phase.dtype}_tflops", looks, "TFLOPS", load.device, conditions=with_type)
     for quantity, unit, better in _STATE:
         dtype, value = in_first(load, quantity)
         if not isinstance(value, Unknown):
@@ -260,6 +261,7 @@ BURN = Measurement(
     measure=on_each_node(burn_of),
     again=suspects_alone(on_each_node(burn_of)),
     alone=True,
+    looks_a_run=LOOKS,
     parse=parse,
     takes_s=takes_s,
 )

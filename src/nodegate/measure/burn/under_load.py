@@ -97,7 +97,7 @@ def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]
     """The median of each quantity over the GPUs of the node that can be compared, and how many they are."""
     groups: defaultdict[object, list[float]] = defaultdict(list)
     for metric in metrics:
-        groups[metric.key].append(metric.best)
+        groups[metric.key].append(metric.judged)
     return {key: (median(values), len(values)) for key, values in groups.items() if len(values) >= FEWEST_ALIKE}
 
 
@@ -193,7 +193,7 @@ def clock(loads: Sequence[GpuLoad], metric: Metric, limits: Sequence[NumberLimit
         verdicts.at_least(
             part=loads[0].part,
             quantity=words(metric.name),
-            observed=metric.best,
+            observed=metric.judged,
             limit=limit,
             action=POWER,
             note=f"held down by {held}" if held else "the GPU gives no reason",

@@ -171,12 +171,12 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
     least = physics(metric, baseline).least
     runs = [run for run in groups.runs if run.plan.group == metric.launch]
     named = any(groups.node in run.notes.blamed for run in runs)
-    if least is None or not metric.launch or metric.best >= least.value or named:
+    if least is None or not metric.launch or metric.judged >= least.value or named:
         return False
     path = next((run.notes.searched for run in runs if run.notes.concerned), "")
     why, action = (path, _PATH) if path else _says_nothing(groups, metric, peers, least.value)
     if why:
-        value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
+        value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.judged, metric.unit)}"
         text = f"{value} says nothing about this node: {why}"
         whom, code = metric_findings.part_of(metric), "path" if path else ""
         if action:
@@ -260,7 +260,7 @@ def physics(rdma: Rdma) -> Bounds:
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
         found = by_rails(metric, baseline)
         of_a_pair = metric.name == NAMES["all_reduce"] and metric.conditions.get("group") == "pair"
-        is_slow = of_a_pair and found.least is not None and metric.best < found.least.value
+        is_slow = of_a_pair and found.least is not None and metric.judged < found.least.value
         return replace(found, least=None) if is_slow else found
 
     return bounds

@@ -14,7 +14,7 @@ from nodegate.measure.groups.ended import read_test
 from nodegate.measure.groups.plan import PAIR, PART, whole_of
 from nodegate.measure.nccl.launches import Launched
 from nodegate.measure.program_run import reason
-from nodegate.metric import Metric
+from nodegate.metric import Metric, Statistic
 from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, ProgramRun
 from nodegate.tools.nccl_log import NcclLog, read_log
 from nodegate.tools.nccl_tests import NcclTest
@@ -105,6 +105,7 @@ class NcclGroups:
                 "GB/s",
                 conditions=dict(conditions),
                 launch=values[-1][0].plan.group if values[-1][0].plan.kind in _TOGETHER else "",
+                statistic=Statistic.BEST,
             )
             for (name, conditions), values in found.items()
         )

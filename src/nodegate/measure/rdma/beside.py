@@ -9,7 +9,7 @@ from statistics import median
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.measure.rdma.result import RdmaBandwidth
-from nodegate.metric import Metric, Statistic
+from nodegate.metric import Metric
 from nodegate.numbers.assess import Assessment
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NodePeers
@@ -68,11 +68,11 @@ def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedR
     own_floor = max(margins.fleet_floor, reach(margins.doubted) * group.spread)
     bounds = [reference * (1 - floor) for floor in (rail_floor, own_floor)]
     nodes = group.nodes + 1
-    if medians[metric.device] < bounds[0] and metric.best < bounds[0]:
+    if medians[metric.device] < bounds[0] and metric.judged < bounds[0]:
         slow = sum(value < bounds[0] for value in peers.of_device(metric).values())
         if slow >= _WHOLE * nodes:
             return SharedRail(reference, bounds[0], slow, nodes, whole=True)
-    if metric.best >= bounds[1]:
+    if metric.judged >= bounds[1]:
         return None
     counts = peers.count_below(metric, bounds[1])
     mine = counts.pop(metric.device, 0)
@@ -83,7 +83,7 @@ def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedR
 
 def nearest(metric: Metric, baseline: Baseline) -> Metric:
     """The number of a device without those of partners that are further away: they make no NIC unsteady."""
-    return replace(metric, values=(metric.best,)) if baseline.statistic is Statistic.BEST else metric
+    return replace(metric, values=(metric.judged,)) if baseline.statistic is None else metric
 
 
 def excused(
@@ -100,7 +100,7 @@ def excused(
         return found
     if (
         not isinstance(group, PeerGroup)
-        or metric.best > group.median * (1 + tier.value / 100)
+        or metric.judged > group.median * (1 + tier.value / 100)
         or not _is_alike(measured, metric, baseline)
     ):
         return found
@@ -113,7 +113,7 @@ def _is_alike(measured: RdmaBandwidth, metric: Metric, baseline: Baseline) -> bo
     for run in measured.of(metric.name):
         if run.value is not None and run.device != metric.device:
             by_partner[run.link.peer].append(run.value)
-    own = [run for run in measured.of(metric.name, metric.device) if run.value == metric.best]
+    own = [run for run in measured.of(metric.name, metric.device) if run.value == metric.judged]
     floor = 1 + Margins.of(baseline).latency_floor
     with_others = [by_partner[run.link.peer] for run in own]
-    return any(len(each) >= _SIBLINGS and metric.best <= floor * median(each) for each in with_others)
+    return any(len(each) >= _SIBLINGS and metric.judged <= floor * median(each) for each in with_others)

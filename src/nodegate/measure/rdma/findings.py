@@ -86,7 +86,7 @@ def physics(rdma: Rdma) -> Bounds:
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
         found = by_rates(metric, baseline)
-        is_slow = found.least is not None and not is_latency(metric.name) and metric.best < found.least.value
+        is_slow = found.least is not None and not is_latency(metric.name) and metric.judged < found.least.value
         return replace(found, least=None) if is_slow else found
 
     return bounds
@@ -159,7 +159,7 @@ def _is_odd(measured: RdmaBandwidth, device: str, partner: str) -> bool:
 
 def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None) -> str:
     """Why a bad number of this device proves nothing against it; empty where the number is good, or does."""
-    if not _is_number(limit) or metric.best >= limit.value:
+    if not _is_number(limit) or metric.judged >= limit.value:
         return ""
     found = blamed(measured, metric.name, metric.device, limit)
     if found.fault is Fault.EITHER:
@@ -171,7 +171,7 @@ def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown 
 
 def unplaced(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None) -> str:
     """Why a number from host memory below its limit may be the way between two sockets; empty where it is not."""
-    if not _is_number(limit) or metric.best >= limit.value or metric.name not in (*BETWEEN, BOTH_AT_ONCE):
+    if not _is_number(limit) or metric.judged >= limit.value or metric.name not in (*BETWEEN, BOTH_AT_ONCE):
         return ""
     return unbound(measured, metric.device, metric.name)
 
@@ -181,7 +181,7 @@ def one_port_of_bond(rdma: Rdma, metric: Metric, limit: AnyLimit | Unknown | Non
     port = port_of(rdma, metric.device)
     if port is None or not is_bond(port.device, port.netdev) or not _is_number(limit):
         return False
-    return limit.value / 2 <= metric.best < limit.value
+    return limit.value / 2 <= metric.judged < limit.value
 
 
 def unbound(measured: RdmaBandwidth, device: str, *names: str) -> str:
@@ -216,7 +216,7 @@ def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, ba
 def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> bool | None:
     """Whether a device carries its share of the rate between nodes; None if unknown."""
     limit = share_of_rate(rdma, device, baseline)
-    values = [metric.best for metric in measured.named(*BETWEEN) if metric.device == device]
+    values = [metric.judged for metric in measured.named(*BETWEEN) if metric.device == device]
     if not values or not isinstance(limit, Limit):
         return None
     return min(values) >= limit.value
@@ -227,7 +227,7 @@ def slow_ways(
 ) -> Mapping[str, Sequence[tuple[Metric, Assessment]]]:
     """For each device the ways that are behind those of the other nodes; where both are, the other checks say so."""
     found: defaultdict[str, list[tuple[Metric, Assessment]]] = defaultdict(list)
-    at_best = [replace(metric, values=(metric.best,)) for metric in measured.named(*WAYS.values())]
+    at_best = [replace(metric, values=(metric.judged,)) for metric in measured.named(*WAYS.values())]
     for metric, said in assessments(at_best, baseline=baseline, peers=peers):
         if metric.device and said.verdict in (Verdict.WARN, Verdict.FAIL):
             found[metric.device].append((metric, said))

@@ -11,7 +11,7 @@ from functools import cached_property
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
-from nodegate.metric import Metric
+from nodegate.metric import Metric, Statistic
 from nodegate.records.program_run import Attempt, LinkNotes, LinkPlan, Memory, Path, ProgramRun, Role
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Report, Trouble
@@ -333,4 +333,5 @@ def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
         better="lower" if latency else "higher",
         conditions=dict(first.conditions),
         over_runs=dict(first.over_runs),
+        statistic=Statistic.BEST,
     )

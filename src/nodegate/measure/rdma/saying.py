@@ -116,7 +116,7 @@ def say_numbers(
         if is_bad and (far := findings.unplaced(found, metric, said.limit)):
             say_unplaced(verdicts, metric, far)
         elif unproven and not findings.slow_everywhere(found, metric, said.limit, peers):
-            told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, {unproven}"
+            told = f"{words(metric.name)} {with_unit(metric.judged, metric.unit)}, {unproven}"
             verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD, lacks=THIRD_NODE)
         else:
             verdicts.add(metric_findings.finding_of(metric, said, remedy=SLOW))
@@ -141,13 +141,13 @@ def say_shares(
     for metric in metrics:
         rail, what = part.named(metric.device), words(metric.name)
         observed, limit = (
-            float(f"{metric.best:.5g}"),
+            float(f"{metric.judged:.5g}"),
             findings.share_of_rate(rdma, metric.device, baseline, metric.name),
         )
         if far := findings.unplaced(found, metric, limit):
             say_unplaced(verdicts, metric, far)
         elif findings.one_port_of_bond(rdma, metric, limit):
-            told = f"{what} {with_unit(metric.best, metric.unit)}, the rate of one of the two ports of this bond"
+            told = f"{what} {with_unit(metric.judged, metric.unit)}, the rate of one of the two ports of this bond"
             verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND, lacks=BOTH_PORTS)
         elif findings.slow_everywhere(found, metric, limit, peers):
             verdicts.at_least(
@@ -160,7 +160,7 @@ def say_shares(
                 code="everywhere",
             )
         elif unproven := findings.unproven(found, metric, limit):
-            told = f"{what} {with_unit(metric.best, metric.unit)}, {unproven}"
+            told = f"{what} {with_unit(metric.judged, metric.unit)}, {unproven}"
             verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD, lacks=THIRD_NODE)
         else:
             verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
@@ -168,7 +168,7 @@ def say_shares(
 
 def say_unplaced(verdicts: Verdicts, metric: Metric, why: str) -> None:
     """A low number of a program that may have run on the other socket: of the NIC it says nothing."""
-    told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, not measured near the NIC: {why}"
+    told = f"{words(metric.name)} {with_unit(metric.judged, metric.unit)}, not measured near the NIC: {why}"
     verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=PLACE, lacks=NEAR_PLACE)
 
 

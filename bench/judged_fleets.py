@@ -1,0 +1,116 @@
+"""What nodegate says of the fleets that `bench/fleets.py` wrote: python bench/judged_fleets.py FOLDER.
+
+A row a cell: good nodes rejected and warned, planted ones rejected and told (rejected or warned), each with the 95 %
+interval of Wilson (1927), and the looks that were taken.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.measure.durations import OF_PROFILE
+from nodegate.metric import Metric
+from nodegate.numbers.assessments import assessments
+from nodegate.numbers.peers import Peers
+from nodegate.numbers.suspects import suspects, with_their_like
+from nodegate.profile import Profile
+from nodegate.records.verdict import Verdict, worst
+
+LOOKS = OF_PROFILE[Profile.DELIVERY].looks
+PLATFORM = "hgx-h100-8"
+BASELINE = Baseline(PLATFORM, "", "", "", "", Baselines.read().common)
+PLACES = [f"GPU {place}" for place in range(8)]
+NAMES = {
+    "burn": [f"burn.{dtype}_tflops" for dtype in ("bf16", "fp8", "fp32")],
+    "copies": [
+        f"memory.{name}_gb_per_s"
+        for name in (
+            "host_to_device",
+            "host_to_device_at_once",
+            "device_to_host",
+            "device_to_host_at_once",
+            "device",
+            "peer",
+        )
+    ],
+    "busbw": [
+        f"nccl.{name}_gb_per_s"
+        for name in ("all_reduce", "all_reduce_ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
+    ],
+}
+
+
+def metrics_of(measurement: str, looks: np.ndarray) -> list[Metric]:
+    """The numbers of one node; `looks` has a row a look."""
+    devices = [""] if measurement == "busbw" else PLACES
+    unit = "TFLOPS" if measurement == "burn" else "GB/s"
+    columns = looks.astype(float).T.tolist()
+    return [
+        Metric(name, tuple(columns[at * len(devices) + place]), unit, device)
+        for at, name in enumerate(NAMES[measurement])
+        for place, device in enumerate(devices)
+    ]
+
+
+def judged(measurement: str, drawn: np.ndarray) -> tuple[list[Verdict], int]:
+    """The verdict on each node, and how many looks were taken at each."""
+    names = [f"gpu{at:05}" for at in range(drawn.shape[1])]
+    baselines, taken = dict.fromkeys(names, BASELINE), LOOKS[0]
+    while True:
+        measured = {name: (PLATFORM, metrics_of(measurement, drawn[:taken, at])) for at, name in enumerate(names)}
+        more = [each for each in LOOKS if each > taken]
+        if not more or not with_their_like(suspects(measured, baselines), measured):
+            break
+        taken = more[0]
+    peers = Peers.of(measured)
+    told = [
+        worst(each.verdict for _, each in assessments(metrics, baseline=BASELINE, peers=peers.of_node(name)))
+        for name, (_, metrics) in measured.items()
+    ]
+    return told, taken
+
+
+def interval(part: int, whole: int) -> str:
+    """A share in per cent with its 95 % interval."""
+    if not whole:
+        return "-"
+    z, p = 1.96, part / whole
+    middle = (p + z * z / (2 * whole)) / (1 + z * z / whole)
+    reach = z * math.sqrt(p * (1 - p) / whole + z * z / (4 * whole * whole)) / (1 + z * z / whole)
+    return f"{100 * p:.2f} [{max(0.0, 100 * (middle - reach)):.2f}-{100 * (middle + reach):.2f}] of {whole}"
+
+
+def main() -> None:
+    cells: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in sorted(Path(sys.argv[1]).glob("*.npz")):
+        cells[path.name[:2]].append(path)
+    print("| cell | good rejected % | good warned % | planted rejected % | planted told % | looks | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for paths in cells.values():
+        began, counts, looks = time.process_time(), Counter[tuple[bool, Verdict]](), []
+        for path in paths:
+            drawn = np.load(path)
+            found = [Verdict.PASS] * len(drawn["bad"])
+            for measurement in NAMES:
+                if measurement in drawn:
+                    told, taken = judged(measurement, drawn[measurement])
+                    looks.append(taken)
+                    found = [worst(pair) for pair in zip(found, told, strict=True)]
+            counts.update(zip(map(bool, drawn["bad"]), found, strict=True))
+        row = [str(drawn["name"])]
+        for bad in (False, True):
+            whole = sum(counts[bad, each] for each in Verdict)
+            fails, warns = counts[bad, Verdict.FAIL], counts[bad, Verdict.WARN]
+            row += [interval(fails, whole), interval(warns + (fails if bad else 0), whole)]
+        print(f"| {' | '.join(row)} | {np.mean(looks):.1f} | {time.process_time() - began:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

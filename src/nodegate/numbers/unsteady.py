@@ -1,0 +1,56 @@
+"""A device that is slow in more of its looks than disturbances explain, however good the others are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nodegate.numbers.comparison import Comparison, nothing, shown
+from nodegate.numbers.gap import HINTS, beyond, limit_of, worse_by
+from nodegate.numbers.kin import TOGETHER
+from nodegate.numbers.pool import PeerGroup
+from nodegate.numbers.table import FAR, LOW
+from nodegate.records.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import NoPeers
+
+UNSTEADY = "unsteady"
+_FEWEST = 3  # looks, from which on one of them can be odd
+_DISTURBED = 0.01  # choice: of looks at good devices; more where the fleet has more
+_REJECTED = 0.001  # choice: of good nodes, in a run
+_NUMBERS, _JOINED = 200, 10  # by how many that is divided: numbers of a node, and numbers that join several
+
+
+def compare(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
+    """How many looks are low, and whether disturbances explain so many (binomial)."""
+    looks = len(metric.values)
+    if looks < _FEWEST or not value or metric.unit in HINTS or metric.unit == "µs":
+        return nothing(UNSTEADY)
+    scatter = group.scatter if isinstance(group, PeerGroup) and group.scatter else margins.past_noise
+    least = value * max(LOW, FAR * scatter)
+    low = sum(worse_by(metric, each, value) > least for each in metric.values)
+    rate = max(_DISTURBED, _of_others(group, low, looks) if isinstance(group, PeerGroup) else 0.0)
+    chance = _at_least(low, looks, rate)
+    joined = TOGETHER in metric.conditions
+    rejected = _REJECTED / (_JOINED if joined else _NUMBERS)
+    if low < 2 or chance > max(margins.warned, rejected):
+        doubtful = margins.looking and low >= (1 if joined else 2)
+        return Comparison(Verdict.SKIP, UNSTEADY, again=doubtful)
+    worst = max(metric.values, key=lambda each: worse_by(metric, each, value))
+    bound = limit_of(metric, round(beyond(metric, value, least), 6), "inside")
+    said = f"{low} of {looks} looks are low, down to {shown(worst, metric.unit)}, more than disturbances explain"
+    return Comparison(Verdict.FAIL if chance <= rejected else Verdict.WARN, UNSTEADY, said, bound)
+
+
+def _of_others(group: PeerGroup, low: int, looks: int) -> float:
+    """The share of low looks at all other parts."""
+    others = looks * max(group.judged - 1, 1)
+    return (group.disturbed * looks * group.judged - low) / others
+
+
+def _at_least(low: int, looks: int, rate: float) -> float:
+    """The chance of so many low looks or more."""
+    return sum(math.comb(looks, each) * rate**each * (1 - rate) ** (looks - each) for each in range(low, looks + 1))
