@@ -61,6 +61,7 @@ def test_a_harmless_line_is_no_error_and_hides_none(tmp_path, row):
 
 
 FAILED_ON = "srun: error: Task launch for StepId=7.0 failed on node {}: Socket timed out on send/recv operation"
+STARTS = "gpu00{}:4827:4827 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>"
 NO_GPU = "2026-08-10 15:{}:00 RuntimeError: No CUDA GPUs are available"
 CASES = {
     "a launch that fails on all nodes alike is no fault of one": (
@@ -74,7 +75,7 @@ CASES = {
         {"cause": Cause.HOST, "node": "gx-11"},
     ),
     "nodes that fail minutes apart are not alike": (
-        {f"gpu00{number}.log": [NO_GPU.format(30 + 5 * number)] for number in (1, 2)},
+        {f"gpu00{number}.log": [STARTS.format(number), NO_GPU.format(30 + 5 * number)] for number in (1, 2)},
         "host (gpu001)",
         {"cause": Cause.HOST},
     ),

@@ -141,6 +141,8 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_of_a_dump_is_read_in_subfolders_named_after_nodes(tmp_path, name):
+    starts = [f"gpu{node:02}:4827:4827 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.7<0>" for node in (0, 1)]
+    (tmp_path / "launch.log").write_text("\n".join(starts) + "\n")
     for rank in range(4):
         path = tmp_path / f"gpu{rank // 2:02}" / name.format(rank)
         path.parent.mkdir(exist_ok=True)
