@@ -29,7 +29,6 @@ class Answer:
 
     `ended`: all its series ended together, so there is nothing to follow.
     `nothing_seen`: the metrics have no such job.
-
     """
 
     finding: Finding
@@ -53,7 +52,7 @@ class Answer:
 def judge(seen: Seen) -> Answer:
     """The answer from the tables alone: the same tables give the same answer."""
     if seen.warnings:
-        return unknown(say("server_warns", said=seen.warnings[0]))  # fmt: skip
+        return unknown(say("server_warns", said=seen.warnings[0]))
     look = Look(seen)
     if not len(look.rows):
         return replace(unknown(say("no_job")), nothing_seen=True)
@@ -79,14 +78,14 @@ def unknown(reason: Text, *not_judged: Text) -> Answer:
 def _missing(look: Look) -> Text | None:
     """Why nothing can be said: no series, too little, all frozen, or a server that stopped."""
     if not len(look.rows):
-        return say("no_job")  # fmt: skip
+        return say("no_job")
     if np.isnan(look.util[look.rows]).all() and np.isnan(look.gpus["power"][look.rows]).all():
         return say("no_use")
     known = int(np.median(look.present[look.rows].sum(axis=1)))
     if known < look.steps("sure_s"):
-        return say("too_little", seconds=known * look.step_s)  # fmt: skip
+        return say("too_little", seconds=known * look.step_s)
     if look.frozen[look.rows].mean() > 0.5:
-        return say("all_frozen")  # fmt: skip
+        return say("all_frozen")
     return None
 
 
@@ -106,8 +105,7 @@ def _without_a_fault(look: Look, notes: tuple[Text, ...], not_judged: tuple[Text
     if len(frozen) or (len(away) and look.end == look.present.shape[1] - 1):
         rows = frozen if len(frozen) else away
         nodes = ", ".join(sorted({look.seen.parts[row].node for row in rows})[:8])
-        return Answer(Finding(Class.CANNOT_TELL, why=(
-            say("some_silent", nodes=nodes),)), (), notes, not_judged)  # fmt: skip
+        return Answer(Finding(Class.CANNOT_TELL, why=(say("some_silent", nodes=nodes),)), (), notes, not_judged)
     behind = look.present.shape[1] - 1 - look.end
     if behind >= look.steps("ended_s"):
         return _ended(float(look.seen.times[look.end]), notes, not_judged)
@@ -120,14 +118,15 @@ def _without_a_fault(look: Look, notes: tuple[Text, ...], not_judged: tuple[Text
         )
         if idle_from >= 0 and now < 0.25 * most:
             return _ended(float(look.seen.times[idle_from]), notes, not_judged)
-        return Answer(Finding(Class.CANNOT_TELL, since=look.moment(idle_from), why=(
-            say("all_idle"),)), (), notes, not_judged)  # fmt: skip
+        return Answer(
+            Finding(Class.CANNOT_TELL, since=look.moment(idle_from), why=(say("all_idle"),)), (), notes, not_judged
+        )
     stuck = look.end - trailing(look.waiting[here], look.present[here], look.end) >= look.steps("sure_s")
     if len(look.recent) < 3 or stuck.mean() > 0.5:
         return Answer(Finding(Class.CANNOT_TELL, why=(say("no_work"),)), (), notes, not_judged)
     parts = {look.seen.parts[row].node for row in here}
     compared = ", ".join(each for each, table in look.gpus.items() if not np.isnan(table[here]).all())
-    why = say("compared", quantities=compared, gpus=len(here), nodes=len(parts))  # fmt: skip
+    why = say("compared", quantities=compared, gpus=len(here), nodes=len(parts))
     return Answer(Finding(Class.HEALTHY, why=(why,)), (), notes, not_judged)
 
 
@@ -141,15 +140,15 @@ def _notes(look: Look) -> tuple[Text, ...]:
     breaks = gone.pauses(look)
     if breaks:
         longest = max(last - first + 1 for first, last in breaks) * look.step_s // 60
-        notes.append(say("pauses", count=len(breaks), minutes=longest))  # fmt: skip
+        notes.append(say("pauses", count=len(breaks), minutes=longest))
     if len(look.beside):
-        notes.append(say("beside", count=len(look.beside)))  # fmt: skip
+        notes.append(say("beside", count=len(look.beside)))
     distrusted = int(look.distrusted[look.rows].sum())
     if distrusted:
-        notes.append(say("distrusted", count=distrusted))  # fmt: skip
+        notes.append(say("distrusted", count=distrusted))
     gap = np.flatnonzero(look.seen.site[: look.end + 1] == 0)
     if len(gap):
-        notes.append(say("gap", seconds=len(gap) * look.step_s))  # fmt: skip
+        notes.append(say("gap", seconds=len(gap) * look.step_s))
     return tuple(notes)
 
 

@@ -65,7 +65,7 @@ def _worker_lost(look: Look) -> Iterator[Finding]:
             say("lost", gone=len(of_first), rest=len(rest), minutes=minutes),
             say("rest_waits"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _rank_gone(look: Look) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def _rank_gone(look: Look) -> Iterator[Finding]:
             say("one_at_0", gone=count, rest=len(here) - count),
             _numbers(look, here[waits]),
         ),
-    )  # fmt: skip
+    )
 
 
 def _hang(look: Look) -> Iterator[Finding]:

@@ -53,9 +53,11 @@ def _congested(look: Look) -> Iterator[Finding]:
     names = {row: name for name, row in mine.items()}
     since = int(np.median(onsets))
     yield Finding(
-        Class.CONGESTED, node_places(look, [names[row] for row in loud]), look.moment(since),
+        Class.CONGESTED,
+        node_places(look, [names[row] for row in loud]),
+        look.moment(since),
         (say("notices", notice=notice, rate=rate, usual=usual),),
-    )  # fmt: skip
+    )
 
 
 def _usual(now: Array, rows: Indices, table: Array) -> float | None:

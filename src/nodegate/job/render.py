@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.job/1"
 _MOST_PLACES = 8
-_LABELS = {"en": ("where", "since", "why", "do", "also", "note", "not judged", "next"),
-           "zh": ("位置", "开始", "依据", "处理", "另有", "注意", "未判断", "下一步")}  # fmt: skip
+_LABELS = {
+    "en": ("where", "since", "why", "do", "also", "note", "not judged", "next"),
+    "zh": ("位置", "开始", "依据", "处理", "另有", "注意", "未判断", "下一步"),
+}
 
 
 def say(sentence: str, **values: object) -> Text:

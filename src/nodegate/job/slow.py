@@ -69,9 +69,8 @@ def _throttled(look: Look) -> Iterator[Finding]:
         Class.THROTTLED,
         places(look, guilty),
         _onset(look, bad),
-        (say("clock", level=level, usual=np.nanmedian(usual[low])),
-         *_comparison(look, guilty)),
-    )  # fmt: skip
+        (say("clock", level=level, usual=np.nanmedian(usual[low])), *_comparison(look, guilty)),
+    )
 
 
 def _own_past(look: Look, clock: Array, rows: Indices) -> Array:
@@ -92,7 +91,7 @@ def _comparison(look: Look, guilty: Indices) -> tuple[Text, ...]:
     quantity, table = look.work(look.rows)
     mine, theirs = (float(np.nanmedian(_mean(table, rows, look.recent))) for rows in (guilty, rest))
     said = [f"{value:.0f} W" if quantity == "power" else f"{100 * value:.0f} %" for value in (mine, theirs)]
-    return (say("there", quantity=quantity, mine=said[0], theirs=said[1], rest=len(rest)),)  # fmt: skip
+    return (say("there", quantity=quantity, mine=said[0], theirs=said[1], rest=len(rest)),)
 
 
 def _uneven(look: Look) -> tuple[Mask, Array]:
@@ -127,9 +126,11 @@ def _shared(look: Look) -> Iterator[Finding]:
     if guilty.any() and guilty.sum() <= max(1, len(rows) // 8):
         gib = float(np.nanmedian(more[guilty])) / 1024
         yield Finding(
-            Class.SHARED_GPU, places(look, rows[guilty]), None,
+            Class.SHARED_GPU,
+            places(look, rows[guilty]),
+            None,
             (say("more_memory", gib=gib), *_comparison(look, rows[guilty])),
-        )  # fmt: skip
+        )
 
 
 def _imbalance(look: Look) -> Iterator[Finding]:
@@ -173,9 +174,11 @@ def _input_bound(look: Look) -> Iterator[Finding]:
     window = slice(since + 1, look.end + 1)
     level = float(np.nanmean(util[:, window]))
     yield Finding(
-        Class.INPUT, (), look.moment(since),
+        Class.INPUT,
+        (),
+        look.moment(since),
         (say("low_use", percent=100 * level), _hosts(look, window)),
-    )  # fmt: skip
+    )
 
 
 def _hosts(look: Look, window: slice) -> Text:
@@ -184,18 +187,16 @@ def _hosts(look: Look, window: slice) -> Text:
         return say("hosts_unknown")
     busy = 100 * (1 - float(np.nanmean(hosts["idle"][rows, window])))
     wait = 100 * float(np.nanmean(hosts["iowait"][rows, window])) if "iowait" in hosts else 0.0
-    return say("hosts", busy=busy, wait=wait)  # fmt: skip
+    return say("hosts", busy=busy, wait=wait)
 
 
 def _communication_bound(look: Look) -> Iterator[Finding]:
     rows = look.rows
-    quantity, table = look.work(rows)
+    quantity, _ = look.work(rows)
     busy = quiet_nan("nanmedian", look.util[rows], axis=0) > limit("busy")
     ports = _ports(look)
     if quantity == "power":
-        little = quiet_nan("nanmedian", table[rows] / look.greatest[rows][:, None], axis=0) < limit("work_power")
-        little = little | True if ports is not None else little
-        state = busy & little & (ports is not None and ports > limit("full_port"))
+        state = np.zeros_like(busy) if ports is None else busy & (ports > limit("full_port"))
     else:
         known = [each for each in ("tensor", "dram", "sm") if not np.isnan(look.gpus[each][rows]).all()]
         state = busy.copy()

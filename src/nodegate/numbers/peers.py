@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     from nodegate.numbers.quantity import Key
 
-_MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
-
 
 @dataclass(frozen=True)
 class NoPeers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -75,7 +76,8 @@ class Load:
         ]
         for at, wanted in enumerate(looks):
             doubted = self._doubted(measurement, attempts, metrics, bounds) if at else dict.fromkeys(attempts, ())
-            for _ in range(wanted - _looks(measurement, attempts)):
+            missing = wanted - measurement.looks_a_run * max(map(len, attempts.values()))
+            for _ in range(math.ceil(missing / measurement.looks_a_run)):
                 settled = _those(attempts, measurement.settled)
                 again = {
                     name: doubts
@@ -88,8 +90,6 @@ class Load:
                 ready = [target for target in shorter if target.node.name not in settled]
                 runs = measurement.again(ready, self._pool, again)
                 metrics |= self._keep(measurement, attempts, runs, started)
-                if _looks(measurement, attempts) >= wanted:
-                    break
 
     def _doubted(
         self,
@@ -138,11 +138,6 @@ class Load:
                 step = "measure fewer nodes at once, or with --pairs few"
                 error = CannotMeasure(f"what was measured cannot be stored: {fault}", next_step=step)
                 self._folder.write_evidence(replace(evidence, document=None, error=error))
-
-
-def _looks(measurement: Measurement, attempts: Mapping[str, Sequence[Attempt]]) -> int:
-    """How many looks were taken, by the node with most."""
-    return measurement.looks_a_run * max((len(each) for each in attempts.values()), default=0)
 
 
 def _does_not_apply(measurement: Measurement, target: Target) -> bool:

@@ -14,7 +14,7 @@ from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import kernel_log_helps, notes
 from nodegate.triage.place import Place
-from nodegate.triage.recognised import Worth
+from nodegate.triage.recognised import lines_around
 from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
+    from nodegate.triage.recognised import Worth
     from nodegate.triage.remarks import Note
     from nodegate.triage.waits import Stall
 
@@ -156,7 +157,7 @@ def answer(case: Case) -> Answer:
         zone_s=case.zone_s,
         read=read,
         recognised=unclear is None,
-        worth=unclear.worth if unclear else _around(root.event),
+        worth=unclear.worth if unclear else lines_around(root.event),
         notes=notes(
             case,
             [event for event in last.outside if _is_fault(event)],
@@ -165,11 +166,6 @@ def answer(case: Case) -> Answer:
             sure=sure and failed,
         ),
     )
-
-
-def _around(event: Event | None) -> tuple[Worth, ...]:
-    """The lines around an error that no row knows."""
-    return tuple(Worth(event.log, at, text, 0) for at, text in event.around) if event else ()
 
 
 def _began(root: Root) -> tuple[float | None, bool]:

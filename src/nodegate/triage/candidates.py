@@ -14,7 +14,7 @@ from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS
 from nodegate.records.verdict import Verdict
 from nodegate.triage import details
 from nodegate.triage.episodes import SKEW_S, began
-from nodegate.triage.place import same_node
+from nodegate.triage.place import same_node, without_domain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,15 +31,8 @@ _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can
 # Printed at start-up or later by jobs that continue: a first error only if there is no other.
 SOFT = frozenset(
     (
-        *(
-            "tool_missing",
-            "nccl_over_sockets",
-            "nan_loss",
-            "nccl_ib_slower",
-            "nccl_ib_failover",
-            "nccl_ib_open",
-            "nccl_sharp",
-        ),
+        *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
+        *("nccl_sharp",),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
         *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler", "nccl_ofi_start", "clocks_differ", "power_capped"),
         *("interrupt_switched_off", "nvme_error", "gpu_memory_not_joined", "nic_settings_damaged", "ecc_off"),
@@ -192,7 +185,7 @@ def _times_of_xids(found: Sequence[Event]) -> dict[tuple[str, str, int], list[fl
     for event in found:
         if event.began_s is None or not _XID.fullmatch(event.kind.id):
             continue
-        code, node = _known(int(event.kind.id[4:])), _short(event)
+        code, node = _known(int(event.kind.id[4:])), without_domain(event.place.node)
         for device in (event.device, _ANY_DEVICE) if event.kind.id == _LOST_GPU else (event.device,):
             began_s.setdefault((node, device, code), []).append(event.began_s)
     return {key: sorted(times) for key, times in began_s.items()}
@@ -203,13 +196,15 @@ def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[floa
     if when is None:
         return False
     if event.kind.id.startswith("sxid_"):
-        lost_s = began_s.get((_short(event), _ANY_DEVICE, FELL_OFF_THE_BUS), ())
+        lost_s = began_s.get((without_domain(event.place.node), _ANY_DEVICE, FELL_OFF_THE_BUS), ())
         return _any_within(lost_s, when - _OF_ONE_FAULT_S, when + _OF_ONE_FAULT_S)
     if not _XID.fullmatch(event.kind.id):
         return False
     rule = _rule_of(int(event.kind.id[4:]))
     return any(
-        _any_within(began_s.get((_short(event), event.device, code), ()), when - INCIDENT_S, when + SLACK_S)
+        _any_within(
+            began_s.get((without_domain(event.place.node), event.device, code), ()), when - INCIDENT_S, when + SLACK_S
+        )
         for code in _codes_before(rule.code)
     )
 
@@ -218,10 +213,6 @@ def _any_within(times: Sequence[float], first_s: float, last_s: float) -> bool:
     """Whether one of these times, which are in their order, is between two times."""
     at = bisect_left(times, first_s)
     return at < len(times) and times[at] <= last_s
-
-
-def _short(event: Event) -> str:
-    return event.place.node.split(".", maxsplit=1)[0]
 
 
 def _known(code: int) -> int:

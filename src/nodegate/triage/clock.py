@@ -31,7 +31,6 @@ _CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")
 _SECONDS_IN = re.compile("1[0-9]{9}[.0-9]")
 # The first group inside each form.
 _OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
-_WITHOUT_YEAR = ("glog", "numbers", "syslog")  # of syslog some have one
 _UTC = ("Z", "UTC", "GMT")
 DAY_S = 86_400.0
 _BLOCK = 1000  # characters

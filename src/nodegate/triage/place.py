@@ -152,7 +152,12 @@ def _before_text(line: str, at: int) -> Iterator[Match[str]]:
 
 def same_node(one: str, other: str) -> bool:
     """Whether two names mean the same node: one may be without its domain."""
-    return one == other or (bool(one and other) and one.split(".", maxsplit=1)[0] == other.split(".", maxsplit=1)[0])
+    return one == other or (bool(one and other) and without_domain(one) == without_domain(other))
+
+
+def without_domain(node: str) -> str:
+    """The name of a node up to its first dot."""
+    return node.split(".", maxsplit=1)[0]
 
 
 def is_stern(lines: list[str]) -> bool:

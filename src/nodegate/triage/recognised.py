@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.triage.clock import Stamp
+    from nodegate.triage.events import Event
     from nodegate.triage.place import Place
 
 
@@ -137,6 +138,11 @@ class Tail:
             if line.strip():
                 where, stamp = self.place_of(line[:2000]), self.time_of(line[:300])
                 yield Said(number, name_of(where), where.text, stamp.epoch_s if stamp else None)
+
+
+def lines_around(event: Event | None) -> tuple[Worth, ...]:
+    """The lines around an error that no row knows."""
+    return tuple(Worth(event.log, at, text, 0) for at, text in event.around) if event else ()
 
 
 def last_lines(text: str, *, many: bool) -> str:

@@ -63,7 +63,6 @@ _SAME = {
     "imgs": "img",
     "seqs": "seq",
     "toks": "tok",
-    "this": "this",
 }
 _WORD = re.compile(r"[a-z]+")
 _THOUSANDS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}

@@ -140,8 +140,7 @@ def _name_of_bar(before: str) -> str:
 
 
 _BY_NAME = {form.source: form for form in FORMS}
-_OLDER = ("nemo-bar", "mmengine", "maxtext", "nanotron", "fairseq", "torchtitan", "deepspeed-pipeline", "deepspeed")
-FORMATS: dict[str, Reader] = {
+_WITH_MOST: dict[str, Reader] = {
     "megatron": megatron,
     "nemo": nemo,
     "nemo-bar": _BY_NAME["nemo-bar"],
@@ -151,7 +150,10 @@ FORMATS: dict[str, Reader] = {
     "llama-factory": llamafactory,
     "json": metrics,
     "deepspeed": _BY_NAME["deepspeed"],
-    **{form.source: form for form in FORMS if form.source not in _OLDER},
+}
+FORMATS: dict[str, Reader] = {
+    **_WITH_MOST,
+    **{name: form for name, form in _BY_NAME.items() if name not in _WITH_MOST},
     "keras": KerasBars,
     "tqdm": tqdm,
     "steps": TrainerLines,

@@ -51,7 +51,6 @@ _DICT = re.compile(
     r"\{.{0,400}?['\"]loss['\"]: .{1,1500}['\"]epoch['\"]: ['\"]?(?P<epoch>[0-9]{1,6}(?:\.[0-9]{1,20})?)"
 )
 _BEST = ("step", "time", "elapsed", "rate", "sample", "token")
-_PER = {"sample": "sample", "token": "token"}
 
 
 class TrainerLines:
@@ -165,4 +164,6 @@ def _with(reading: Reading, field: Field) -> Reading:
         return replace(reading, elapsed_s=value)
     seconds = value if field.what == "step" else 1 / value
     kind = f"{reading.kind} {field.what}"
-    return replace(reading, seconds=seconds, per=_PER.get(field.what, "iteration"), kind=kind)
+    return replace(
+        reading, seconds=seconds, per=field.what if field.what in ("sample", "token") else "iteration", kind=kind
+    )
