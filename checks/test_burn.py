@@ -10,6 +10,7 @@ import pytest
 from nodegate.api import CannotMeasure, Limit, Profile, Unknown, Verdict, Why, part
 from nodegate.measure.burn import findings, power, under_load
 from nodegate.measure.own_program import facts_by_index
+from nodegate.metric import DIGITS
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
@@ -94,7 +95,7 @@ def test_node_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None
         verdicts.at_least(
             part=part.named(metric.device),
             quantity=words(metric.name),
-            observed=round(metric.best, 3),
+            observed=round(metric.judged, DIGITS),
             limit=limit,
             action=_SLOW,
             otherwise=Verdict.WARN,

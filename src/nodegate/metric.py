@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import Literal
 
+DIGITS = 6  # after the point, of a number in a finding
 BOUNCE = "bounce buffers"  # the path of host copies where confidential computing is on
 
 

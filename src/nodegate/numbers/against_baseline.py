@@ -44,7 +44,7 @@ def compare(metric: Metric, value: float, right: Stored, group: PeerGroup | NoPe
     if right.unit != metric.unit:
         said = f"measured in {metric.unit}, and the baseline is in {right.unit or 'no unit'} ({limit.source})"
         return Comparison(Verdict.ERROR, "baseline", said, limit)
-    if not _is_number(reference) or not _is_number_limit(limit) or right.direction == "equal":
+    if not is_number(reference) or not _is_number_limit(limit) or right.direction == "equal":
         said = f"the baseline asks for exactly {reference}, which no measurement gives ({limit.source})"
         return Comparison(Verdict.ERROR, "baseline", said, limit)
     if _slipped(value, reference, group):
@@ -66,7 +66,7 @@ def too_good(metric: Metric, right: Stored, top: float, whose: str, *, judged: f
     stored = right if isinstance(right, (Entry, Limit)) else None
     limit = _limit(stored) if stored is not None else None
     reference = stored.value if stored is not None else top
-    if _is_number(reference) and _fits(value / _THOUSAND, reference):
+    if is_number(reference) and _fits(value / _THOUSAND, reference):
         return _slip(metric, value, reference, limit)
     told = f"{shown(value, metric.unit)} is more than the {shown(top, metric.unit)} that are possible ({whose})"
     if judged is None:
@@ -95,19 +95,20 @@ def _held(  # noqa: PLR0917 - one caller, above
 
 
 def _is_loose(value: float, reference: object, margins: Margins) -> bool:
-    return _is_number(reference) and value > reference * (1 + margins.loose)
+    return is_number(reference) and value > reference * (1 + margins.loose)
 
 
 def _limit(right: Entry | AnyLimit) -> AnyLimit:
     return right.limit if isinstance(right, Entry) else right
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a limit's value is a number: switches are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_number_limit(limit: AnyLimit) -> TypeGuard[NumberLimit]:
-    return _is_number(limit.value)
+    return is_number(limit.value)
 
 
 def _fits(value: float, reference: float) -> bool:

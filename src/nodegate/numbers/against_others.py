@@ -49,7 +49,7 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
 
     Beyond what one good value of a whole fleet reaches by chance it is a fail. Beyond what a good value reaches by
     itself it is doubtful, and measured again; what stays there is warned of. So is what lies within the floor and is
-    nevertheless beyond chance: small but sure.
+    nevertheless beyond chance: small but sure. Where it is about more looks, the limit is what needs none.
     """
     if isinstance(group, NoPeers):
         return _few_launches(metric, value, group, margins)
@@ -58,28 +58,21 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     sure, doubtful = _by_chance(group, margins)
     behind_by = worse_by(metric, value, group.median)
     behind = f"{gap(metric, value, group.median)} the median {shown(group.median, metric.unit)} of {_whose(group)}"
-    limit = limit_of(metric, round(beyond(metric, group.median, max(least, sure)), 6), "fleet")
-    if behind_by > max(least, sure):
+    most = max(least, sure)
+    settled = max(least * _NOTABLE, _SOUGHT * least - _luck(group, margins)) if margins.looking else most
+    limit = limit_of(metric, round(beyond(metric, group.median, min(most, settled)), 6), "fleet")
+    if behind_by > most:
         return Comparison(Verdict.WARN if metric.unit in HINTS else Verdict.FAIL, "fleet", behind, limit)
     if group.split and _in_slow_part(metric, value, group.split, floor, margins):
         return _in_two_parts(metric, group.split, limit)
-    if why := _doubt(metric, behind_by, least, (sure, doubtful), group, margins):
+    doubts = {
+        ", which their spread may explain": behind_by > max(least, doubtful),
+        ": little, but beyond chance": behind_by > max(sure, least * _NOTABLE) and sure > 0 and not _is_rough(metric),
+        ": a slow one may be as lucky": behind_by > settled,
+    }
+    if why := next((words for words, applies in doubts.items() if applies), ""):
         return Comparison(Verdict.WARN, "fleet", f"{behind}{why}", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
-
-
-def _doubt(  # noqa: PLR0917 - one caller, above
-    metric: Metric, behind_by: float, least: float, by_chance: tuple[float, float], group: PeerGroup, margins: Margins
-) -> str:
-    """Why a value that is not rejected is doubtful; empty if it is not."""
-    sure, doubtful = by_chance
-    if behind_by > max(least, doubtful):
-        return ", which their spread may explain"
-    if behind_by > sure > 0 and behind_by > least * _NOTABLE and not _is_rough(metric):
-        return ": little, but beyond chance"
-    if margins.looking and behind_by > max(least * _NOTABLE, _SOUGHT * least - _luck(group, margins)):
-        return ": a slow one may be as lucky"
-    return ""
 
 
 def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margins) -> Comparison:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots, unsteady
+from nodegate.numbers.against_baseline import is_number
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison, believable, number
 from nodegate.numbers.derived import Physics
+from nodegate.numbers.gap import direction_of
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict, worst
@@ -35,13 +37,14 @@ _CODES = {unsteady.UNSTEADY: unsteady.UNSTEADY, "physics": "more than possible",
 class Assessment:
     """What is found of one metric of one device. `comparison` names what decided.
 
-    `value` is what was judged, in the metric's unit: the best of the attempts that can be believed, or the one that a
+    `value` is what was judged, in the metric's unit: by the looks that can be believed, or the one that a
     policy asks for. `limit` is what it was held to by the comparison that decided; None where there was none. `note`
     says what the limit does not: how far from the other nodes, why nothing judges it; of an `error` it is the reason.
     `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
     have, or else of what the limit asks for; None where nothing is missing. `kept` is an absolute limit that is kept,
     whatever else decided. `again`: it has to be measured again, although nothing is said of it yet. `whole`: it is
     about the node, by the median of its devices, or by several numbers together, of which `worst` has lost most.
+    `enough` is what keeps all limits, whichever decided; None where there is none.
     """
 
     verdict: Verdict
@@ -55,6 +58,7 @@ class Assessment:
     again: bool = False
     whole: bool = False
     worst: str = ""
+    enough: float | None = None
 
     @property
     def code(self) -> str:
@@ -173,9 +177,24 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
     kept = [each.limit for each in told if each.verdict is Verdict.PASS and each.limit and each.limit.kind.is_absolute]
     absolute, again = kept[0] if kept else None, any(each.again for each in told)
+    strictest = max if metric.better == "higher" else min
     return Assessment(
-        verdict, decisive[0].comparison, value, "; ".join(notes), limit, share, kept=absolute, again=again
+        verdict,
+        decisive[0].comparison,
+        value,
+        "; ".join(notes),
+        limit,
+        share,
+        kept=absolute,
+        again=again,
+        enough=strictest(_held_to(metric, told), default=None),
     )
+
+
+def _held_to(metric: Metric, told: Sequence[Comparison]) -> list[float]:
+    """The limits that bound the metric from its bad side."""
+    limits = [each.limit for each in told if each.limit and each.limit.direction == direction_of(metric)]
+    return [float(limit.value) for limit in limits if is_number(limit.value)]
 
 
 def _as_asked(found: Assessment, statistic: Statistic, attempts: int) -> Assessment:
@@ -186,6 +205,6 @@ def _as_asked(found: Assessment, statistic: Statistic, attempts: int) -> Assessm
 
 def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGroup | NoPeers) -> float | None:
     right = group.median if isinstance(group, PeerGroup) else limit.value if limit else None
-    if metric.better != "higher" or isinstance(right, bool) or not isinstance(right, (int, float)):
+    if metric.better != "higher" or not is_number(right):
         return None
     return value / right if 0 <= value < right else None

@@ -27,7 +27,7 @@ def beyond(metric: Metric, median: float, distance: float) -> float:
 def limit_of(metric: Metric, bound: float, comparison: str) -> NumberLimit:
     """The limit that a comparison sets."""
     source, kind = _SOURCES[comparison]
-    return Limit(bound, metric.unit, source, _direction(metric), kind)
+    return Limit(bound, metric.unit, source, direction_of(metric), kind)
 
 
 def floor_of(metric: Metric, relative: float, margins: Margins) -> float:
@@ -55,5 +55,6 @@ def gap(metric: Metric, value: float, reference: float) -> str:
     return f"{100 * abs(value - reference) / abs(reference):.1f} % {word}"
 
 
-def _direction(metric: Metric) -> str:
+def direction_of(metric: Metric) -> str:
+    """Which way a limit of the metric bounds it."""
     return AT_LEAST if metric.better == "higher" else AT_MOST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.metric import DIGITS
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
@@ -58,7 +59,7 @@ def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
     """A device that only warns beside the others, and keeps its absolute limit, says so: a warning proves no claim."""
     by_others = found.limit is not None and not found.limit.kind.is_absolute
     if found.verdict is Verdict.WARN and by_others and found.kept is not None:
-        whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, 6)
+        whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, DIGITS)
         proof = Finding(whose, Verdict.PASS, quantity, observed=value, unit=metric.unit, limit=found.kept)
         verdicts.add(proof)
 
@@ -80,7 +81,7 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
         part_of(metric),
         found.verdict,
         quantity,
-        observed=round(found.value, 6),
+        observed=round(found.value, DIGITS),
         unit=metric.unit,
         limit=found.limit,
         text=_text(metric, quantity, found),

@@ -9,7 +9,6 @@ from nodegate.errors import NotJudged
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.peers import Peers
-from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import Earlier, Measured, NodePeers
-    from nodegate.records.finding import AnyLimit
 
     Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
@@ -70,7 +68,7 @@ def suspects(
     for node, (platform, metrics) in measured.items():
         physics = (bounds or {}).get(node, of_platform)
         judged = _judged(metrics, baselines[node], peers.of_node(node, earlier(node)), physics)
-        doubts = [_doubt(metric, each) for metric, each in judged if each.again or each.verdict in _DOUBTFUL]
+        doubts = [Doubt(metric, each.enough) for metric, each in judged if each.again or each.verdict in _DOUBTFUL]
         known = {id(doubt.metric) for doubt in doubts}
         behind = (
             each for each in metrics if id(each) not in known and _is_behind(each, best.get((platform, each.key)))
@@ -97,15 +95,6 @@ def _judged(
         return list(assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=True))
     except NotJudged:
         return []
-
-
-def _doubt(metric: Metric, found: Assessment) -> Doubt:
-    return Doubt(metric, _number(found.limit))
-
-
-def _number(limit: AnyLimit | None) -> float | None:
-    value = limit.value if isinstance(limit, Limit) else None
-    return None if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
 
 
 def _best(measured: Measured) -> dict[_Kind, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from nodegate.metric import Statistic
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, limit_of, worse_by
 from nodegate.numbers.kin import TOGETHER
@@ -27,7 +28,8 @@ _NUMBERS, _JOINED = 200, 10  # by how many that is divided: numbers of a node, a
 def compare(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
     """How many looks are low, and whether disturbances explain so many (binomial)."""
     looks = len(metric.values)
-    if looks < _FEWEST or not value or metric.unit in HINTS or metric.unit == "µs":
+    of_partners = metric.statistic is not Statistic.USUAL  # a low look may be the other one's
+    if looks < _FEWEST or of_partners or not value or metric.unit in HINTS or metric.unit == "µs":
         return nothing(UNSTEADY)
     scatter = group.scatter if isinstance(group, PeerGroup) and group.scatter else margins.past_noise
     least = value * max(LOW, FAR * scatter)

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from nodegate.errors import CannotMeasure
 from nodegate.inventory.names import NODE_NAME
 from nodegate.measure.registry import MEASURED, measurement
-from nodegate.metric import Metric
+from nodegate.metric import DIGITS, Metric
 from nodegate.records import part
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import Kind, Part
 from nodegate.records.run_folder import RunFolder
 
-_DIGITS = 6  # of a number in a finding
 _Seen = dict[tuple[str, str, str], list[tuple[float, ...]]]  # by metric, unit and part: the values of all looks
 
 
@@ -59,7 +58,7 @@ def _by_part(metrics: Iterable[Metric]) -> _Seen:
     found = defaultdict(list)
     for each in metrics:
         key = each.name, each.unit, _name(part.named(each.device))
-        found[key].append(tuple(round(value, _DIGITS) for value in each.values))
+        found[key].append(tuple(round(value, DIGITS) for value in each.values))
     return found
 
 

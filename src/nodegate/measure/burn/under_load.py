@@ -8,7 +8,7 @@ from statistics import median
 
 from nodegate.measure.burn.document import GpuLoad
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
-from nodegate.metric import Metric
+from nodegate.metric import DIGITS, Metric
 from nodegate.metric_names import words
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NodePeers
@@ -193,7 +193,7 @@ def clock(loads: Sequence[GpuLoad], metric: Metric, limits: Sequence[NumberLimit
         verdicts.at_least(
             part=loads[0].part,
             quantity=words(metric.name),
-            observed=metric.judged,
+            observed=round(metric.judged, DIGITS),
             limit=limit,
             action=POWER,
             note=f"held down by {held}" if held else "the GPU gives no reason",
