@@ -77,7 +77,7 @@ def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> Non
     log.write_text(
         "[gpu007:rank12]: 2026-09-21 14:13:20 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.38 GiB\n"
     )
-    said = decided(HANG, [str(log)])
+    said = decided(HANG, [str(log)], ("gpu007",))
     assert said.kind is Class.RANK_GONE
     assert said.finding.where[0].node == "gpu007"
     assert "2026-09-21T14:13:20Z" in said.finding.why[1].en

@@ -58,7 +58,7 @@ def ecc_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
         "2026-11-21T08:00:00Z [rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n",
         encoding="utf-8",
     )
-    return triage([str(file)])
+    return triage([str(file)], nodes=("gpu01", "gpu02"))
 
 
 @pytest.fixture

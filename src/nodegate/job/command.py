@@ -51,7 +51,7 @@ def look(asked: Asked, source: Source) -> Answer:
     if asked.with_log:
         from nodegate.job.with_log import decided  # noqa: PLC0415
 
-        return decided(answer, asked.with_log)
+        return decided(answer, asked.with_log, asked.nodes)
     return answer
 
 

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from nodegate.job.answer import Answer
 
 
-def decided(answer: Answer, logs: Sequence[str]) -> Answer:
-    """The answer of the metrics, or that of the logs where they have a first error with its place.
+def decided(answer: Answer, logs: Sequence[str], nodes: Sequence[str] = ()) -> Answer:
+    """The answer of the metrics, or that of the logs where they have a first error with its place; `nodes` of the job.
 
     Raises:
         UsageError: a log cannot be read.
     """
     from nodegate.triage.triage import triage  # noqa: PLC0415 - the tables of signatures, only with logs
 
-    log = triage(list(logs))
+    log = triage(list(logs), nodes=nodes)
     if not log.failed or log.root is None or not log.recognised:
         return replace(answer, notes=(say("log_silent"), *answer.notes))
     where = log.where

@@ -177,7 +177,9 @@ class PytestRun:
             return conclude(report)
         from nodegate.triage.triage import triage  # noqa: PLC0415
 
-        return conclude(report, triage([*logs, str(self.results.folder.path)]))
+        return conclude(
+            report, triage([*logs, str(self.results.folder.path)], nodes=(each.node for each in report.nodes))
+        )
 
     def _conditions(self, folder: RunFolder) -> Run:
         option = self._config.option

@@ -36,7 +36,7 @@ from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.knowledge.signature import Hit
     from nodegate.knowledge.words import Text
@@ -72,17 +72,23 @@ class Case:
 
 
 def read(
-    sources: Sources, *, now_s: float, zones_given: Sequence[str] = (), homes: Mapping[str, str] | None = None
+    sources: Sources,
+    *,
+    now_s: float,
+    zones_given: Sequence[str] = (),
+    homes: Mapping[str, str] | None = None,
+    nodes: Iterable[str] = (),
 ) -> Case:
     """Read everything. `zones_given` are the zones of timestamps that have none, `+08:00` or `LOG=+08:00`.
 
-    By default they are found in the logs. `homes` says on which node a pod ran.
+    By default they are found in the logs. `homes` says on which node a pod ran, `nodes` what else is known as a node.
 
     Raises:
         UsageError: nothing could be read.
     """
     events, hits = Events(), dict[str, "Hit | None"]()
     events.names.home.update(homes or {})
+    events.names.seen.update(nodes)
     logs: list[Log] = []
     unread = list(sources.unread)
     near = _about(sources.logs)

@@ -12,7 +12,7 @@ from nodegate.triage.given_zones import offset_s
 from nodegate.triage.reading import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.triage.answer import Answer
 
@@ -23,9 +23,12 @@ def triage(
     kernel: Sequence[str] = (),
     zones: Sequence[str] = (),
     homes: Mapping[str, str] | None = None,
+    nodes: Iterable[str] = (),
     now_s: float | None = None,
 ) -> Answer:
     """The answer for these logs. `homes` says on which node a pod ran, `zones` what the user says of times without one.
+
+    `nodes` are known to be nodes: a file that is named after one is of it.
 
     Raises:
         UsageError: nothing to read, or an option that cannot be understood.
@@ -36,4 +39,4 @@ def triage(
         offset_s(each.rpartition("=")[2])  # before a long time of reading
     found = sources.find(logs, kernel)
     now = time.time() if now_s is None else now_s
-    return answer(read(found, now_s=now, zones_given=zones, homes=homes))
+    return answer(read(found, now_s=now, zones_given=zones, homes=homes, nodes=nodes))
