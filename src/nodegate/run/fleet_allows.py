@@ -9,6 +9,7 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.errors import NotJudged
 from nodegate.inventory.hostlist import natural
 from nodegate.metric import Metric
+from nodegate.metric_names import words
 from nodegate.numbers.against_others import fleet
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers, Peers
@@ -63,5 +64,5 @@ def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins
             apart = abs(group.median - limit.value) / abs(group.median)
             found[metric.name] = max(apart, found.get(metric.name, 0.0))
     much = sorted(((apart, name) for name, apart in found.items() if apart > _MUCH * margins.fleet_floor), reverse=True)
-    named = [f"{name} (below {100 * apart:.0f} %)" if apart < 1 else name for apart, name in much]
+    named = [f"{words(name)} (below {100 * apart:.0f} %)" if apart < 1 else words(name) for apart, name in much]
     return some(named, _NAMED) if much else ""
