@@ -19,7 +19,7 @@ from nodegate.triage.reading import read as read_logs
 from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import Source, Sources
 from nodegate.watch import marks, own_pattern, render
-from nodegate.watch.formats import FORMATS
+from nodegate.watch.formats import FORMATS, reader
 from nodegate.watch.html import page
 from nodegate.watch.lines import LineSplitter
 from nodegate.watch.watcher import Watcher
@@ -119,9 +119,10 @@ def _watch_own(data: bytes) -> None:
 
 
 def _watched_lines(data: bytes) -> None:
+    readers = [reader(form) for form in FORMATS.values()]
     for line in text_of(data).split("\n"):
-        for form in FORMATS.values():
-            form(line)
+        for each in readers:
+            each(line)
         marks.mark(line)
         marks.setting(line)
         marks.slowest_rank(line)

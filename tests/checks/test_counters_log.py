@@ -117,7 +117,7 @@ def test_faults_of_devices_and_of_the_host_are_found() -> None:
     assert {(finding.verdict, finding.code) for finding in record.findings} == {
         (FAIL, "memory_uncorrected"),
         (FAIL, "pcie_uncorrected"),
-        (WARN, "nvme_down"),
+        (FAIL, "nvme_down"),
     }
 
 

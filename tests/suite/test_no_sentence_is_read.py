@@ -27,8 +27,6 @@ WRITTEN_BY_OTHERS = {
     "test_fleet_log.py": "lines of the kernel log",
     "records/evidence.py": "evidence of older releases, which had in their reasons what has a field now",
     "report/wording.py": "a note begins with a capital letter on the page",
-    "numbers/table.py": "`seen` are looks at a number",
-    "numbers/peers.py": "`seen` are looks at a number",
 }
 FOLDERS = (ROOT / "src" / "nodegate", ROOT / "checks")
 

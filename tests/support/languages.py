@@ -67,7 +67,9 @@ def words(said: str) -> list[str]:
 
 def english_in(said: Iterable[str], quoted: Iterable[str]) -> list[str]:
     """The texts that have an English word outside of what they quote."""
-    quotes = sorted({visible(quote) for quote in quoted if quote}, key=len, reverse=True)
+    quotes = sorted(
+        {visible(quote) for quote in quoted if len(quote) > 2}, key=len, reverse=True
+    )  # a letter is in any word
     return [text for text in said if english_words().intersection(words(_without(text, quotes)))]
 
 
