@@ -146,7 +146,9 @@ def test_the_partners_of_the_slow_adapter_are_not_blamed(campaign: Run) -> None:
     assert {record.verdict.value for record in said if record.node in partners - {DEAD_SERVER}} <= {"pass", "skip"}
 
 
-@pytest.mark.parametrize(("measurement", "again"), [("burn", EVERYONE), ("nccl", set()), ("rdma_bandwidth", {"gpu7"})])
+@pytest.mark.parametrize(
+    ("measurement", "again"), [("burn", EVERYONE), ("nccl", EVERYONE), ("rdma_bandwidth", {"gpu7"})]
+)
 def test_suspects_are_measured_three_times_and_where_each_measures_alone_so_are_all_others(
     campaign: Run, measurement: str, again: set[str]
 ) -> None:

@@ -100,7 +100,6 @@ class Measurement:
     `bounds` says what a node's own parts allow, where that is more than its platform says. `settled`: whether a node's
     fault is known, or must be feared: it takes no part in second looks, as a suspect or as another one's partner.
     `alone`: each node is measured without the others, so that more looks at all cost no more time than at one.
-    `looks_a_run`: how many looks one run gives, of a run that is cut into windows.
     """
 
     name: str
@@ -115,7 +114,6 @@ class Measurement:
     bounds: Callable[[NodeFacts], Bounds] | None = None
     settled: Callable[[Sequence[Attempt]], bool] | None = None
     alone: bool = False
-    looks_a_run: int = 1
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """The result in a node's evidence.

@@ -76,8 +76,7 @@ class Load:
         ]
         for at, wanted in enumerate(looks):
             doubted = self._doubted(measurement, attempts, metrics, bounds) if at else dict.fromkeys(attempts, ())
-            missing = wanted - measurement.looks_a_run * max(map(len, attempts.values()))
-            for _ in range(math.ceil(missing / measurement.looks_a_run)):
+            for _ in range(_runs_missing(wanted, measurement, attempts, metrics)):
                 settled = _those(attempts, measurement.settled)
                 again = {
                     name: doubts
@@ -162,6 +161,19 @@ def _bounds(measurement: Measurement, targets: Sequence[Target]) -> dict[str, Bo
             with suppress(CannotMeasure):  # a node whose facts cannot be read is judged by what its platform says
                 found[target.node.name] = measurement.bounds(target.facts)
     return found
+
+
+def _runs_missing(
+    wanted: int,
+    measurement: Measurement,
+    attempts: Mapping[str, Sequence[Attempt]],
+    metrics: Mapping[str, tuple[Metric, ...]],
+) -> int:
+    """How many more runs give so many looks: one that is cut into parts gives several, a very short one does not."""
+    runs = max([1, *map(len, attempts.values())])
+    parts = [len(each.values) for found in metrics.values() for each in found] if measurement.alone else []
+    looks: int = max([runs, *parts])
+    return max(0, math.ceil((wanted - looks) * runs / looks))
 
 
 def _those(

@@ -34,7 +34,6 @@ VIOLATIONS = ("thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
 _MOST_TFLOPS = 1e6
-_WINDOWS_A_LOOK = 2  # of a burn, at least
 _LARGEST = float(1 << 64)
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then run again"
 _STEP = "run the burn on this node again, or read what it sent in the evidence file"
@@ -70,7 +69,7 @@ class Phase:
     def looks(self, count: int) -> tuple[float, ...]:
         """Its rate in so many parts of equal length, in TFLOPS; as a whole where there are too few windows."""
         each = len(self.rates) // count
-        if isinstance(self.tflops, Unknown) or each < _WINDOWS_A_LOOK:
+        if isinstance(self.tflops, Unknown) or not each:
             return () if isinstance(self.tflops, Unknown) else (self.tflops,)
         last = self.rates[len(self.rates) - each * count :]
         return tuple(fmean(last[at * each : (at + 1) * each]) for at in range(count))

@@ -261,7 +261,6 @@ BURN = Measurement(
     measure=on_each_node(burn_of),
     again=suspects_alone(on_each_node(burn_of)),
     alone=True,
-    looks_a_run=LOOKS,
     parse=parse,
     takes_s=takes_s,
 )
