@@ -9,7 +9,7 @@ import datetime as dt
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ from nodegate.errors import UsageError
 from nodegate.files.hints import did_you_mean, shown
 from nodegate.text import day, names, port_number
 
+_SLURM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)
 PATH = re.compile(r"/[^\0-\x1f\x7f]{0,1023}")
 
 
@@ -52,6 +53,22 @@ def text(given: Given) -> str:
     if isinstance(given.value, (list, tuple, dict)):
         raise given.wrong(" must be a single value, not a list or mapping")
     return "" if given.value is None else str(given.value)
+
+
+def one_of(given: Given, *, words: Sequence[str]) -> str:
+    """One of these words."""
+    written = text(given)
+    if written and written not in words:
+        raise given.wrong(f": {shown(written)} is not supported", f"give {' or '.join(words)}")
+    return written
+
+
+def slurm_name(given: Given) -> str:
+    """The name of one thing in Slurm: no hostlist, which would be many."""
+    written = text(given)
+    if written and not _SLURM_NAME.fullmatch(written):
+        raise given.wrong(f": {shown(written)} is not one name in Slurm", "see sinfo -N, scontrol show reservation")
+    return written
 
 
 def listed(given: Given) -> tuple[str, ...]:

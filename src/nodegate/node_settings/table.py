@@ -80,6 +80,11 @@ class NodeSettings:
         kinds.mapping, what="variables to values", example="{NCCL_SOCKET_IFNAME: eth0}", most=64
     )
 
+    # how it is kept free of jobs while it is under load
+    hold: str = _variable(kinds.one_of, words=("slurm",))
+    slurm_name: str = _variable(kinds.slurm_name)
+    slurm_reservation: str = _variable(kinds.slurm_name)
+
     @property
     def limit_values(self) -> Mapping[str, object]:
         """The limits that the inventory sets, by their keys; of devices that are listed their number."""

@@ -290,6 +290,8 @@ class PytestRun:
         if self._campaign:
             self._campaign.cancel(hurry=lambda: self._interrupts.seen)
             self._trouble = self._trouble or self._campaign.trouble
+            if self.results is not None:
+                self.results.notes += self._campaign.notes
         if self.results is None:
             return
         if not self.judging.register.asked:

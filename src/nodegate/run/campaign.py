@@ -19,6 +19,7 @@ from nodegate.records.evidence import FACTS, Evidence
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
+from nodegate.run.holding import Holding
 from nodegate.run.load import Load
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
@@ -49,6 +50,7 @@ class Campaign:
         self._late: set[int] = set()  # those of them that have given their place to another thread
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
+        self._holding = Holding(plan)
         self.trouble = ""  # why the evidence cannot be stored; empty: it can
 
     def start(self) -> None:
@@ -111,6 +113,11 @@ class Campaign:
         if self.trouble:
             raise UsageError(self.trouble)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of what was left on schedulers."""
+        return tuple(self._holding.notes)
+
     def cancel(self, hurry: Callable[[], bool] = lambda: False) -> None:
         """End everything that runs on any node, then return; sooner if `hurry()`. May be called twice."""
         self._cancelled.set()
@@ -127,6 +134,7 @@ class Campaign:
         for thread in closing:
             while thread.is_alive() and not hurry():
                 thread.join(WAIT_SLICE_S)
+        self._holding.give_back()
         self._finish()
 
     def _finish(self) -> None:
@@ -258,12 +266,14 @@ class Campaign:
             self._leave_out_other_names()
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
             pool = ThreadPool(self._progress, self._cancelled)
-            load = Load(self._folder, targets, pool, self._gate)
+            targets = self._held(targets)
+            load = Load(self._folder, targets, pool, self._gate, self._holding.until)
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
                 self._facts_again(targets, pool)
             pool.begin("leaving the nodes")
-            pool.at_once({target.node.name: partial(self._leave, target) for target in targets})
+            pool.at_once({target.node.name: partial(self._leave, target) for target in self._targets.values()})
+            self._holding.give_back()
         except UsageError as said:
             self._give_up(said)
             return
@@ -273,6 +283,14 @@ class Campaign:
         if not self._cancelled.is_set():
             self._loaded.set()
             self._finish()
+
+    def _held(self, targets: Sequence[Target]) -> list[Target]:
+        """Those on which no job starts from now on; what cannot be held is not put under load."""
+        refused = self._holding.begin([target.node.name for target in targets])
+        for node, said in refused.items():
+            for measurement in self._plan.measurements:
+                self._write(Evidence(node, measurement.name, time.time(), 0.0, error=said))
+        return [target for target in targets if target.node.name not in refused]
 
     def _leave_out_other_names(self) -> None:
         """Nothing is measured under a second name of a machine: the lock is under the first."""

@@ -32,7 +32,10 @@ MOST_AMONG_NODES = 3  # looks at a number of several nodes: the partners are oth
 class Load:
     """One measurement after the other, each over every node that may take part; evidence as it comes."""
 
-    def __init__(self, folder: RunFolder, targets: Sequence[Target], pool: ThreadPool, gate: Gate) -> None:
+    def __init__(
+        self, folder: RunFolder, targets: Sequence[Target], pool: ThreadPool, gate: Gate, until: float = math.inf
+    ) -> None:
+        self._until = until  # when jobs may start on the nodes again, in seconds since 1970
         self._folder, self._targets, self._pool, self._gate = folder, targets, pool, gate
         self.loaded: set[str] = set()  # the nodes on which a program ran
 
@@ -58,10 +61,17 @@ class Load:
                 return False
         if _does_not_apply(measurement, target):
             return False
-        blocked = self._gate.refusal(name, measurement)
+        blocked = self._gate.refusal(name, measurement) or self._too_late(target, measurement)
         if blocked is not None:
             self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=blocked))
         return blocked is None
+
+    def _too_late(self, target: Target, measurement: Measurement) -> CannotMeasure | None:
+        needed_s = measurement.takes_s(target.durations) if measurement.takes_s else 0.0
+        if time.time() + needed_s < self._until:
+            return None
+        why = "the node is not held for long enough: a job may start on it"
+        return CannotMeasure(why, next_step="continue with --resume")
 
     def _measure(self, measurement: Measurement, going: list[Target]) -> None:
         attempts: dict[str, list[Attempt]] = {target.node.name: [] for target in going}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Measurement
     from nodegate.node import Node
+    from nodegate.scheduler.hold import Holder
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
@@ -25,6 +26,7 @@ class Plan:
 
     `take_lock`: hold the node's lock while it is measured, so that two runs never use a node at once.
     `keep`: evidence that is already in the run folder is used (a resumed run).
+    `holders` keep jobs off the nodes that they know while these are under load.
     `judged_here`: the reader of `arrivals` judges, and the load waits for that; else the gate judges alone.
     """
 
@@ -37,6 +39,7 @@ class Plan:
     judged_here: bool = True
     nodes_at_once: int = NODES_AT_ONCE
     facts_s: float | None = None  # --facts-within
+    holders: Sequence[Holder] = ()
 
     @property
     def under_load(self) -> bool:

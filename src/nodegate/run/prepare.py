@@ -21,6 +21,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions, earlier_folder
 from nodegate.run.agreed_burn import as_agreed
 from nodegate.run.gaps import signed_gaps
+from nodegate.run.holding import holders
 from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.run_evidence import RunEvidence
@@ -95,6 +96,7 @@ class Prepared:
             judged_here=judged_here,
             nodes_at_once=self.settings.nodes_at_once,
             facts_s=self.settings.facts_s,
+            holders=holders(self.judging.nodes.values()),
         )
 
     @property

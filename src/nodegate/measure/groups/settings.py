@@ -11,6 +11,7 @@ from nodegate.knowledge.tables import clouds
 from nodegate.launchers import LAUNCHERS, name_of
 from nodegate.launchers.launcher import Launcher, LaunchSettings
 from nodegate.node import Node
+from nodegate.scheduler.slurm import reservation_name
 
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 # What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.
@@ -47,6 +48,11 @@ def launch_settings(node: Node) -> LaunchSettings:
     launcher = name_of(given)
     if launcher not in {"", *LAUNCHERS}:
         raise node.wrong(f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
+    if node.settings.hold and not node.settings.slurm_reservation:
+        if launcher == "srun":
+            step = "set nodegate_slurm_reservation, in which srun starts them, or nodegate_launcher: mpirun"
+            raise node.wrong("nodegate_hold: what holds the node keeps the jobs of srun out too", step)
+        launcher = launcher or "mpirun"
     own = {each.name: _words(node, each) for each in LAUNCHERS.values() if each.args}
     return LaunchSettings(launcher, _environment(node), _srun(node), own, _network(node))
 
@@ -83,7 +89,9 @@ def _srun(node: Node) -> Mapping[str, str]:
             raise node.wrong(
                 f"nodegate_srun: {name}: {shown(str(value))} is not a name in Slurm", "see sinfo, sacctmgr"
             )
-    return {name: str(value) for name, value in given.items()}
+    held_in = node.settings.slurm_reservation if node.settings.hold else ""
+    reserved = {"reservation": reservation_name(held_in)} if held_in else {}
+    return reserved | {name: str(value) for name, value in given.items()}
 
 
 def _words(node: Node, launcher: type[Launcher]) -> tuple[str, ...]:

@@ -1,0 +1,67 @@
+"""What a hold is: a node on which no job starts until it is given back, at the latest at a time that is set with it.
+
+A hold is never a drain, which says that a node is bad. The scheduler itself keeps its end, so that a node comes back
+where this process is killed; the next run gives back at once what such a one has left.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAME = "nodegate-hold"  # of its job: our own hooks know it by this name and its user together
+_STARTED = 19  # the field of /proc/PID/stat after the name, which may have spaces in it
+
+
+@dataclass(frozen=True)
+class Held:
+    """The nodes that are held, and why others are not."""
+
+    nodes: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+class Holder(Protocol):
+    """A scheduler that can hold nodes; `names` are its own names of those of the inventory that it has."""
+
+    names: Mapping[str, str]
+
+    def hold(self, nodes: Sequence[str], until: float) -> Held:
+        """Hold these nodes of the inventory until this time at most, in seconds since 1970; those that are free now."""
+        ...
+
+    def give_back(self) -> str:
+        """Give back what this process holds; returns why that did not work, empty if it did. Harmless twice."""
+        ...
+
+    def left_behind(self) -> tuple[str, ...]:
+        """Give back what processes of this login on this machine hold that have ended; returns the holds' names."""
+        ...
+
+
+def owner() -> str:
+    """This process, as no other one on any machine says it."""
+    return f"{socket.gethostname()[:60]} {os.getpid()} {_started(os.getpid())}"
+
+
+def has_ended(owner: str) -> bool:
+    """Whether this process was one of this machine and runs no more; one of another machine cannot be asked."""
+    host, _, process = owner.rpartition(" ")[0].rpartition(" ")
+    started = owner.rpartition(" ")[2]
+    if host != socket.gethostname()[:60] or not process.isdecimal() or not started.isdecimal():
+        return False
+    return _started(int(process)) != started
+
+
+def _started(process: int) -> str:
+    """When a process began, in ticks since the machine booted; empty if it does not run."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[_STARTED]
+    except (OSError, IndexError):
+        return ""

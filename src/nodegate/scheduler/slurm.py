@@ -1,0 +1,220 @@
+"""Nodes held in Slurm: by an exclusive allocation of our own for each, or by one reservation for all of them.
+
+An ordinary user may allocate; a reservation needs operator's rights, and Slurm's time limit ends both. Written for
+Slurm 22.05 and later: salloc(1), sinfo(1), squeue(1), scontrol(1).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.scheduler.hold import NAME, Held, has_ended, owner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+AT_ONCE = 16  # calls of salloc
+IMMEDIATE_S = 10  # that Slurm has to give a free node to us
+ANSWER_S = 30.0
+RESERVED_S = 3.0  # until sinfo shows a reservation that begins now
+# Free for us, or taken out by someone: nothing starts on it either way.
+_FREE, _OUT = frozenset({"idle", "planned", "maint"}), frozenset({"drained"})
+_NO_RIGHT = "Invalid user id"  # how Slurm says so
+_SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
+
+
+@dataclass
+class SlurmHold:
+    """Slurm as this machine's login reaches it.
+
+    `names` are Slurm's names of the inventory's nodes, `options` by node the account, partition and QOS of our jobs.
+    `reservation` is how the name of the one to make begins; empty: an allocation for each node.
+    """
+
+    names: Mapping[str, str]
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reservation: str = ""
+
+    def hold(self, nodes: Sequence[str], until: float) -> Held:
+        """See `Holder`."""
+        by_name = {self.names[node]: node for node in nodes}
+        if not by_name:
+            return Held()
+        try:
+            partitions, refused = self._free(by_name)
+            minutes = max(1, math.ceil((until - time.time()) / 60))
+            if self.reservation:
+                refused |= self._reserved({name: by_name[name] for name in partitions}, minutes)
+            else:
+                refused |= _allocated(
+                    {name: self._options(by_name[name], partitions[name]) for name in partitions}, minutes
+                )
+        except CannotMeasure as said:
+            refused = dict.fromkeys(by_name, said.reason)
+        held = tuple(node for name, node in by_name.items() if name not in refused)
+        return Held(held, {by_name[name]: why for name, why in refused.items() if name in by_name})
+
+    def give_back(self) -> str:
+        """See `Holder`."""
+        try:
+            self._end(me=owner())
+        except CannotMeasure as said:
+            return said.reason
+        return ""
+
+    def left_behind(self) -> tuple[str, ...]:
+        """See `Holder`."""
+        try:
+            return self._end()
+        except CannotMeasure:
+            return ()  # what is wrong with Slurm is said where nodes are held
+
+    def _end(self, me: str = "") -> tuple[str, ...]:
+        """End the holds of one process, else those of processes that have ended."""
+        jobs = [job for job, whose, _ in _our_jobs() if (whose == me if me else has_ended(whose))]
+        if jobs:
+            _said("scancel", *jobs)
+        found = _our_reservations(self.reservation) if self.reservation else []
+        reservations = [name for name, whose in found if (whose == me if me else has_ended(whose))]
+        for name in reservations:
+            _said("scontrol", "delete", f"reservationname={name}")
+        return (*jobs, *reservations)
+
+    def _options(self, node: str, partition: str) -> dict[str, str]:
+        own = {key: value for key, value in self.options.get(node, {}).items() if key != "mpi"}
+        return {"partition": partition, "nodelist": self.names[node], **own}
+
+    def _free(self, by_name: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """The nodes that can be asked for, with the partition of each, and why others cannot; not those in neither.
+
+        These are drained: nothing starts on them anyway, and nothing of ours may on them either.
+        """
+        states: dict[str, str] = {}
+        partitions: dict[str, str] = {}
+        asked = ("-h", "-a", "-N", "-n", ",".join(by_name), "-o", "%N|%P|%a|%T")
+        for name, partition, up, state in _rows("sinfo", *asked):
+            states[name] = state.rstrip(_SIGNS)
+            wanted = self.options.get(by_name.get(name, ""), {}).get("partition", partition.rstrip("*"))
+            if partition.rstrip("*") == wanted and up == "up" and (name not in partitions or partition.endswith("*")):
+                partitions[name] = wanted
+        refused = {name: "Slurm does not know it under this name" for name in by_name if name not in states}
+        refused |= {
+            name: f"its state in Slurm is {state}" for name, state in states.items() if state not in _FREE | _OUT
+        }
+        free = [name for name, state in states.items() if state in _FREE]
+        refused |= {name: "no partition of Slurm with it is up" for name in free if name not in partitions}
+        return {name: partitions[name] for name in free if name in partitions}, refused
+
+    def _reserved(self, by_name: Mapping[str, str], minutes: int) -> dict[str, str]:
+        """Why nodes are not ours in the reservation: a job may have begun just before it."""
+        if not by_name:
+            return {}
+        words = {
+            "reservationname": reservation_name(self.reservation),
+            "nodes": ",".join(by_name),
+            "starttime": "now",
+            "duration": str(minutes),
+            "flags": "MAINT,IGNORE_JOBS",
+            "users": _login(),
+        }
+        try:
+            _said("scontrol", "create", "reservation", *(f"{word}={value}" for word, value in words.items()))
+        except CannotMeasure as said:
+            if said.reason.endswith(_NO_RIGHT):
+                return dict.fromkeys(by_name, f"Slurm lets only operators make a reservation ({_NO_RIGHT})")
+            raise
+        time.sleep(RESERVED_S)
+        return self._free(by_name)[1]
+
+
+def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int) -> dict[str, str]:
+    """Why nodes could not be allocated. Slurm's own list decides: salloc may have been too slow to say it."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        refusals = pool.map(lambda each: _salloc(each, minutes), options.values())
+        said = dict(zip(options, refusals, strict=True))
+    ours = {node: job for job, whose, node in _our_jobs() if whose == owner()}
+    if waiting := [job for node, job in ours.items() if node not in options]:
+        _said("scancel", *waiting)
+    return {name: why or "Slurm gave no allocation" for name, why in said.items() if name not in ours}
+
+
+def _salloc(own: Mapping[str, str], minutes: int) -> str:
+    """Why one node was not allocated; empty if it was."""
+    asked = {**own, "nodes": "1", "mem": "0", "time": str(minutes), "immediate": str(IMMEDIATE_S)}
+    asked |= {"job-name": NAME, "comment": owner()}
+    try:
+        _said("salloc", "--no-shell", "--exclusive", *(f"--{option}={value}" for option, value in asked.items()))
+    except CannotMeasure as refused:
+        return refused.reason
+    return ""
+
+
+def _our_jobs() -> list[tuple[str, str, str]]:
+    """Number, owner and node of each job that holds a node for this login; no node: it waits."""
+    rows = _rows("squeue", "-h", "-a", "-u", _login(), "-n", NAME, "-o", "%i|%k|%N")
+    return [(job, whose, node) for job, whose, node in rows]
+
+
+def reservation_name(given: str) -> str:
+    """The name of this process's own reservation, which says whose it is: it has no comment before Slurm 23."""
+    return ".".join([given, *owner().split()])
+
+
+def _our_reservations(given: str) -> list[tuple[str, str]]:
+    """Name and owner of each reservation that a process of nodegate has made under this name."""
+    listed = re.findall(r"^ReservationName=(\S+) ", _said("scontrol", "-o", "show", "reservation"), re.MULTILINE)
+    ours = [name for name in listed if name.startswith(f"{given}.") and name.count(".") >= 3]
+    return [(name, " ".join(name.removeprefix(f"{given}.").rsplit(".", 2))) for name in ours]
+
+
+def _rows(program: str, *arguments: str) -> list[list[str]]:
+    width = arguments[-1].count("|") + 1
+    rows = (line.split("|") for line in _said(program, *arguments).splitlines())
+    return [[each.strip() for each in row] for row in rows if len(row) == width]
+
+
+def _login() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _said(program: str, *arguments: str) -> str:
+    """What one of Slurm's programs prints.
+
+    Raises:
+        CannotMeasure: it is missing, does not answer in time, or refuses.
+    """
+    path = shutil.which(program)
+    if path is None:
+        raise CannotMeasure(f"{program} is not installed here", next_step="install Slurm's client programs here")
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        why = f"{program} did not answer within {ANSWER_S:g} s"
+        raise CannotMeasure(why, next_step="check slurmctld") from None
+    except OSError as error:
+        raise CannotMeasure(f"{program} did not start: {error.strerror}", next_step="check Slurm's programs") from None
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[:160]
+        raise CannotMeasure(f"{program}: exit code {done.returncode}: {said}", next_step="see sinfo and squeue")
+    return done.stdout
