@@ -317,6 +317,7 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
         ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
         ({"nccl_env": "{"}, "must map variables to values"),
         ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
+        ({"launcher": "srun", "hold": "slurm"}, "nodegate_hold: what holds the node keeps the jobs of srun out too"),
     ],
 )
 def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected, message):

@@ -75,6 +75,9 @@ def test_values_are_read_with_their_type(name: str, given: object, read: object)
         ("limits", {8: 8}, "nodegate_limits must map limit keys to values - for example {rdma.rails: 4}"),
         ("nccl_env", {f"NCCL_{each}": 1 for each in range(65)}, "nodegate_nccl_env must map variables to values"),
         ("tools", {"gpu_burn": {"a": 1}}, "nodegate_tools: must be a single value, a list of values, or a flat"),
+        ("hold", "kubernetes", "nodegate_hold: 'kubernetes' is not supported - give slurm"),
+        ("slurm_name", "gpu[1-2]", "nodegate_slurm_name: 'gpu[1-2]' is not one name in Slurm"),
+        ("slurm_reservation", "a b", "nodegate_slurm_reservation: 'a b' is not one name in Slurm"),
         ("expect", {"driver": [["550"]]}, "nodegate_expect: must be a single value, a list of values, or a flat"),
     ],
 )

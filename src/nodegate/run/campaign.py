@@ -285,7 +285,7 @@ class Campaign:
             self._finish()
 
     def _held(self, targets: Sequence[Target]) -> list[Target]:
-        """Those on which no job starts from now on; what cannot be held is not put under load."""
+        """Those on which no job can start now; what cannot be held is not put under load."""
         refused = self._holding.begin([target.node.name for target in targets])
         for node, said in refused.items():
             for measurement in self._plan.measurements:

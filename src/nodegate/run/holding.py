@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy
 from nodegate.run.load import MOST_AMONG_NODES
-from nodegate.scheduler.slurm import SlurmHold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +23,8 @@ SPARE_S = 1800.0
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
     """Who holds the nodes that the inventory wants held: one for each reservation, one for all allocations."""
+    from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415 - only a run from a controller holds nodes
+
     found: dict[str, dict[str, Node]] = {}
     for node in nodes:
         if node.settings.hold and node.connection.transport != "replay":
