@@ -158,9 +158,21 @@ def test_where_nodes_measure_alone_all_have_the_same_looks(tmp_path: Path, secon
     assert attempts(tmp_path, "b") == second[:looks]
 
 
-@pytest.mark.parametrize(("looks", "runs"), [((3,), 1), ((3, 6, 9), 3), ((1,), 1), ((2,), 1)])
-def test_a_run_that_gives_several_looks_is_repeated_less(tmp_path: Path, looks: tuple[int, ...], runs: int) -> None:
-    what = replace(measurement({"a": ["1"] * 9}), alone=True, looks_a_run=3)
+@pytest.mark.parametrize(
+    ("parts", "looks", "runs"),
+    [
+        *((3, (3,), 1), (3, (3, 6, 9), 3), (3, (1,), 1), (3, (2,), 1)),
+        (1, (3,), 3),  # too short to be cut into parts
+    ],
+)
+def test_a_run_that_gives_several_looks_is_repeated_less(
+    tmp_path: Path, parts: int, looks: tuple[int, ...], runs: int
+) -> None:
+    def parse(attempts: Sequence[Attempt]) -> Speed:
+        (metric,) = parse_speed(attempts).metrics
+        return Speed((replace(metric, values=metric.values * parts),))
+
+    what = replace(measurement({"a": ["1"] * 9}), alone=True, parse=parse)
     put_under_load(tmp_path, what, Judge(least=2), ["a"], looks=looks)
     assert len(attempts(tmp_path, "a")) == runs
 
