@@ -95,7 +95,8 @@ def _bootcheck(question: Question, demands: Demands | None) -> Answer:
             baselines=question.baselines, expected=expected, demanded=lambda: demands, without=question.left_out
         )
         if outcome.exit is not Exit.BUSY or WHO not in outcome.line or time.monotonic() > end:
-            return Answer(outcome.exit, outcome.line)
+            causes = tuple(cause.id for cause in outcome.causes)
+            return Answer(outcome.exit, outcome.line, causes=causes, demands=outcome.demands)
         time.sleep(0.1)
 
 

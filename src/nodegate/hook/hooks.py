@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, job, slurm
@@ -19,6 +19,7 @@ from nodegate.hook.reason import reason
 
 FRESH_S = 300.0
 PORT = "; MASTER_PORT was not looked at"
+NO_ANSWER = Answer(Exit.UNKNOWN, "could not tell")
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,16 @@ class HookOptions:
 
 @dataclass(frozen=True)
 class HookResult:
-    """The hook's exit code, its one line, and whether that is news."""
+    """The hook's exit code, its one line, and whether that is news.
+
+    `answer` is what it knew of its node, `done` what was done in Slurm, or why not; empty for nothing.
+    """
 
     exit: int
     line: str
     is_news: bool = True
+    answer: Answer = field(default=NO_ANSWER, compare=False)
+    done: str = field(default="", compare=False)
 
 
 Hook = Callable[[HookOptions], HookResult]
@@ -55,9 +61,9 @@ def prolog(asked: HookOptions) -> HookResult:
     if _lets_work(answer, asked):
         is_fit = answer.exit is Exit.FIT
         port = PORT if is_fit and job.may_open_port(os.environ, _name()) else ""
-        return HookResult(0, f"{answer.shown()}{port}", not is_fit)
+        return HookResult(0, f"{answer.shown()}{port}", not is_fit, answer)
     _, done = _drain(answer)
-    return HookResult(int(answer.exit), f"{answer.shown()}; {done}")
+    return HookResult(int(answer.exit), f"{answer.shown()}; {done}", answer=answer, done=done)
 
 
 def epilog(asked: HookOptions) -> HookResult:
@@ -79,9 +85,9 @@ def _lets_work(answer: Answer, asked: HookOptions) -> bool:
 
 def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
     if _lets_work(answer, asked):
-        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT)
+        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT, answer)
     settled, done = _drain(answer)
-    return HookResult(0 if settled else int(answer.exit), f"{answer.shown()}; {done}")
+    return HookResult(0 if settled else int(answer.exit), f"{answer.shown()}; {done}", answer=answer, done=done)
 
 
 def _drain(answer: Answer) -> tuple[bool, str]:
@@ -103,11 +109,12 @@ def _resume(answer: Answer) -> HookResult:
     try:
         node = slurm.node(_name())
         if not (node.is_drained and node.is_ours) or node.not_in_service:
-            return HookResult(0, answer.shown(), is_news=False)
+            return HookResult(0, answer.shown(), is_news=False, answer=answer)
         slurm.undrain(_name())
+        done = f"resumed, was {node.reason}"
     except slurm.NoAnswer as said:
-        return HookResult(0, f"{answer.shown()}; not resumed: {said}")
-    return HookResult(0, f"{answer.shown()}; resumed, was {node.reason}")
+        done = f"not resumed: {said}"
+    return HookResult(0, f"{answer.shown()}; {done}", answer=answer, done=done)
 
 
 def _name() -> str:

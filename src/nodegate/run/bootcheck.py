@@ -60,10 +60,9 @@ class Outcome:
 
     def to_json(self) -> str:
         """The answer as one JSON object, records included."""
-        word = {Exit.FIT: "fit", Exit.UNFIT: "unfit", Exit.UNKNOWN: "unknown", Exit.BUSY: "busy"}[self.exit]
         value = {
             "schema": "nodegate.run.bootcheck/2",
-            "answer": word,
+            "answer": self.exit.word,
             "exit_code": int(self.exit),
             "line": self.line,
             "demands": self.demands,
@@ -172,6 +171,7 @@ def measure_here(node: Node) -> Evidence:
         Busy: another run holds the node's lock.
         CannotMeasure: the probe returned nothing.
     """
+    from nodegate.node_side.probe.main import SECTIONS  # noqa: PLC0415
     from nodegate.run.node_facts import facts  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
@@ -181,7 +181,8 @@ def measure_here(node: Node) -> Evidence:
         lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
-        return facts(session, limit_s=PROBE_TIMEOUT_S)
+        sections = [name for name in SECTIONS if name != "hooks"]  # for the fleet's record alone
+        return facts(session, sections=sections, limit_s=PROBE_TIMEOUT_S)
     finally:
         session.close()
 
