@@ -14,7 +14,7 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 SCHEMA = "nodegate.spool/1"
 MOST_CAUSES = 16
 _WORDS = frozenset(each.word for each in Exit)
-_LATEST_EPOCH_S = 1e11  # a clock beyond that is no clock
+_LATEST_EPOCH_S = 1e11  # a later one is a mistake
 _FIELDS = ("boot_id", "hook", "answer", "line", "done", "demands")
 
 
