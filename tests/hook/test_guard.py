@@ -11,7 +11,7 @@ import pytest
 from support.slurm_nodes import DRAIN, SlurmNodes
 
 from nodegate.hook import guard, slurm
-from nodegate.hook.guard import DONE, GIVEN_BACK, LEFT, NOT_DONE, OBSERVED, OPEN, RESUMED, Rules
+from nodegate.hook.guard import DRAINED, GIVEN_BACK, LEFT, NOT_DONE, OBSERVED, OPEN, RESUMED, Rules
 
 SOURCE = Path(guard.__file__).parents[1]
 WHY = "nodegate: GPU 3: lost"
@@ -21,19 +21,19 @@ FLEET = [f"n{number:02}" for number in range(40)]
 @pytest.mark.parametrize(
     ("partitions", "percent", "drained", "code"),
     [
-        ({"a": 40}, 5, [], DONE),
-        ({"a": 40}, 5, [60], DONE),
+        ({"a": 40}, 5, [], DRAINED),
+        ({"a": 40}, 5, [60], DRAINED),
         ({"a": 40}, 5, [60, 880], OPEN),
-        ({"a": 40}, 5, [60, 920], DONE),  # longer than 15 minutes ago
+        ({"a": 40}, 5, [60, 920], DRAINED),  # longer than 15 minutes ago
         ({"a": 40}, 5, [60, -3000], OPEN),  # a clock that is wrong
-        ({"a": 40}, 10, [60, 60, 60], DONE),
+        ({"a": 40}, 10, [60, 60, 60], DRAINED),
         ({"a": 40}, 10, [60, 60, 60, 60], OPEN),
-        ({"a": 40}, 2.4, [], DONE),  # at least one
+        ({"a": 40}, 2.4, [], DRAINED),  # at least one
         ({"a": 40}, 2.4, [60], OPEN),
-        ({"a": 1}, 5, [], DONE),
+        ({"a": 1}, 5, [], DRAINED),
         ({"a": 40, "b": 10}, 5, [60], OPEN),  # the strictest
-        ({"a": 40, "b": 10}, 5, [920], DONE),
-        ({"a": 40}, 100, [0] * 39, DONE),
+        ({"a": 40, "b": 10}, 5, [920], DRAINED),
+        ({"a": 40}, 100, [0] * 39, DRAINED),
     ],
 )
 def test_as_many_as_may_be(
@@ -43,8 +43,8 @@ def test_as_many_as_may_be(
     for name, ago_s in zip(FLEET[1:], drained, strict=False):
         nodes.set(name, reason="nodegate: x", ago_s=ago_s)
     done = guard.drain(FLEET[0], WHY, Rules(percent=percent))
-    assert (done.code, done.is_out) == (code, code == DONE)
-    assert nodes.told == ([f"drain n00 {WHY}"] if code == DONE else [])
+    assert (done.code, done.is_out) == (code, code == DRAINED)
+    assert nodes.told == ([f"drain n00 {WHY}"] if code == DRAINED else [])
     assert ("nodes of partition" in done.words) is (code == OPEN)
 
 
@@ -54,12 +54,12 @@ def test_what_others_drained_and_another_partition_do_not_count(monkeypatch: pyt
         nodes.set(name, reason="Prolog error")
     for name in FLEET[20:]:
         nodes.set(name, reason="nodegate: x")
-    assert guard.drain(FLEET[0], WHY, Rules()).code == DONE
+    assert guard.drain(FLEET[0], WHY, Rules()).code == DRAINED
 
 
 def test_a_node_of_no_partition_counts_with_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = SlurmNodes(monkeypatch, {"": FLEET[:10]})
-    assert guard.drain(FLEET[0], WHY, Rules()).code == DONE
+    assert guard.drain(FLEET[0], WHY, Rules()).code == DRAINED
     assert guard.drain(FLEET[1], WHY, Rules()).code == OPEN
     assert nodes.ours == [FLEET[0]]
 
@@ -90,7 +90,7 @@ def test_without_slurms_answer_nothing_stays_drained(monkeypatch: pytest.MonkeyP
 
         monkeypatch.setattr(slurm, name, call)
     done = guard.drain(FLEET[0], WHY, Rules())
-    assert (done.code, done.is_out) == ([NOT_DONE, NOT_DONE, GIVEN_BACK, DONE][silent_from], silent_from == 3)
+    assert (done.code, done.is_out) == ([NOT_DONE, NOT_DONE, GIVEN_BACK, DRAINED][silent_from], silent_from == 3)
     assert "did not answer" in done.words or silent_from == 3
     assert nodes.ours == ([FLEET[0]] if silent_from == 3 else [])
 
@@ -104,7 +104,7 @@ def test_a_drain_of_which_no_answer_came_is_found_again(monkeypatch: pytest.Monk
         raise slurm.NoAnswer("scontrol did not answer within 5 s")
 
     monkeypatch.setattr(slurm, "drain", drain)
-    assert guard.drain(FLEET[0], WHY, Rules()) == guard.Done(DONE, "drained", is_out=True)
+    assert guard.drain(FLEET[0], WHY, Rules()) == guard.Done(DRAINED, "drained", is_out=True)
     assert nodes.ours == [FLEET[0]]
 
 
@@ -150,14 +150,14 @@ def test_resuming_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in FLEET[:6]:
         nodes.set(name, reason=WHY)
     found = [guard.resume(name, Rules()) for name in FLEET[:4]]
-    assert [each.code for each in found if each] == [DONE, DONE, OPEN, OPEN]
-    assert found[0] == guard.Done(DONE, f"resumed, was {WHY}")
+    assert [each.code for each in found if each] == [RESUMED, RESUMED, OPEN, OPEN]
+    assert found[0] == guard.Done(RESUMED, f"resumed, was {WHY}")
     nodes.held[FLEET[0]] = slurm.Node(
-        frozenset({"IDLE"}), "", FLEET[0], ("a",), extra=f"{RESUMED}{time.time() - 999:.0f}"
+        frozenset({"IDLE"}), "", FLEET[0], ("a",), extra=f"{guard._MARK}{time.time() - 999:.0f}"
     )
     assert nodes.ours == FLEET[2:6]
     assert (again := guard.resume(FLEET[2], Rules())) is not None
-    assert again.code == DONE
+    assert again.code == RESUMED
 
 
 def test_resumes_at_the_same_moment_are_drained_again(monkeypatch: pytest.MonkeyPatch) -> None:

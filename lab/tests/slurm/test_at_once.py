@@ -24,8 +24,8 @@ COUNT, MOST = 40, 2  # of 40 nodes 5 % are 2
 OVER_LIMIT_S = 5.0
 MEET_LIMIT_S = 500.0
 CONF = f"PrologEpilogTimeout={MEET_LIMIT_S:.0f}\nHealthCheckInterval=0\nTreeWidth=64\n"
-# 10 degrees more than a healthy GPU of the lab has left: wrong, and nothing in the machine says so.
-WRONG = "  gpu.temperature_margin_min_c: {value: 62, unit: degC, source: a typo}\n"
+# 10 degrees less than the memory of a healthy GPU of the lab has: wrong, and nothing in the machine says so.
+WRONG = "  gpu.memory_temperature_max_c: {value: 35, unit: °C, source: a typo}\n"
 _SCONTROL = """#!/bin/sh
 if [ -p /etc/meet ]; then read -r _ </etc/meet; fi
 exec /usr/bin/scontrol "$@"
@@ -129,7 +129,7 @@ def the_limit_holds(slurm: Cluster, watch: Watch) -> None:
         assert '"answer": "unfit"' in line, node.name
         words = re.search(r'"done": "([^"]*)"', line)
         assert words, node.name
-        assert (words[1] == "done") == (node.name in drained)
+        assert (words[1] == "drained") == (node.name in drained)
 
 
 def test_by_the_health_check(forty: Cluster) -> None:

@@ -27,9 +27,10 @@ SETTLE_S = 1.2
 RESUME_SETTLE_S, RESUME_WITHIN_S = 5.0, 4.0
 TRIES = 3
 _NOT_KNOWN = float("inf")  # when
-RESUMED = f"{slurm.OURS} resumed "
+_MARK = f"{slurm.OURS} resumed "
 
-OBSERVED, NOT_DONE, OPEN, DONE, LEFT, GIVEN_BACK = "observed", "not done", "breaker", "done", "left alone", "given back"
+DRAINED, RESUMED, GIVEN_BACK = "drained", "resumed", "given back"
+OBSERVED, OPEN, LEFT, NOT_DONE = "observed", "breaker", "left alone", "not done"
 Marks = Callable[[slurm.Node], "float | None"]
 
 
@@ -93,10 +94,10 @@ def _settled_drain(name: str, reason: str, rules: Rules, without: str) -> Done:
             return Done(LEFT, f"drained by others: {node.reason}", is_out=True)
         said = too_many(seen, node, _drained, None, rules)
         if not said:
-            return Done(DONE, "drained", is_out=True)
+            return Done(DRAINED, "drained", is_out=True)
     failed = _again(lambda: slurm.undrain(name))
     if failed:
-        return Done(DONE, f"drained; it was to be given back ({said}), but {failed}", is_out=True)
+        return Done(DRAINED, f"drained; it was to be given back ({said}), but {failed}", is_out=True)
     return Done(GIVEN_BACK, f"drained and given back: {said}")
 
 
@@ -109,11 +110,11 @@ def resume(name: str, rules: Rules) -> Done | None:
         if rules.observe:
             return Done(OBSERVED, "would be resumed, mode observe")
         seen, looked_s = slurm.nodes(), time.monotonic()
-        if node.extra and not node.extra.startswith(RESUMED):
+        if node.extra and not node.extra.startswith(_MARK):
             return Done(NOT_DONE, "not resumed: Extra of this node in Slurm is in use, so resumes cannot be counted")
         if said := too_many(seen, slurm.one(seen, name), _resumed, time.time(), rules):
             return Done(OPEN, f"not resumed: {said}")
-        slurm.undrain(name, extra=f"{RESUMED}{time.time():.0f}")
+        slurm.undrain(name, extra=f"{_MARK}{time.time():.0f}")
     except slurm.NoAnswer as said:
         return Done(NOT_DONE, f"not resumed: {said}")
     return _settled_resume(name, node.reason, rules, too_late=time.monotonic() - looked_s > RESUME_WITHIN_S)
@@ -128,12 +129,12 @@ def _settled_resume(name: str, reason: str, rules: Rules, *, too_late: bool) -> 
             node = slurm.one(seen, name)
             said = too_many(seen, node, _resumed, None, rules)
             if not said or node.is_drained:
-                return Done(DONE, f"resumed, was {reason}")
+                return Done(RESUMED, f"resumed, was {reason}")
         except slurm.NoAnswer as answer:
             said = str(answer)
     failed = _again(lambda: slurm.drain(name, reason))
     if failed:
-        return Done(DONE, f"resumed; it was to be drained again ({said}), but {failed}")
+        return Done(RESUMED, f"resumed; it was to be drained again ({said}), but {failed}")
     return Done(GIVEN_BACK, f"resumed and drained again: {said}")
 
 
@@ -175,7 +176,7 @@ def _drained(node: slurm.Node) -> float | None:
 
 def _resumed(node: slurm.Node) -> float | None:
     """When nodegate resumed a node, by the mark that it left."""
-    at = node.extra.removeprefix(RESUMED)
+    at = node.extra.removeprefix(_MARK)
     return float(at) if at != node.extra and at.isdecimal() and len(at) < 12 else None
 
 

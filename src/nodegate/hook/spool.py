@@ -111,7 +111,7 @@ def _next_sequence(held: bytes) -> int:
     for line in reversed(held.splitlines()):
         value = _value(line)
         if value.get("boot_id") == boot and isinstance(last := value.get("sequence"), int):
-            return max(last + 1, least) if last < 1 << 53 else least
+            return last + 1 if last < 1 << 53 else least
     return least
 
 
