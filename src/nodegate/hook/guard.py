@@ -12,9 +12,12 @@ same order, so as many stay as may.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nodegate.hook import slurm
@@ -44,7 +47,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Done:
-    """What came of it: a code, the same in words, and whether the node gets no jobs now."""
+    """What came of it: a code, the same in words, and whether the node is drained now.
+
+    Where it is not, Slurm would drain it for a hook that fails, past this guard.
+    """
 
     code: str
     words: str
@@ -61,11 +67,12 @@ def drain(name: str, reason: str, rules: Rules) -> Done:
     except slurm.NoAnswer as said:
         return Done(NOT_DONE, f"not drained: {said}")
     without = "Slurm shows none"
-    try:
-        slurm.drain(name, reason)
-    except slurm.NoAnswer as said:  # it may be done all the same
-        without = str(said)
-    return _settled_drain(name, reason, rules, f"not drained: {without}")
+    with _to_its_end():
+        try:
+            slurm.drain(name, reason)
+        except slurm.NoAnswer as said:  # it may be done all the same
+            without = str(said)
+        return _settled_drain(name, reason, rules, f"not drained: {without}")
 
 
 def _why_not_drained(name: str, rules: Rules) -> Done | None:
@@ -74,15 +81,15 @@ def _why_not_drained(name: str, rules: Rules) -> Done | None:
     if node.is_drained:
         return Done(LEFT, "already drained" if node.is_ours else f"drained by others: {node.reason}", is_out=True)
     if node.not_in_service:
-        return Done(LEFT, f"left alone: Slurm reports it as {node.not_in_service}", is_out=True)
+        return Done(LEFT, f"left alone: Slurm reports it as {node.not_in_service}")
     said = too_many(seen, node, _drained, time.time(), rules)
     return Done(OPEN, f"not drained: {said}") if said else None
 
 
 def _settled_drain(name: str, reason: str, rules: Rules, without: str) -> Done:
     """Whether the node's own drain stays."""
-    time.sleep(SETTLE_S)
     try:
+        time.sleep(SETTLE_S)
         seen = slurm.nodes()
         node = slurm.one(seen, name)
     except slurm.NoAnswer as answer:
@@ -178,6 +185,23 @@ def _resumed(node: slurm.Node) -> float | None:
     """When nodegate resumed a node, by the mark that it left."""
     at = node.extra.removeprefix(_MARK)
     return float(at) if at != node.extra and at.isdecimal() and len(at) < 12 else None
+
+
+@contextmanager
+def _to_its_end() -> Iterator[None]:
+    """A hook whose time is over between a drain and what follows gives it back, as if Slurm had not answered."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise slurm.NoAnswer("the time of the hook is over")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _again(change: Callable[[], None]) -> str:
