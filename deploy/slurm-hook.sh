@@ -11,7 +11,8 @@
 #
 # A prolog or epilog that exits non-zero drains the node. So only a verdict on the hardware does that: exit code 1
 # together with the word "unfit", since a broken interpreter exits with 1 too. Failures of nodegate itself (not
-# installed, broken, slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1.
+# installed, broken, slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1. nodegate itself drains the
+# node before it ends with 1, and ends with 0 where it may not: it observes, or too many nodes were drained just now.
 #
 # Settings: lines KEY=VALUE of /etc/nodegate/hooks.conf, which is read and never run. A line that is not understood is
 # named in the log, and no node is checked or drained until it is corrected, with NODEGATE_STRICT=1 too.
@@ -21,6 +22,11 @@
 #   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --demands /etc/nodegate/demands.yaml
 #   NODEGATE_LIMIT_S  seconds that it may take                (default 30; keep it below PrologEpilogTimeout)
 #   NODEGATE_STRICT   1: block jobs also when nodegate could not tell
+#   mode              enforce, or observe: drain and resume nothing, hold no job, tell what would be done
+#                     (default enforce; deploy/hooks.conf, for new installations, has observe)
+#   breaker           percent of a partition that may be drained or resumed within 15 minutes, at least one node
+#                     (default 5)
+#   gate              on: a node with boards that no run has accepted is unfit, "not passed yet"    (default off)
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-} # Slurm sets almost nothing
 export PATH
@@ -78,6 +84,11 @@ setting() { # LINE
     key=${value%%=*} given=${value#*=}
     unquoted "${key#export[[:space:]]}"
     key=$value
+    case $key in
+    mode) key=NODEGATE_MODE ;;
+    breaker) key=NODEGATE_BREAKER ;;
+    gate) key=NODEGATE_GATE ;;
+    esac
     unquoted "$given"
     case " $seen " in *" $key "*) unusable "$at: $key is set for the second time" ;; esac
     seen="$seen $key"
@@ -90,6 +101,12 @@ setting() { # LINE
     NODEGATE_LIMIT_S:*) NODEGATE_LIMIT_S=$value ;;
     NODEGATE_STRICT:[01]) NODEGATE_STRICT=$value ;;
     NODEGATE_STRICT:*) unusable "$at: NODEGATE_STRICT is neither 0 nor 1" ;;
+    NODEGATE_MODE:enforce | NODEGATE_MODE:observe) NODEGATE_MODE=$value ;;
+    NODEGATE_MODE:*) unusable "$at: mode is neither enforce nor observe" ;;
+    NODEGATE_GATE:on | NODEGATE_GATE:off) NODEGATE_GATE=$value ;;
+    NODEGATE_GATE:*) unusable "$at: gate is neither on nor off" ;;
+    NODEGATE_BREAKER:[1-9] | NODEGATE_BREAKER:[1-9][0-9] | NODEGATE_BREAKER:100) NODEGATE_BREAKER=$value ;;
+    NODEGATE_BREAKER:*) unusable "$at: breaker is not a whole percentage from 1 to 100" ;;
     *) unusable "$at: there is no setting of the name $key" ;;
     esac
 }
@@ -220,6 +237,8 @@ NODEGATE_LIMIT_S=${NODEGATE_LIMIT_S:-30}
 NODEGATE_NODES=${NODEGATE_NODES:-*}
 strict=
 [ "${NODEGATE_STRICT:-0}" = 1 ] && strict=--strict
+rules="${NODEGATE_MODE:+--mode $NODEGATE_MODE} ${NODEGATE_BREAKER:+--breaker $NODEGATE_BREAKER}"
+[ "${NODEGATE_GATE:-off}" = on ] && rules="$rules --gate"
 name=$(uname -n)
 name=${SLURMD_NODENAME:-${name%%.*}}
 check_patterns
@@ -227,7 +246,7 @@ short=${name%%.*}
 is_named "$name" || { [ "$short" != "$name" ] && is_named "$short"; } || exit 0
 
 # shellcheck disable=SC2086 # the options are words
-text=$(within "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-} | tail -c "$ANSWER_BYTES")
+text=$(within "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict $rules ${NODEGATE_OPTIONS:-} | tail -c "$ANSWER_BYTES")
 case $text in
 *"$END "*) code=${text##*"$END "} text=${text%"$END "*} ;;
 *) code=124 ;;
@@ -242,6 +261,11 @@ done <<EOF
 $text
 EOF
 
+blocks() { # a code other than 0 makes Slurm drain the node
+    [ "${NODEGATE_MODE:-enforce}" = observe ] && exit 0
+    exit 1
+}
+
 # What nodegate prints itself, it has also logged itself.
 case $code:$answer in
 0:fit:* | 0:unfit:* | 0:could\ not\ tell:* | 0:busy:*)
@@ -250,11 +274,11 @@ case $code:$answer in
     ;;
 1:unfit:*)
     say "$answer"
-    exit 1
+    blocks
     ;;
 2:could\ not\ tell:* | 75:busy:*) say "$answer" ;;
 124:*) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s" ;;
 *) note "could not tell: no answer from $NODEGATE (exit code $code)${last:+: $last}" ;;
 esac
-[ -n "$strict" ] && exit 1
+[ -n "$strict" ] && blocks
 exit 0

@@ -97,10 +97,19 @@ class Cluster:
 
 @contextmanager
 def cluster(
-    workers: int, folder: Path, packages: Sequence[str] = (), prepare_more: Callable[[LabNode], None] | None = None
+    workers: int,
+    folder: Path,
+    packages: Sequence[str] = (),
+    prepare_more: Callable[[LabNode], None] | None = None,
+    *,
+    conf: str = "",
+    answer_limit_s: float = 15.0,
 ) -> Iterator[Cluster]:
-    """A controller and workers, all of them idle; with more packages of Debian, and made ready in more ways."""
-    unpacked = installed.unpack(folder / "unpacked")
+    """A controller and workers, all of them idle; with more packages of Debian, and made ready in more ways.
+
+    `conf` are lines of slurm.conf in place of ours, `answer_limit_s` is how long a hook waits for scontrol.
+    """
+    unpacked = installed.unpack(folder / "unpacked", answer_limit_s)
     key = secrets.token_bytes(128)
     count = workers + 1
     addresses = [(f"gpu-{number}", f"192.0.2.{number}") for number in range(1, count + 1)]
@@ -108,7 +117,7 @@ def cluster(
     def prepare(node: LabNode) -> None:
         gpus.prepare(node)
         installed.install(node, unpacked)
-        config.configure(node, addresses, key)
+        config.configure(node, addresses, key, conf)
         if prepare_more:
             prepare_more(node)
 

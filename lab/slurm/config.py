@@ -61,15 +61,20 @@ limits:
 _AFTER_HARDWARE = "[Unit]\nAfter=node-hardware.service\nRequires=node-hardware.service\n"
 
 
-def configure(node: LabNode, addresses: Sequence[tuple[str, str]], key: bytes) -> None:
-    """Make a node part of the cluster, before it boots. The first one is the controller and runs no jobs."""
+def configure(node: LabNode, addresses: Sequence[tuple[str, str]], key: bytes, more: str = "") -> None:
+    """Make a node part of the cluster, before it boots. The first one is the controller and runs no jobs.
+
+    `more` are lines of slurm.conf in place of ours.
+    """
     etc = node.root / "etc"
     (controller, _), *workers = addresses
     (etc / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in addresses))
     listed = "".join(_NODE.format(name=name, address=address) for name, address in workers)
     partition = "PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
     (etc / "slurm").mkdir(exist_ok=True)
-    (etc / "slurm/slurm.conf").write_text(f"{_CONF}{listed}{partition}")
+    keys = {line.partition("=")[0] for line in more.splitlines()}
+    ours = [line for line in _CONF.splitlines() if line.partition("=")[0] not in keys]
+    (etc / "slurm/slurm.conf").write_text("\n".join([*ours, f"{more}{listed}{partition}"]))
     (etc / "slurm/gres.conf").write_text("Name=gpu Type=h100 File=/dev/nvidia[0-7]\n")
     (etc / "nodegate").mkdir()
     (etc / "nodegate/site.yaml").write_text(_SITE)

@@ -19,7 +19,7 @@ _SCRIPT = "#!/opt/nodegate/bin/python3\nimport sys\nfrom nodegate.cli import mai
 _SUITE = ("checks", "baselines", "inventory", "reports/templates")  # as in the wheel (pyproject.toml)
 
 
-def unpack(folder: Path) -> Path:
+def unpack(folder: Path, answer_limit_s: float = 15.0) -> Path:
     """What the wheel carries, for all nodes, compiled as pip leaves it; a reading and scontrol may take longer."""
     package = folder / "nodegate"
     shutil.copytree(ROOT / "src/nodegate", package)
@@ -27,7 +27,7 @@ def unpack(folder: Path) -> Path:
     for name, text in probe_limits.patient(modules).items():
         (package / f"node_side/probe/{name}.py").write_text(text)
     slurm = package / "hook/slurm.py"
-    slurm.write_text(probe_limits.replaced(slurm.read_text(), "LIMIT_S = 5.0", "LIMIT_S = 15.0"))
+    slurm.write_text(probe_limits.replaced(slurm.read_text(), "LIMIT_S = 5.0", f"LIMIT_S = {answer_limit_s}"))
     compileall.compile_dir(package, quiet=1)
     for part in _SUITE:
         shutil.copytree(ROOT / part, package / "suite" / part)

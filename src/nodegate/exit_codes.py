@@ -12,3 +12,8 @@ class Exit(IntEnum):
     UNFIT = 1  # a verdict on the hardware
     UNKNOWN = 2  # an internal error, a time limit, a bad file
     BUSY = 75  # another run holds the node
+
+    @property
+    def word(self) -> str:
+        """What programs read in place of the number."""
+        return self.name.lower()

@@ -19,6 +19,7 @@ from nodegate.probe import (
     disks,
     driver,
     environment,
+    hooks,
     host,
     jobs,
     kernel_log,
@@ -126,6 +127,7 @@ class NodeFacts:
     cpus = _of("cpus", cpus.parse)
     disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)
+    hooks = _of("hooks", hooks.parse)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
     def __init__(

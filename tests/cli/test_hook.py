@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from nodegate import cli
+from nodegate.commands import hook as hook_command
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, hooks
 from nodegate.hook.answer import Answer
 
 
 @pytest.fixture(autouse=True)
-def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook adds folders to the PATH of its process."""
+def own_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A hook adds folders to the PATH of its process, and notes what it found in a folder of the machine."""
     monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setattr(hook_command, "STATE", tmp_path / "state")
 
 
 HOOKS = ["slurm-prolog", "slurm-epilog", "slurm-healthcheck"]
@@ -78,6 +80,7 @@ def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
     code = "import sys; from nodegate.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "hook", "slurm-prolog", "--platform", "no-such", "--kept", f"{tmp_path}/x"]
+    command += ["--state", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as hook:
         assert hook.stdout is not None
         hook.stdout.close()

@@ -79,6 +79,10 @@ def test_what_is_no_setting_is_told(site: Site) -> None:
         "NODEGATE_STRICT=yes": "NODEGATE_STRICT is neither 0 nor 1",
         "NODEGATE_LIMIT_S=30s": "NODEGATE_LIMIT_S is not a number of seconds",
         "NODEGATE_LIMIT_S=0": "NODEGATE_LIMIT_S is not a number of seconds",
+        "mode = observ": "mode is neither enforce nor observe",
+        "mode": "is not KEY=VALUE",
+        "gate = yes": "gate is neither on nor off",
+        **dict.fromkeys(("breaker = 0", "breaker = 101", "breaker = 5 %"), "breaker is not a whole percentage"),
     }
     for line, what in cases.items():
         code, said = site.hook("cpu01", f"# settings\n\n{line}\n")
@@ -91,6 +95,31 @@ def test_what_is_no_setting_is_told(site: Site) -> None:
     done = subprocess.run([HOOK], env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert f"{site.conf} cannot be read" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ("", ""),
+        ("mode = observe\n", " --mode observe"),
+        ("mode=enforce\n", " --mode enforce"),
+        ('export NODEGATE_MODE="observe"\r\n', " --mode observe"),
+        ("breaker = 20\ngate = on\n", " --breaker 20 --gate"),
+        ("gate = off\nNODEGATE_OPTIONS=--fresh 9\n", " --fresh 9"),
+        ((HOOK.parent / "hooks.conf").read_text(), " --mode observe"),
+    ],
+)
+def test_what_a_site_lets_it_do_reaches_nodegate(site: Site, settings: str, options: str) -> None:
+    site.program('echo "fit: $*"')
+    assert site.hook("gpu01", settings) == (0, f"nodegate: fit: hook slurm-prolog{options}\n")
+    assert site.hook("gpu01", "mode = observe\nNODEGATE_MODE = enforce\n")[0] == 0
+
+
+@pytest.mark.parametrize("script", [UNFIT, "exit 1", "echo 'could not tell: x'; exit 2", "exec /no/such/program"])
+def test_observing_the_script_never_fails(site: Site, script: str) -> None:
+    site.program(script)
+    for strict in ("0", "1"):
+        assert site.hook("gpu01", f"mode = observe\nNODEGATE_STRICT={strict}\n")[0] == 0
 
 
 def test_a_list_as_people_write_it_is_understood(site: Site) -> None:

@@ -130,6 +130,7 @@ def _sections(
         "software": system.software(fabric_manager=fabric_manager),
         "clock": system.clock(),
         "jobs": system.jobs(),
+        "hooks": system.hooks(),
         "disks": system.disks(),
         "cpus": system.cpus(224 if fabric_manager else 128),
     }

@@ -172,6 +172,14 @@ def jobs() -> Section:
     return {"slurm": [], "gpu_users": [], "listening_ports": [22, 111, 6818]}
 
 
+def hooks() -> Section:
+    """Section `hooks`: a node on which no hook has noted anything."""
+    return {
+        name: {"why": "missing", "detail": f"{path}: {_MISSING}"}
+        for name, path in {"spool": "/var/lib/nodegate/spool.jsonl", "conf": "/etc/nodegate/hooks.conf"}.items()
+    }
+
+
 def cpus(count: int) -> Section:
     """Section `cpus`: two sockets, a NUMA node each, two CPUs a core."""
     every = f"0-{count - 1}"

@@ -1,11 +1,13 @@
 """What each hook does about each word: with the exit code, and with Slurm. Real Slurm has it in lab/tests/slurm."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.slurm_nodes import DRAIN, SlurmNodes
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, hooks, slurm
+from nodegate.hook import current_verdict, guard, hooks
 from nodegate.hook.answer import Answer
 from nodegate.hook.hooks import HookOptions, HookResult, epilog, healthcheck, prolog
 
@@ -15,31 +17,21 @@ WORDS = {
     Exit.UNKNOWN: "could not tell: no probe",
     Exit.BUSY: "busy: another run holds this node",
 }
-IDLE = slurm.Node(frozenset({"IDLE"}), "")
-OURS = slurm.Node(frozenset({"IDLE", "DRAIN"}), "nodegate: GPU 3: lost")
-OPS = slurm.Node(frozenset({"IDLE", "DRAIN"}), "maintenance by ops")
-DOWN = slurm.Node(frozenset({"DOWN"}), "Not responding")
+LOST = "nodegate: GPU 3: lost"
+OURS = (DRAIN, LOST)
+OPS = (DRAIN, "maintenance by ops")
+DOWN = ({"DOWN"}, "Not responding")
 
 
-class Site:
-    """A node, and what Slurm was told of it."""
+class Site(SlurmNodes):
+    """A node of twenty, and what Slurm was told of it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.told: list[str] = []
-        self.node = IDLE
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(patch, {"gpu": [f"gpu-{number}" for number in range(20)]})
         self.word = Exit.FIT
-        self.silent = False
-        monkeypatch.setattr(current_verdict, "answer", lambda *_, **__: Answer(self.word, WORDS[self.word]))
-        monkeypatch.setattr(slurm, "node", self._node)
-        monkeypatch.setattr(slurm, "drain", lambda name, reason: self.told.append(f"drain {name} {reason}"))
-        monkeypatch.setattr(slurm, "undrain", lambda name: self.told.append(f"undrain {name}"))
-        monkeypatch.setenv("SLURMD_NODENAME", "gpu-2")
-        monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
-
-    def _node(self, name: str) -> slurm.Node:
-        if self.silent:
-            raise slurm.NoAnswer("scontrol did not answer within 5 s")
-        return self.node
+        patch.setattr(current_verdict, "answer", lambda *_, **__: Answer(self.word, WORDS[self.word]))
+        patch.setenv("SLURMD_NODENAME", "gpu-2")
+        patch.delenv("SLURM_JOB_NODELIST", raising=False)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(monkeypatch)
 
 
-def asked(**settings: bool) -> HookOptions:
+def asked(**settings: Any) -> HookOptions:
     return HookOptions(current_verdict.Question(Path("/nowhere")), **settings)
 
 
@@ -86,38 +78,54 @@ def test_strict_stops_work_for_them_too(site: Site, hook: hooks.Hook, word: Exit
 )
 @pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])
 def test_a_node_that_others_have_in_hand_is_left_as_it_is(
-    site: Site, hook: hooks.Hook, node: slurm.Node, words: str
+    site: Site, hook: hooks.Hook, node: tuple[set[str], str], words: str
 ) -> None:
-    site.word, site.node = Exit.UNFIT, node
+    site.word = Exit.UNFIT
+    site.set("gpu-2", *node)
     said = hook(asked(resume=True))
-    assert said == HookResult(1 if hook is prolog else 0, f"unfit: GPU 3: lost; {words}")
+    is_drained = node is not DOWN  # else Slurm would drain it for a prolog that fails
+    assert said == HookResult(int(hook is prolog and is_drained), f"unfit: GPU 3: lost; {words}")
     assert site.told == []
 
 
 @pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])
-def test_where_slurm_does_not_answer_the_exit_code_tells_it(site: Site, hook: hooks.Hook) -> None:
+def test_where_slurm_does_not_answer_nothing_is_drained_by_the_exit_code_either(site: Site, hook: hooks.Hook) -> None:
     site.word, site.silent = Exit.UNFIT, True
-    assert hook(asked()) == HookResult(1, "unfit: GPU 3: lost; not drained: scontrol did not answer within 5 s")
+    assert hook(asked()) == HookResult(0, "unfit: GPU 3: lost; not drained: scontrol did not answer within 5 s")
+
+
+@pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])
+@pytest.mark.parametrize("strict", [False, True])
+def test_observing_and_with_the_breaker_open_no_hook_fails(site: Site, hook: hooks.Hook, *, strict: bool) -> None:
+    site.word = Exit.UNKNOWN if strict else Exit.UNFIT
+    would = f"nodegate: {WORDS[site.word].removeprefix('unfit: ')}"
+    said = hook(asked(strict=strict, rules=guard.Rules(observe=True)))
+    assert said == HookResult(0, f"{WORDS[site.word]}; would be drained, mode observe (reason {would})")
+    site.set("gpu-7", reason=LOST)
+    said = hook(asked(strict=strict))
+    assert (said.exit, said.done, site.told) == (0, guard.OPEN, [])
+    assert "1 of 20 nodes of partition gpu within 15 minutes, 1 may be" in said.line
 
 
 def test_a_fit_node_is_resumed_where_the_drain_is_ours_and_the_site_asks_for_it(site: Site) -> None:
-    site.node = OURS
+    site.set("gpu-2", *OURS)
     assert healthcheck(asked()).exit == 0
     assert site.told == []
     assert healthcheck(asked(resume=True)).line == f"{WORDS[Exit.FIT]}; resumed, was nodegate: GPU 3: lost"
     assert site.told == ["undrain gpu-2"]
 
 
-@pytest.mark.parametrize("node", [IDLE, OPS, DOWN, slurm.Node(OURS.states | {"DOWN"}, OURS.reason)])
-def test_no_other_node_is_ever_resumed(site: Site, node: slurm.Node) -> None:
-    site.node = node
+@pytest.mark.parametrize("node", [({"IDLE"}, ""), OPS, DOWN, (DRAIN | {"DOWN"}, LOST)])
+def test_no_other_node_is_ever_resumed(site: Site, node: tuple[set[str], str]) -> None:
+    site.set("gpu-2", *node)
     assert healthcheck(asked(resume=True)) == HookResult(0, WORDS[Exit.FIT], is_news=False)
     assert site.told == []
 
 
 @pytest.mark.parametrize("word", [Exit.UNFIT, Exit.UNKNOWN, Exit.BUSY])
 def test_only_a_fit_node_is_resumed(site: Site, word: Exit) -> None:
-    site.node, site.word = OURS, word
+    site.word = word
+    site.set("gpu-2", *OURS)
     healthcheck(asked(resume=True))
     assert site.told == []
 

@@ -49,7 +49,7 @@ def test_an_old_one_and_one_by_other_limits_do_not_count(file: Path) -> None:
     ("key", "value"),
     [
         ("boot", "an earlier boot"),
-        ("schema", "nodegate.kept/2"),
+        ("schema", "nodegate.kept/1"),
         ("measured_s", 1e12),
         ("measured_s", "NaN"),
         ("measured_s", None),

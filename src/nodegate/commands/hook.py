@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import syslog
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from nodegate.commands import output
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, hooks, slurm, verdict_cache
+from nodegate.hook import current_verdict, guard, hooks, passed, slurm, spool, verdict_cache
 from nodegate.hook.hooks import HookResult
 from nodegate.text import visible
 
+MODES = ("enforce", "observe")
+STATE = Path("/var/lib/nodegate")
 _OF_ONE = {
     "--fresh": ("slurm-prolog",),
     "--exclusive": ("slurm-prolog", "slurm-epilog"),
@@ -59,34 +63,62 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
         metavar="FILE",
         text="file of the verdict (default %(default)s)",
     )
+    option("--mode", choices=MODES, default=MODES[0], text="observe: tell what would be done, and change nothing")
+    option(
+        "--breaker",
+        type=_percent,
+        default=guard.PERCENT,
+        metavar="PERCENT",
+        text="of a partition that may be drained or resumed within 15 minutes, at least a node (default %(default)g)",
+    )
+    option("--gate", action="store_true", text="unfit with boards that no run has accepted (DIR/passed of --state)")
+    option(
+        "--state",
+        type=Path,
+        default=STATE,
+        metavar="DIR",
+        text="folder of what stays over a boot: the hooks' verdicts, what has passed (default %(default)s)",
+    )
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
     option("--platform", default="", metavar="NAME", text="the platform, instead of recognising it")
     option("--demands", type=Path, metavar="FILE", text="instead of /etc/nodegate/demands.yaml")
 
 
+def _percent(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100:
+        raise argparse.ArgumentTypeError("not a percentage above 0")
+    return value
+
+
 def run(asked: argparse.Namespace) -> int:
-    """Run a hook and print its line; returns the exit code that Slurm acts on."""
+    """Run a hook, print its line and note it in the spool; returns the exit code that Slurm acts on."""
     said = decide(asked)
     try:
         print(said.line, flush=True)
     except OSError:  # the exit code says the same
         output.discard()
+    with suppress(OSError, ValueError):  # a full disk or one that is read-only
+        spool.note(asked.state, asked.hook, said)
     return said.exit
 
 
 def decide(asked: argparse.Namespace) -> HookResult:
     """What the hook has decided and done; news also goes to the system log. Never raises."""
+    observes = asked.mode == "observe"
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
         question = current_verdict.Question(
-            *(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive, asked.demands)
+            *(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive, asked.demands),
+            gate=asked.state / passed.FILE if asked.gate else None,
         )
-        wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume)
+        rules = guard.Rules(observe=observes, percent=asked.breaker)
+        wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume, rules)
         said = hooks.HOOKS[asked.hook](wanted)
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
-        code = int(Exit.UNKNOWN) if asked.strict else 0
+        code = int(Exit.UNKNOWN) if asked.strict and not observes else 0
         said = HookResult(code, f"could not tell: nodegate failed ({type(fault).__name__}: {fault})")
-    said = HookResult(said.exit, visible(" ".join(said.line.split())), said.is_news)
+    said = replace(said, line=visible(" ".join(said.line.split())))
     if said.is_news:
         syslog.openlog("nodegate", syslog.LOG_PID, syslog.LOG_DAEMON)
         syslog.syslog(syslog.LOG_WARNING, f"{asked.hook}: {said.line}")

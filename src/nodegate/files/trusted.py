@@ -14,11 +14,24 @@ def read_trusted(file: Path, most_bytes: int) -> bytes:
     Raises:
         OSError: it cannot be read, is a link, or its owner or mode, or those of its folder, let others write.
     """
-    _check(file.parent.stat(), stat.S_ISDIR, "its folder")
-    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as opened:  # noqa: PTH123 - what is open already has no path
-        _check(os.fstat(descriptor), stat.S_ISREG, "it")
+    with open(open_trusted(file, os.O_RDONLY), "rb") as opened:
         return opened.read(most_bytes + 1)
+
+
+def open_trusted(file: Path, flags: int, mode: int = 0o600) -> int:
+    """A descriptor of a regular file that only root or this user can have written; `flags` and `mode` as of os.open.
+
+    Raises:
+        OSError: as `read_trusted`.
+    """
+    _check(file.parent.stat(), stat.S_ISDIR, "its folder")
+    descriptor = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    try:
+        _check(os.fstat(descriptor), stat.S_ISREG, "it")
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check(status: os.stat_result, is_kind: Callable[[int], bool], what: str) -> None:

@@ -14,7 +14,7 @@ from nodegate.demands.demands import Demands
 from nodegate.demands.here import demands_here
 from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
-from nodegate.hook import verdict_cache
+from nodegate.hook import passed, verdict_cache
 from nodegate.hook.answer import Answer
 
 BUSY_LIMIT_S = 5.0
@@ -28,7 +28,8 @@ class Question:
     """The limits by which the node is judged, and where the answer is cached.
 
     `demands` is the demands file, in place of /etc/nodegate/demands.yaml. `exclusive`: no other job can be on the node
-    now, so what still uses a GPU or a port was left behind; `every_gpu`: none can be on a GPU.
+    now, so what still uses a GPU or a port was left behind; `every_gpu`: none can be on a GPU. `gate` is the file
+    with the boards that have passed: with others the node is unfit.
     """
 
     file: Path
@@ -37,6 +38,7 @@ class Question:
     exclusive: bool = False
     demands: Path | None = None
     every_gpu: bool = False
+    gate: Path | None = None
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -46,7 +48,7 @@ class Question:
     def key(self, demands: str) -> str:
         """What a cached answer must agree with: the same limits, unchanged, and the same demands, by their hash."""
         files = [(str(path), _changed(path)) for path in self.baselines]
-        return repr((self.platform, self.left_out, files, demands))
+        return repr((self.platform, self.left_out, files, demands, self.gate and _changed(self.gate)))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:
@@ -95,7 +97,10 @@ def _bootcheck(question: Question, demands: Demands | None) -> Answer:
             baselines=question.baselines, expected=expected, demanded=lambda: demands, without=question.left_out
         )
         if outcome.exit is not Exit.BUSY or WHO not in outcome.line or time.monotonic() > end:
-            return Answer(outcome.exit, outcome.line)
+            causes, code, line = tuple(cause.id for cause in outcome.causes), outcome.exit, outcome.line
+            if question.gate and code is Exit.FIT and (said := passed.held_back(question.gate, outcome.serials)):
+                code, line = said
+            return Answer(code, line, causes=causes, demands=outcome.demands)
         time.sleep(0.1)
 
 

@@ -2,7 +2,7 @@
 
 Only a verdict on the hardware blocks jobs. If nodegate could not tell (2) or another run holds the node (75), jobs
 continue and it is logged, unless `strict`. A node that others have drained, or that is in another state, keeps its
-state and its reason.
+state and its reason. Slurm drains the node of a hook that fails, so none fails where nodegate may not drain it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, job, slurm
+from nodegate.hook import current_verdict, guard, job
 from nodegate.hook.answer import Answer
 from nodegate.hook.reason import reason
 
 FRESH_S = 300.0
 PORT = "; MASTER_PORT was not looked at"
+NO_ANSWER = Answer(Exit.UNKNOWN, "could not tell")
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,21 @@ class HookOptions:
     strict: bool = False
     fresh_s: float = FRESH_S
     resume: bool = False
+    rules: guard.Rules = field(default_factory=guard.Rules)
 
 
 @dataclass(frozen=True)
 class HookResult:
-    """The hook's exit code, its one line, and whether that is news."""
+    """The hook's exit code, its one line, and whether that is news.
+
+    `answer` is what it knew of its node, `done` what was done in Slurm, or why not; empty for nothing.
+    """
 
     exit: int
     line: str
     is_news: bool = True
+    answer: Answer = field(default=NO_ANSWER, compare=False)
+    done: str = field(default="", compare=False)
 
 
 Hook = Callable[[HookOptions], HookResult]
@@ -46,7 +53,7 @@ Hook = Callable[[HookOptions], HookResult]
 def prolog(asked: HookOptions) -> HookResult:
     """Before a job. An exit code other than 0 makes Slurm drain the node and requeue the job.
 
-    The node is drained here first, since Slurm's own reason would be "Prolog error"; if that fails, Slurm drains it.
+    The node is drained here first, since Slurm's own reason would be "Prolog error"; if it is not, the job starts.
     The job's own port is in the environment of its script alone: nodegate bootcheck looks at it there.
     """
     question = replace(asked.question, every_gpu=job.gets_every_gpu(os.environ))
@@ -55,13 +62,14 @@ def prolog(asked: HookOptions) -> HookResult:
     if _lets_work(answer, asked):
         is_fit = answer.exit is Exit.FIT
         port = PORT if is_fit and job.may_open_port(os.environ, _name()) else ""
-        return HookResult(0, f"{answer.shown()}{port}", not is_fit)
-    _, done = _drain(answer)
-    return HookResult(int(answer.exit), f"{answer.shown()}; {done}")
+        return HookResult(0, f"{answer.shown()}{port}", not is_fit, answer)
+    done = _drain(answer, asked)
+    code = int(answer.exit) if done.is_out else 0
+    return HookResult(code, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
 
 
 def epilog(asked: HookOptions) -> HookResult:
-    """After a job. If the node is unfit and could not be drained, the exit code makes Slurm drain it."""
+    """After a job."""
     return _between_jobs(current_verdict.answer(asked.question, fresh_s=0.0), asked)
 
 
@@ -69,7 +77,7 @@ def healthcheck(asked: HookOptions) -> HookResult:
     """At every HealthCheckInterval, also while jobs run."""
     answer = current_verdict.answer(replace(asked.question, exclusive=False), fresh_s=0.0)
     if answer.exit is Exit.FIT and asked.resume:
-        return _resume(answer)
+        return _resume(answer, asked)
     return _between_jobs(answer, asked)
 
 
@@ -79,35 +87,21 @@ def _lets_work(answer: Answer, asked: HookOptions) -> bool:
 
 def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
     if _lets_work(answer, asked):
-        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT)
-    settled, done = _drain(answer)
-    return HookResult(0 if settled else int(answer.exit), f"{answer.shown()}; {done}")
+        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT, answer)
+    done = _drain(answer, asked)
+    return HookResult(0, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
 
 
-def _drain(answer: Answer) -> tuple[bool, str]:
-    """Drain the node, unless others have drained it: whether it is done, and what was done."""
-    try:
-        node = slurm.node(_name())
-        if node.is_drained:
-            return True, "already drained" if node.is_ours else f"drained by others: {node.reason}"
-        if node.not_in_service:
-            return True, f"left alone: Slurm reports it as {node.not_in_service}"
-        slurm.drain(_name(), reason(answer.line))
-    except slurm.NoAnswer as said:
-        return False, f"not drained: {said}"
-    return True, "drained"
+def _drain(answer: Answer, asked: HookOptions) -> guard.Done:
+    return guard.drain(_name(), reason(answer.line), asked.rules)
 
 
-def _resume(answer: Answer) -> HookResult:
+def _resume(answer: Answer, asked: HookOptions) -> HookResult:
     """Resume the node if nodegate drained it, and only then."""
-    try:
-        node = slurm.node(_name())
-        if not (node.is_drained and node.is_ours) or node.not_in_service:
-            return HookResult(0, answer.shown(), is_news=False)
-        slurm.undrain(_name())
-    except slurm.NoAnswer as said:
-        return HookResult(0, f"{answer.shown()}; not resumed: {said}")
-    return HookResult(0, f"{answer.shown()}; resumed, was {node.reason}")
+    done = guard.resume(_name(), asked.rules)
+    if done is None:
+        return HookResult(0, answer.shown(), is_news=False, answer=answer)
+    return HookResult(0, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
 
 
 def _name() -> str:

@@ -13,8 +13,9 @@ from nodegate.files.trusted import read_trusted
 from nodegate.hook.answer import Answer
 
 FILE = Path("/run/nodegate/verdict.json")
-_SCHEMA = "nodegate.kept/1"
-_MOST_BYTES = 4096
+_SCHEMA = "nodegate.kept/2"
+_MOST_BYTES = 16 << 10
+_MOST_CAUSES = 16
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -31,10 +32,11 @@ def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
     """
     if not file.parent.exists():
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    said = {"exit_code": int(answer.exit), "line": answer.line}
+    causes = answer.causes[:_MOST_CAUSES]
+    said = {"exit_code": int(answer.exit), "line": answer.line, "causes": causes, "demands": answer.demands}
     with replacing(file) as written:
         os.fchmod(written.fileno(), 0o644)
-        json.dump({"schema": _SCHEMA, "boot": _boot(), "measured_s": measured_s, "asked": asked, **said}, written)
+        json.dump({"schema": _SCHEMA, "boot": boot_id(), "measured_s": measured_s, "asked": asked, **said}, written)
 
 
 def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
@@ -42,12 +44,14 @@ def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
     try:
         said = json.loads(read_trusted(file, _MOST_BYTES))
         measured_s = float(said["measured_s"])
-        answer = Answer(Exit(said["exit_code"]), str(said["line"]), now_s() - measured_s)
-        same = (said["schema"], said["boot"], said["asked"]) == (_SCHEMA, _boot(), asked)
+        causes, age_s = tuple(map(str, said["causes"])), now_s() - measured_s
+        answer = Answer(Exit(said["exit_code"]), str(said["line"]), age_s, causes, str(said["demands"]))
+        same = (said["schema"], said["boot"], said["asked"]) == (_SCHEMA, boot_id(), asked)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return answer if same and not_before_s <= measured_s <= now_s() else None
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """The kernel's name for this boot."""
     return _BOOT.read_text().strip()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
-from nodegate.past.event import Event
+from nodegate.past.event import HOOK, HOOK_FIT, Event
 from nodegate.records.store import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ FILE = "events.jsonl"
 MOST_LINE_BYTES = 1 << 16
 SAME_S = 5.0  # two boots may compute the time of one kernel line so far apart
 _NEAR = "select 1 from events where part = ? and kind = ? and text = ? and epoch_s between ? and ? limit 1"
+_SAME = "select 1 from events where part = ? and kind = ? and source = ? limit 1"
+_DAY = "select text from events where part = ? and kind = ? and source = ? and epoch_s = ?"
+_LESS = "delete from events where part = ? and kind = ? and source = ? and epoch_s = ?"
+_MOST_DIGITS = 10
 _ADD = "insert or ignore into events (epoch_s, kind, node, part, source, text) values (?, ?, ?, ?, ?, ?)"
 
 
@@ -83,12 +87,26 @@ def _event(raw: bytes) -> Event | None:
         return None
 
 
-def keep(base: sqlite3.Connection, events: Iterable[Event]) -> int:
-    """Add events to a record; how many were not there yet. One that was seen twice is kept once."""
-    added = 0
-    for each in events:
-        near = (each.part, each.kind, each.text, each.epoch_s - SAME_S, each.epoch_s + SAME_S)
-        if base.execute(_NEAR, near).fetchone() is None:
-            row = (each.epoch_s, each.kind, each.node, each.part, each.source, each.text)
-            added += base.execute(_ADD, row).rowcount
-    return added
+def keep(base: sqlite3.Connection, events: Iterable[Event]) -> list[Event]:
+    """Add events to a record; those that were not there yet. One that was seen twice is kept once."""
+    return [each for each in events if _is_new(base, each) and _add(base, each)]
+
+
+def _is_new(base: sqlite3.Connection, event: Event) -> bool:
+    if event.kind == HOOK:
+        return base.execute(_SAME, (event.part, event.kind, event.source)).fetchone() is None
+    if event.kind == HOOK_FIT:  # the day goes on, or the node has dropped a part of it
+        day = (event.part, event.kind, event.source, event.epoch_s)
+        known = base.execute(_DAY, day).fetchone()
+        return known is None or (_number(event.text) > _number(known[0]) and bool(base.execute(_LESS, day).rowcount))
+    near = (event.part, event.kind, event.text, event.epoch_s - SAME_S, event.epoch_s + SAME_S)
+    return base.execute(_NEAR, near).fetchone() is None
+
+
+def _add(base: sqlite3.Connection, event: Event) -> bool:
+    row = (event.epoch_s, event.kind, event.node, event.part, event.source, event.text)
+    return base.execute(_ADD, row).rowcount > 0
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < _MOST_DIGITS else 0

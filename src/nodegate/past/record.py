@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
-from nodegate.past import database, from_03, store
+from nodegate.past import database, events, from_03, store
+from nodegate.past.event import KEPT_TWICE
 from nodegate.past.series import earlier
 
 if TYPE_CHECKING:
@@ -73,14 +74,16 @@ class FleetRecord:
                 return nothing
 
     def keep(self, kept: KeptRun, *, resumed: bool = False) -> None:
-        """Write a run that has ended.
+        """Write a run that has ended; what it collected from hooks also goes into events.jsonl.
 
         Raises:
             UsageError: it cannot be written.
         """
         if self._keeps:
             with database.writing(self.file, wait_s=0.0 if self.lost else None) as base:
-                store.store(base, kept, resumed=resumed)
+                added = store.store(base, kept, resumed=resumed)
+                if collected := [each for each in added if each.kind in KEPT_TWICE]:
+                    events.append(self.file, collected)
 
     def _lose(self, broken: UsageError) -> None:
         self.lost = f"{broken.file}: {broken.message}; after that no node was compared with its earlier runs"

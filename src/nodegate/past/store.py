@@ -14,6 +14,7 @@ from nodegate.records.verdict import Verdict
 if TYPE_CHECKING:
     import sqlite3
 
+    from nodegate.past.event import Event
     from nodegate.past.kept import KeptNode, KeptRun
     from nodegate.past.keys import Keys
 
@@ -32,10 +33,10 @@ def number_of(base: sqlite3.Connection, name: str, started_epoch_s: float) -> in
     return int(found[0]) if found else None
 
 
-def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> None:
+def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> list[Event]:
     """Write a run, inside a transaction of the caller's. One that is there already is replaced.
 
-    `resumed`: it goes on with a run of the same folder, which it replaces too.
+    `resumed`: it goes on with a run of the same folder, which it replaces too. Returns the events that were new.
     """
     run = kept.run
     _forget(base, kept, resumed=resumed)
@@ -43,13 +44,15 @@ def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> 
     number = base.execute(_NEW_RUN, (run.id, run.started_epoch_s, run.finished_epoch_s, *about)).lastrowid or 0
     base.executemany("insert or ignore into shared values (?)", ((each,) for each in sorted(kept.shared)))
     parts = Ids(base, "parts", "key")
+    added: list[Event] = []
     for node in kept.nodes:
         keys = kept.keys(node)
         _node(base, number, node, keys, parts)
         _seen(base, node, keys, parts, run.started_epoch_s)
-        events.keep(base, node.events)
+        added += events.keep(base, node.events)
     series.keep(base, number, ((kept.keys(node), node.sound, kept.metrics(node.name)) for node in kept.nodes))
     series.thin(base, number)
+    return added
 
 
 def _forget(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.metric_names import words
 from nodegate.numbers.comparison import shown
 from nodegate.past.change import changes, least_step
-from nodegate.past.event import ACCEPT_AGAIN, BOOT, REPAIR, XID
+from nodegate.past.event import ACCEPT_AGAIN, BOOT, HOOK, HOOK_FIT, REPAIR, XID
 from nodegate.past.keys import CHASSIS, SERIAL
 from nodegate.past.questions import key_of_part, numbers, stays
 from nodegate.text import counted, day_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = MOST_EVENTS = 20
 _FEW = 8  # of the first and of the newest values, whose means are shown
-_KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted"}
+_KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted", HOOK: "hook"}
 _VERDICTS = """
 select cast(started_epoch_s as real) as at, cast(profile as text), cast(verdict as text)
 from decisions join runs on runs.id = run where {of} = ? order by at
@@ -39,7 +39,7 @@ group by problems.part, place, condition, problems.node order by last desc, coun
 _EVENTS = """
 select cast(epoch_s as real) as at, cast(kind as text), cast(node as text), cast(events.part as text),
 cast(events.text as text) from events
-where events.part in (select key from parts where id in ({marks})) or node = ? order by at
+where (events.part in (select key from parts where id in ({marks})) or node = ?) and kind != '{fit}' order by at
 """
 
 
@@ -49,6 +49,7 @@ def lines(base: sqlite3.Connection, who: Whom, margins: Margins) -> Iterator[str
     yield f"{who.name}{_key_of(base, who)}"
     if who.is_node:
         yield from _verdicts(base, who)
+    yield from _hooks(base, who)
     yield from _section("causes", list(_causes(base, who)), MOST_CAUSES)
     yield from _section("events", list(_events(base, who)), MOST_EVENTS)
     yield from _section("places", list(_moves(who, seen)), None)
@@ -90,6 +91,14 @@ def _verdicts(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
     yield f"  newest: {newest} ({profile}){again}"
 
 
+def _hooks(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
+    """How often hooks found a node fit; what else they found is among the events."""
+    asked = "select sum(cast(text as int)), min(epoch_s), max(epoch_s) from events where node = ? and kind = ?"
+    count, first, last = base.execute(asked, (who.node, HOOK_FIT)).fetchone()
+    if who.is_node and count:
+        yield f"  hooks found it fit {counted(int(count), 'time')} from {day_of(first)} to {day_of(last)}"
+
+
 def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
     asked = _CAUSES.format(marks=", ".join("?" * len(who.parts)))
     for place, condition, node, count, first, last, verdict, text in base.execute(asked, tuple(who.parts)):
@@ -99,7 +108,7 @@ def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
 
 
 def _events(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)))
+    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)), fit=HOOK_FIT)
     rows = base.execute(asked, (*who.parts, who.node if who.is_node else "")).fetchall()
     for at, kind, node, part, text in reversed(rows):
         on = f" on {node}" if node and node != who.node else ""

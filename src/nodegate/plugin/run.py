@@ -31,6 +31,7 @@ from nodegate.report.model import Report
 from nodegate.run import answer, conditions, earlier_folder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
+from nodegate.run.mark_passed import mark_passed
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
@@ -302,6 +303,8 @@ class PytestRun:
             if interrupted:
                 self.results.keep_unreported(self.judging.unreported())
             self.results.finish(self.judging, self.checks_of_workers, interrupted=interrupted)
+            if self.results.report and not interrupted and not self.prepared.settings.replay:
+                self.results.notes += mark_passed(self.results.report, self.judging, self.prepared.connect)
         except OSError as broken:
             path = self.results.folder.path
             self._trouble = self._trouble or f"{path}: the reports cannot be written: {broken.strerror}"

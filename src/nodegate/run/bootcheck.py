@@ -9,7 +9,7 @@ import datetime as dt
 import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from nodegate import suite
@@ -33,6 +33,7 @@ from nodegate.records.evidence import Evidence
 from nodegate.records.finding import Record
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.run.decision import decide
+from nodegate.run.for_the_record import placed_parts
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
@@ -45,13 +46,17 @@ PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer: exit code, one line of reason, every record, their causes, and the hash of what the site asked."""
+    """The answer: exit code, one line of reason, every record, their causes, and the hash of what the site asked.
+
+    `serials` are those of the chassis, GPUs and RDMA adapters by their names in the node.
+    """
 
     exit: Exit
     line: str
     records: tuple[Record, ...] = ()
     causes: tuple[Cause, ...] = ()
     demands: str = ""
+    serials: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -60,10 +65,9 @@ class Outcome:
 
     def to_json(self) -> str:
         """The answer as one JSON object, records included."""
-        word = {Exit.FIT: "fit", Exit.UNFIT: "unfit", Exit.UNKNOWN: "unknown", Exit.BUSY: "busy"}[self.exit]
         value = {
             "schema": "nodegate.run.bootcheck/2",
-            "answer": word,
+            "answer": self.exit.word,
             "exit_code": int(self.exit),
             "line": self.line,
             "demands": self.demands,
@@ -100,6 +104,7 @@ def bootcheck(
         rules = baselines_of(demands, baselines)
         rules.check_expected([node])
         check_orders([node])
+        serials: Mapping[str, str] = {}
         gaps = Waivers(signed_gaps([node]), dt.datetime.now(tz=dt.timezone.utc).date())
         checks = [check for check in suite.checks_of(Profile.BOOTCHECK) if not check.id.startswith(without)]
         if active:
@@ -110,6 +115,8 @@ def bootcheck(
             checks = [check for check in checks if not is_active(check.asks_for)]
             evidence = (measure or measure_here)(node)
             context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
+            if context.facts:
+                serials = {each.slot: each.serial for each in placed_parts(context.facts, context.parts)}
             records = tuple(judge(check, context.resolve, node.name, context.parts) for check in checks)
     except Busy as said:
         return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
@@ -121,7 +128,9 @@ def bootcheck(
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: {foreign}"))
     outcome = outcome_of(records, signed=lambda claim: gaps.signed(claim, node.name))
     note = f"; {port.left_out}" if port.left_out and outcome.exit is Exit.FIT else ""
-    return replace(outcome, line=_line(outcome.line + note), demands=demands.sha256 if demands.place else "")
+    return replace(
+        outcome, line=_line(outcome.line + note), demands=demands.sha256 if demands.place else "", serials=serials
+    )
 
 
 def _has_serial(records: Sequence[Record]) -> bool | None:
@@ -172,6 +181,7 @@ def measure_here(node: Node) -> Evidence:
         Busy: another run holds the node's lock.
         CannotMeasure: the probe returned nothing.
     """
+    from nodegate.node_side.probe.main import SECTIONS  # noqa: PLC0415
     from nodegate.run.node_facts import facts  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
@@ -181,7 +191,8 @@ def measure_here(node: Node) -> Evidence:
         lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
-        return facts(session, limit_s=PROBE_TIMEOUT_S)
+        sections = [name for name in SECTIONS if name != "hooks"]  # for the fleet's record alone
+        return facts(session, sections=sections, limit_s=PROBE_TIMEOUT_S)
     finally:
         session.close()
 

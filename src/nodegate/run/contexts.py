@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nodegate.baseline.baseline import Baselines
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import CannotMeasure, NotApplicable, Unreachable
 from nodegate.facts import FACTS, NodeFacts
 from nodegate.judge.context import Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet, characteristics
@@ -39,8 +39,8 @@ class NodeSummary:
     `busy` says who uses it; empty if none is seen. `use_unknown` says why that proves nothing; empty if it does.
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
-    make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log has, for
-    the fleet's record.
+    make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log and
+    its hooks have, for the fleet's record. `gate`: its hooks ask that it has passed.
     """
 
     platform: str
@@ -56,6 +56,7 @@ class NodeSummary:
     demands: Known[str] = ""
     placed: tuple[Placed, ...] = ()
     events: tuple[Event, ...] = ()
+    gate: bool = False
 
 
 class Contexts:
@@ -157,7 +158,15 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         demands=_demands(facts),
         placed=(placed := placed_parts(facts, context.parts)),
         events=events_of(context.node.name, facts, context.parts, placed),
+        gate=_gate(facts),
     )
+
+
+def _gate(facts: NodeFacts) -> bool:
+    try:
+        return facts.hooks.gate
+    except (CannotMeasure, NotApplicable):
+        return False
 
 
 def _demands(facts: NodeFacts) -> Known[str]:

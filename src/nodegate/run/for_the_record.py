@@ -15,6 +15,7 @@ from nodegate.past.keys import CHASSIS, Keys, Placed
 from nodegate.records import part
 from nodegate.records.part import Kind
 from nodegate.records.verdict import GOOD
+from nodegate.run.hooks_for_the_record import hook_events
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -46,12 +47,16 @@ def placed_parts(facts: NodeFacts, parts: Parts) -> tuple[Placed, ...]:
 
 
 def events_of(node: str, facts: NodeFacts, parts: Parts, placed: Iterable[Placed]) -> tuple[Event, ...]:
-    """The start of its present boot, and the Xids of its GPUs, oldest first."""
+    """The start of its present boot and the Xids of its GPUs, oldest first; then what its hooks noted."""
+    keys = Keys(node, placed)
+    return (*_of_the_log(keys, facts, parts), *hook_events(facts, keys))
+
+
+def _of_the_log(keys: Keys, facts: NodeFacts, parts: Parts) -> tuple[Event, ...]:
     try:
         log, boot_id = facts.kernel_log, facts.host.boot_id
     except CannotMeasure:
         return ()
-    keys = Keys(node, placed)
     found = [] if isinstance(boot_id, Unknown) else list(_boot(log.boot_epoch_s, boot_id, keys))
     newest: dict[tuple[str, int], float] = {}
     for each in gpu_events(log.lines):
@@ -59,7 +64,7 @@ def events_of(node: str, facts: NodeFacts, parts: Parts, placed: Iterable[Placed
             key = keys.of(parts.complete(part.gpu(address=each.address)).short if each.address else "")
             last, newest[key, each.code] = newest.get((key, each.code)), each.epoch_s
             if last is None or each.epoch_s - last > _SAME_S:
-                found.append(Event(each.epoch_s, XID, node, key, _LOG, str(each.code)))
+                found.append(Event(each.epoch_s, XID, keys.node, key, _LOG, str(each.code)))
     return tuple(sorted(found, key=lambda event: event.epoch_s)[-MOST_EVENTS:])
 
 

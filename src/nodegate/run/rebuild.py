@@ -44,7 +44,7 @@ def rebuild(record: Path, folders: Iterable[Path]) -> Rebuilt:
     """
     done = Rebuilt()
     with database.writing(record) as base:
-        done.events = events.keep(base, _events(record, done))
+        done.events = len(events.keep(base, _events(record, done)))
     for folder in sorted(folders, key=_started):
         try:
             if _is_known(record, folder, done):

@@ -20,6 +20,7 @@ from nodegate.node_side.probe import (
     driver,
     files,
     held_open,
+    hooks,
     host,
     infiniband,
     kernel_log,
@@ -60,6 +61,7 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "software": (software.read, 10.0),
     "clock": (host.read_clock, 10.0),
     "jobs": (host.read_jobs, 10.0),
+    "hooks": (hooks.read, 10.0),
 }
 
 

@@ -1,0 +1,49 @@
+"""What the hooks of a node noted, as events of the fleet's record: each change of verdict, passes counted a day."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.exit_codes import Exit
+from nodegate.past.event import HOOK, HOOK_FIT, Event
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.past.keys import Keys
+    from nodegate.probe.hooks import HookVerdict
+
+MOST_CHANGES = 256  # of one node and run, the newest
+_DAY_S = 86400
+
+
+def hook_events(facts: NodeFacts, keys: Keys) -> Iterator[Event]:
+    """The events, changes first. Collected twice they are the same, by boot id and number."""
+    try:
+        verdicts = facts.hooks.verdicts
+    except (CannotMeasure, NotApplicable):  # evidence from before, or a spool that cannot be read
+        return
+    if isinstance(verdicts, Unknown):
+        return
+    for each in _changes(verdicts)[-MOST_CHANGES:]:
+        text = f"{each.hook}: {each.line}"
+        yield Event(each.epoch_s, HOOK, keys.node, keys.machine, f"{each.boot_id}/{each.sequence}", text)
+    days = Counter((each.boot_id, each.epoch_s // _DAY_S) for each in verdicts if each.answer == Exit.FIT.word)
+    for (boot_id, day), count in days.items():
+        yield Event(day * _DAY_S, HOOK_FIT, keys.node, keys.machine, boot_id, str(count))
+
+
+def _changes(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:
+    """Those that say something else than the one before them, whichever hook; a first one that is fit says nothing."""
+    found: list[HookVerdict] = []
+    last: tuple[str, tuple[str, ...], bool] = (Exit.FIT.word, (), False)
+    for each in verdicts:
+        what = (each.answer, each.causes, bool(each.done))
+        if what != last:
+            found.append(each)
+        last = what
+    return found
