@@ -22,6 +22,7 @@
 #   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --demands /etc/nodegate/demands.yaml
 #   NODEGATE_LIMIT_S  seconds that it may take                (default 30; keep it below PrologEpilogTimeout)
 #   NODEGATE_STRICT   1: block jobs also when nodegate could not tell
+#   NODEGATE_USER     the login that holds nodes with nodegate_hold: its holds are not checked        (default: none)
 #   mode              enforce, or observe: drain and resume nothing, hold no job, tell what would be done
 #                     (default enforce; deploy/hooks.conf, for new installations, has observe)
 #   breaker           percent of a partition that may be drained or resumed within 15 minutes, at least one node
@@ -101,6 +102,8 @@ setting() { # LINE
     NODEGATE_LIMIT_S:*) NODEGATE_LIMIT_S=$value ;;
     NODEGATE_STRICT:[01]) NODEGATE_STRICT=$value ;;
     NODEGATE_STRICT:*) unusable "$at: NODEGATE_STRICT is neither 0 nor 1" ;;
+    NODEGATE_USER:*[!A-Za-z0-9_.-]* | NODEGATE_USER:-* | NODEGATE_USER:) unusable "$at: NODEGATE_USER is not a login" ;;
+    NODEGATE_USER:*) NODEGATE_USER=$value ;;
     NODEGATE_MODE:enforce | NODEGATE_MODE:observe) NODEGATE_MODE=$value ;;
     NODEGATE_MODE:*) unusable "$at: mode is neither enforce nor observe" ;;
     NODEGATE_GATE:on | NODEGATE_GATE:off) NODEGATE_GATE=$value ;;
@@ -239,6 +242,7 @@ strict=
 [ "${NODEGATE_STRICT:-0}" = 1 ] && strict=--strict
 rules="${NODEGATE_MODE:+--mode $NODEGATE_MODE} ${NODEGATE_BREAKER:+--breaker $NODEGATE_BREAKER}"
 [ "${NODEGATE_GATE:-off}" = on ] && rules="$rules --gate"
+rules="$rules ${NODEGATE_USER:+--user $NODEGATE_USER}"
 name=$(uname -n)
 name=${SLURMD_NODENAME:-${name%%.*}}
 check_patterns

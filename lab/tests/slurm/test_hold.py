@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from lab.nodes import faults
 from lab.run import Run
 from nodegate.scheduler.hold import NAME
 
@@ -166,3 +167,15 @@ def test_a_run_holds_its_nodes_under_load_and_leaves_busy_ones_alone(
     assert set(listed.split()) == {"CANCELLED"}
     assert slurm.job(job) == "RUNNING"
     slurm.controller.run("scancel", job)
+
+
+@pytest.mark.parametrize(("login", "drained"), [("root", False), ("0", False), ("nobody", True), ("", True)])
+def test_our_prolog_lets_our_own_hold_be_and_checks_that_of_others(
+    slurm: Cluster, worker: Bench, login: str, drained: bool
+) -> None:
+    """The node is sick: any other job would find it drained. Here root holds it."""
+    worker.hook("prolog", **({"user": login} if login else {}))
+    with faults.xid(worker.node), holding(slurm, worker) as ours:
+        assert ours.held == ([] if drained else [worker.node.name])
+        if not drained:
+            assert worker.said() == ""

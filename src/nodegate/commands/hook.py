@@ -22,6 +22,7 @@ _OF_ONE = {
     "--fresh": ("slurm-prolog",),
     "--exclusive": ("slurm-prolog", "slurm-epilog"),
     "--resume": ("slurm-healthcheck",),
+    "--user": ("slurm-prolog",),
 }
 _HELP = {
     "slurm-prolog": "Prolog: drains an unfit node and ends with 1, so that Slurm requeues the job",
@@ -79,6 +80,7 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
         metavar="DIR",
         text="folder of what stays over a boot: the hooks' verdicts, what has passed (default %(default)s)",
     )
+    option("--user", default="", metavar="LOGIN", text="who holds nodes for nodegate's runs: not checked")
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
     option("--platform", default="", metavar="NAME", text="the platform, instead of recognising it")
     option("--demands", type=Path, metavar="FILE", text="instead of /etc/nodegate/demands.yaml")
@@ -113,7 +115,7 @@ def decide(asked: argparse.Namespace) -> HookResult:
             gate=asked.state / passed.FILE if asked.gate else None,
         )
         rules = guard.Rules(observe=observes, percent=asked.breaker)
-        wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume, rules)
+        wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume, rules, asked.user)
         said = hooks.HOOKS[asked.hook](wanted)
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
         code = int(Exit.UNKNOWN) if asked.strict and not observes else 0

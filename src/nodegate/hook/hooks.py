@@ -19,6 +19,7 @@ from nodegate.hook.reason import reason
 
 FRESH_S = 300.0
 PORT = "; MASTER_PORT was not looked at"
+HELD = Answer(Exit.BUSY, "busy: held by a run of nodegate, which looks at it itself")
 NO_ANSWER = Answer(Exit.UNKNOWN, "could not tell")
 
 
@@ -31,6 +32,7 @@ class HookOptions:
     fresh_s: float = FRESH_S
     resume: bool = False
     rules: guard.Rules = field(default_factory=guard.Rules)
+    user: str = ""  # who holds nodes with nodegate
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def prolog(asked: HookOptions) -> HookResult:
     The node is drained here first, since Slurm's own reason would be "Prolog error"; if it is not, the job starts.
     The job's own port is in the environment of its script alone: nodegate bootcheck looks at it there.
     """
+    if job.is_our_hold(os.environ, asked.user):
+        return HookResult(0, HELD.shown(), is_news=False, answer=HELD)
     question = replace(asked.question, every_gpu=job.gets_every_gpu(os.environ))
     left_over = question.every_gpu and not question.exclusive  # the epilog did not look for it
     answer = current_verdict.answer(question, fresh_s=0.0 if left_over else asked.fresh_s)

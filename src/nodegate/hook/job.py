@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
 from nodegate.errors import UsageError
+from nodegate.hook import slurm
 from nodegate.inventory.hostlist import expand
+from nodegate.scheduler.hold import NAME
 
 _ROOT = Path("/")
+
+
+def is_our_hold(environ: Mapping[str, str], login: str) -> bool:
+    """Whether the job is nodegate's own hold on the node: of this login (a name or a number), and by its name.
+
+    Every user may give a job that name; the number of the login is from Slurm.
+    """
+    if not login or environ.get("SLURM_JOB_UID") != _number(login):
+        return False
+    try:
+        return slurm.job_name(environ.get("SLURM_JOB_ID", "")) == NAME
+    except slurm.NoAnswer:
+        return False
+
+
+def _number(login: str) -> str:
+    try:
+        return login if login.isdecimal() else str(pwd.getpwnam(login).pw_uid)
+    except KeyError:
+        return ""
 
 
 def gets_every_gpu(environ: Mapping[str, str], root: Path = _ROOT) -> bool:

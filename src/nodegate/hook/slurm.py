@@ -123,6 +123,18 @@ def _epoch_s(written: str) -> float | None:
         return None
 
 
+def job_name(job: str) -> str:
+    """The name of a job, which its user chose.
+
+    Raises:
+        NoAnswer: Slurm did not, or has no such job.
+    """
+    if not job.isdecimal():
+        raise NoAnswer("the number of the job is not known")
+    found = re.search(r"\bJobName=(\S+)", _scontrol("show", "job", job))
+    return found[1] if found else ""
+
+
 def drain(name: str, reason: str) -> None:
     """Drain the node: its jobs end, and no new ones start.
 
