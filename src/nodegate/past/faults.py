@@ -1,0 +1,249 @@
+"""Faults as the record has them: when each began on which part, how often every node was looked at, where boards were.
+
+A fault that is found night after night is one fault: it begins again only after a run that judged the same check did
+not find it. Counted is what fails on hardware, an Xid that the kernel log has of hardware, and a node that does not
+answer; not warnings, settings, drift, what is waived, nor the Xids of programs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.tables import xids
+from nodegate.knowledge.words import Cause as Blame
+from nodegate.past.event import REPAIR, XID
+from nodegate.past.keys import CHASSIS, PLACE, SERIAL
+from nodegate.past.questions import Stay
+from nodegate.records.cause import Class, Severity
+from nodegate.records.verdict import NodeVerdict, Verdict
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+DAY_S = 86400.0
+UNREACHABLE = NodeVerdict.UNREACHABLE.value
+_HARD = (Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE, Severity.SLOW, Severity.LINK, Severity.DEGRADED)
+_HARDWARE = (Class.GPU, Class.NIC, Class.CABLE, Class.NVLINK, Class.HOST)
+_BAD = (NodeVerdict.REJECTED.value, UNREACHABLE)
+_LOOKS = """
+select run, cast(started_epoch_s as real) as at, cast(node as text), cast(key as text), cast(verdict as text),
+cast(platform as text), judged from decisions join runs on runs.id = run join parts on parts.id = part
+where started_epoch_s >= ? and started_epoch_s < ? order by at, run
+"""
+_CAUSES = """
+select run, cast(problems.node as text), problem, cast(key as text), cast(place as text), cast(condition as text),
+cast(check_id as text) from causes join runs on runs.id = run join problems on problems.id = problem
+join parts on parts.id = problems.part where started_epoch_s >= ? and started_epoch_s < ? and verdict = 'fail'
+and waiver = '' and severity in ({hard}) and class in ({hardware})
+"""
+_STAYS = """
+select part, cast(key as text), cast(node as text), cast(slot as text), cast(from_epoch_s as real),
+cast(to_epoch_s as real) from places join parts on parts.id = part where from_epoch_s < ?
+order by from_epoch_s, to_epoch_s
+"""
+_TRAITS = """
+select cast(key as text), cast(name as text), cast(value as text) from traits join parts on parts.id = part
+where from_epoch_s < ? order by from_epoch_s, to_epoch_s
+"""
+_EVENTS = """
+select cast(epoch_s as real) as at, cast(node as text), cast(part as text), cast(text as text) from events
+where kind = ? and epoch_s >= ? and epoch_s < ? order by at
+"""
+_JUDGED = "select id, cast(text as text) from texts where id in (select judged from decisions)"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What began on a part. `board` is the key of the GPU or adapter, empty of the node as a whole.
+
+    `gone_s`: when a run did not find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log
+    says it, and stays there until the next boot.
+    """
+
+    at_s: float
+    node: str
+    machine: str
+    board: str
+    slot: str
+    kind: str
+    gone_s: float | None = None
+    is_log: bool = False
+
+    @property
+    def day(self) -> int:
+        """The day in UTC on which a run found it: what one part has on one day counts once."""
+        return int(self.at_s // DAY_S)
+
+
+@dataclass
+class Machine:
+    """A node by the key of its chassis: its name now, and when runs looked at it. `bad`: those that rejected it."""
+
+    key: str
+    node: str = ""
+    platform: str = ""
+    looks: list[float] = field(default_factory=list)
+    bad: list[float] = field(default_factory=list)
+    traits: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def days(self) -> list[float]:
+        """The first look of each day."""
+        return list({int(at // DAY_S): at for at in reversed(self.looks)}.values())[::-1]
+
+    def exposure(self, since_s: float, until_s: float) -> tuple[int, int]:
+        """Days with a look, and looks, from one time to before another."""
+        days, looks = self.days, self.looks
+        return (
+            bisect_left(days, until_s) - bisect_left(days, since_s),
+            bisect_left(looks, until_s) - bisect_left(looks, since_s),
+        )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the record has of a time: `machines` by key, `stays` of boards, oldest first, times of repairs by key."""
+
+    faults: Sequence[Fault]
+    machines: Mapping[str, Machine]
+    stays: Sequence[Stay]
+    repairs: Mapping[str, Sequence[float]]
+
+    @cached_property
+    def boards(self) -> Mapping[str, Sequence[Stay]]:
+        """The stays of each board."""
+        return _by_key(self.stays)
+
+    @cached_property
+    def by_node(self) -> Mapping[str, Machine]:
+        """The machines by their names now."""
+        return {each.node: each for each in self.machines.values()}
+
+
+def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
+    """What runs found from one time to before another, as the record was then. Seconds since the epoch."""
+    looks = _looks(base, since_s, until_s)
+    stays = [
+        each
+        for each in (Stay(*row) for row in base.execute(_STAYS, (until_s,)))
+        if each.slot not in ("", CHASSIS) and each.key.startswith(SERIAL)
+    ]
+    boards = _by_key(stays)
+    machines = _machines(looks)
+    for key, name, value in base.execute(_TRAITS, (until_s,)):
+        if key in machines:
+            machines[key].traits[name] = value
+    repairs = defaultdict[str, list[float]](list)
+    for at, _, key, _ in base.execute(_EVENTS, (REPAIR, since_s, until_s)):
+        repairs[key].append(at)
+    faults = list(_of_causes(base, looks, boards, since_s, until_s))
+    faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults)
+    return Seen(sorted(faults, key=lambda each: each.at_s), machines, stays, repairs)
+
+
+def _by_key(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
+    found = defaultdict[str, list[Stay]](list)
+    for each in stays:
+        found[each.key].append(each)
+    return found
+
+
+@dataclass
+class _Look:
+    run: int
+    at_s: float
+    node: str
+    machine: str
+    verdict: str
+    platform: str
+    judged: frozenset[str]
+
+
+def _looks(base: sqlite3.Connection, since_s: float, until_s: float) -> dict[str, list[_Look]]:
+    """By node, oldest first. In a run that could not read its serial number a node is the machine of before."""
+    judged = {number: frozenset(str(text).split()) for number, text in base.execute(_JUDGED)}
+    found = defaultdict[str, list[_Look]](list)
+    for run, at, node, key, verdict, platform, checks in base.execute(_LOOKS, (since_s, until_s)):
+        found[node].append(_Look(run, at, node, key, verdict, platform, judged.get(checks, frozenset())))
+    for node, looks in found.items():
+        known = next((each.machine for each in looks if each.machine != PLACE + node), PLACE + node)
+        for look in looks:
+            known = look.machine = known if look.machine == PLACE + node else look.machine
+    return found
+
+
+def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
+    found: dict[str, Machine] = {}
+    for look in sorted((each for own in looks.values() for each in own), key=lambda each: each.at_s):
+        machine = found.setdefault(look.machine, Machine(look.machine))
+        machine.node, machine.platform = look.node, look.platform or machine.platform
+        machine.looks.append(look.at_s)
+        if look.verdict in _BAD:
+            machine.bad.append(look.at_s)
+    return found
+
+
+def _of_causes(
+    base: sqlite3.Connection, looks: Mapping[str, Sequence[_Look]], boards: Mapping[str, object], *window: float
+) -> Iterator[Fault]:
+    """Each cause from the run that found it to the one that judged its check and did not."""
+    marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
+    asked = (*window, *(each.value for each in (*_HARD, *_HARDWARE)))
+    rows = defaultdict[tuple[int, str], dict[object, tuple[str, ...]]](dict)
+    for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
+        rows[run, node][problem] = tuple(about)
+    for node, own in looks.items():
+        begun: dict[object, tuple[_Look, tuple[str, ...]]] = {}
+        for look in own:
+            here = rows.get((look.run, node), {})
+            if look.verdict == UNREACHABLE:
+                here = {UNREACHABLE: ("", "", UNREACHABLE, "")}
+            for problem in [each for each in begun if each not in here]:
+                was, about = begun[problem]
+                if about[3] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
+                    del begun[problem]
+                    yield _fault(was, about, boards, look.at_s)
+            for problem, about in here.items():
+                begun.setdefault(problem, (look, about))
+        for was, about in begun.values():
+            yield _fault(was, about, boards, None)
+
+
+def _fault(look: _Look, about: tuple[str, ...], boards: Mapping[str, object], gone_s: float | None) -> Fault:
+    key, place, condition, check = about
+    board = _board(key, boards)
+    is_log = check.partition(".")[0].endswith("_log")
+    return Fault(look.at_s, look.node, look.machine, board, place if board else "", condition, gone_s, is_log)
+
+
+def _board(key: str, boards: Mapping[str, object]) -> str:
+    """The board that a key means, of a port its adapter; empty of what has no number of its own."""
+    return next((each for each in (key, key.rpartition(":")[0]) if each in boards), "")
+
+
+def _of_xids(
+    rows: Iterable[tuple[float, str, str, str]],
+    looks: Mapping[str, Sequence[_Look]],
+    boards: Mapping[str, Sequence[Stay]],
+    faults: Sequence[Fault],
+) -> Iterator[Fault]:
+    """Xids of hardware, at the run that read them; not while a fault that is no log's lasts on the part."""
+    lasting = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
+    for each in faults:
+        if not each.is_log:
+            lasting[each.node, each.board].append((each.at_s, float("inf") if each.gone_s is None else each.gone_s))
+    for at, node, key, code in rows:
+        rule = xids().get(int(code)) if code.isdecimal() else None
+        if rule is None or rule.cause is not Blame.HARDWARE or rule.bootcheck is not Verdict.FAIL or node not in looks:
+            continue
+        own = looks[node]
+        look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
+        board = _board(key, boards)
+        if not any(begin <= look.at_s < end for begin, end in lasting[node, board]):
+            slot = boards[board][-1].slot if board else ""
+            yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")

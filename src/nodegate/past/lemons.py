@@ -1,0 +1,326 @@
+"""Nodes, boards and racks that fail again and again, beyond chance: from the faults of the fleet's record.
+
+First what many nodes had at once is set aside. Then racks and batches (one firmware, one lot of serial numbers) that
+fail more often are told, and their nodes compared with each other. Then boards, which keep their past where they move;
+then nodes, without the faults of boards that are named. docs/reference/statistics.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodegate.past.chance import at_least, beyond
+from nodegate.past.faults import DAY_S, Fault, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from nodegate.past.faults import Seen
+    from nodegate.past.questions import Stay
+
+WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
+FLOOR = 3  # faults on as many days, below which nothing is named
+LEAST_OTHERS = 2  # of a kind, to compare with
+FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
+AT_ONCE, AT_ONCE_SHARE, AT_ONCE_OF_RACK = 3, 0.05, 0.5  # nodes, of the fleet, of a rack: one event, and no node's own
+MOST_OF_ONE = 2  # faults of a node that count for its rack or batch: one lemon makes none
+SAME_KIND, SAME_KIND_DAYS = 3, 14.0  # recurrence: of one kind in so many days
+GONE_AGAIN, GONE_AGAIN_DAYS = 4, 7.0  # recurrence: of any kind that went away again, in so many days
+QUIET_DAYS = 14.0
+PLACES = ("rack", "leaf")  # the traits that say where a node is
+BOARD, NODE, RACK, BATCH = "board", "node", "rack", "batch"
+WATCH, SOAK, SWAP, SERVICE, RMA = "watch", "soak", "swap", "service", "rma"
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A board, a node or a group of nodes, with its faults and how often it was looked at.
+
+    `kin`: with what it is compared. `exposure`: days with a look, and looks.
+    """
+
+    what: str
+    key: str
+    node: str
+    slot: str
+    kin: tuple[str, ...]
+    exposure: tuple[int, int]
+    faults: tuple[Fault, ...] = ()
+
+    @cached_property
+    def count(self) -> int:
+        """The days on which a fault began; of a group of nodes those of each, but few of one."""
+        days = Counter(machine for machine, _ in {(each.machine, each.day) for each in self.faults})
+        return sum(min(own, MOST_OF_ONE) for own in days.values()) if self.is_group else sum(days.values())
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a rack or a batch."""
+        return self.what in (RACK, BATCH)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it has faults on as many days, a group on as many nodes, as is worth asking."""
+        return (len({each.machine for each in self.faults}) if self.is_group else self.count) >= FLOOR
+
+
+@dataclass(frozen=True)
+class Lemon:
+    """What is named, with its grounds: its faults where as many of the others had `expected`; what to do."""
+
+    unit: Unit
+    expected: float
+    chance: float
+    advice: str
+    recurs: str = ""
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The fleet as a whole. Days between faults of a node and hours until one was gone are None where none was."""
+
+    machines: int
+    node_days: int
+    faults: int
+    at_once: int
+    mtbf_days: float | None
+    repair_hours: float | None
+    healthy_share: float | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """The answer for a time. `recurring` are parts that a reset does not help, named or not: part -> why."""
+
+    since_s: float
+    until_s: float
+    figures: Figures
+    named: tuple[Lemon, ...] = ()
+    recurring: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    not_compared: tuple[str, ...] = ()
+
+
+def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
+    """What fails again beyond chance between two times."""
+    window = _Window(seen, since_s, until_s)
+    groups = window.groups()
+    kin = {member: lemon.unit.key for lemon in groups for member in lemon.members}
+    boards = window.named(window.boards(kin))
+    taken = {lemon.unit.key for lemon in boards}
+    nodes = window.named(window.nodes(kin, taken))
+    few = Counter(each.platform for each in window.machines)
+    return Told(
+        since_s,
+        until_s,
+        window.figures(),
+        (*groups, *boards, *nodes),
+        window.recurring(),
+        tuple(sorted(each.node for each in window.machines if few[each.platform] <= LEAST_OTHERS)),
+    )
+
+
+class _Window:
+    """The faults of a time, by board and by node."""
+
+    def __init__(self, seen: Seen, since_s: float, until_s: float) -> None:
+        self._seen, self._since_s, self._until_s = seen, since_s, until_s
+        self.machines = [each for each in seen.machines.values() if each.exposure(since_s, until_s)[1]]
+        every = [each for each in seen.faults if since_s <= each.at_s < until_s]
+        self._own = list(_apart(every, self.machines))
+        self._at_once = len(every) - len(self._own)
+        self._of_board, self._of_machine = defaultdict[str, list[Fault]](list), defaultdict[str, list[Fault]](list)
+        for fault in self._own:
+            self._of_machine[fault.machine].append(fault)
+            if fault.board:
+                self._of_board[fault.board].append(fault)
+
+    def _begin(self, key: str) -> float:
+        """From when on faults of a part count: a repair starts a clean count."""
+        repaired = [at for at in self._seen.repairs.get(key, ()) if at < self._until_s]
+        return max([self._since_s, *repaired])
+
+    def groups(self) -> list[Lemon]:
+        """Racks and batches, the surest first; a node belongs to one of them at most."""
+        found: list[Lemon] = []
+        left = {each.key: each for each in self.machines}
+        while True:
+            units = {unit.key: (unit, members) for unit, members in self._groups(left)}
+            sure = self.named([unit for unit, _ in units.values()])
+            if not sure:
+                return found
+            best = min(sure, key=lambda lemon: lemon.chance)
+            members = units[best.unit.key][1]
+            found.append(Lemon(best.unit, best.expected, best.chance, SERVICE, members=tuple(sorted(members))))
+            for key in members:
+                del left[key]
+
+    def _groups(self, machines: Mapping[str, Machine]) -> Iterator[tuple[Unit, list[str]]]:
+        """Each value of a trait that some nodes of a platform share, and the rest of them."""
+        sizes = Counter(each.platform for each in machines.values())
+        sharing = defaultdict[tuple[str, str, str], list[Machine]](list)
+        for each in machines.values():
+            for name, value in each.traits.items():
+                sharing[each.platform, name, value].append(each)
+        for (platform, name, value), members in sharing.items():
+            if len(members) < FLOOR or 2 * len(members) > sizes[platform]:
+                continue
+            what = RACK if name in PLACES else BATCH
+            kin = (platform, name)
+            yield self._sum(members, what, f"{name} {value}", kin), [each.key for each in members]
+
+    def _sum(self, members: Sequence[Machine], what: str, key: str, kin: tuple[str, ...]) -> Unit:
+        """Nodes as one: of each a few faults count."""
+        faults = tuple(fault for each in members for fault in self._of_machine[each.key])
+        exposures = [each.exposure(self._since_s, self._until_s) for each in members]
+        days, looks = (sum(each) for each in zip(*exposures, strict=True))
+        return Unit(what, key, "", "", kin, (days, looks), faults)
+
+    def boards(self, kin: Mapping[str, str]) -> list[Unit]:
+        """The GPUs and adapters that are in their places now."""
+        held = {(each.node, each.slot): each.key for each in self._seen.stays}
+        found = []
+        for key, own in self._seen.boards.items():
+            machine, begin = self._seen.by_node.get(own[-1].node), self._begin(key)
+            if machine is None or held[own[-1].node, own[-1].slot] != key:
+                continue
+            exposures = [self._exposure(each, begin) for each in own]
+            days, looks = (sum(each) for each in zip(*exposures, strict=True))
+            faults = tuple(each for each in self._of_board.get(key, ()) if each.at_s >= begin)
+            kind = "GPU" if own[-1].slot.startswith("GPU") else "adapter"
+            about = (machine.platform, kin.get(machine.key, ""), kind)
+            found.append(Unit(BOARD, key, machine.node, own[-1].slot, about, (days, looks), faults))
+        return found
+
+    def _exposure(self, stay: Stay, begin_s: float) -> tuple[int, int]:
+        machine = self._seen.by_node.get(stay.node)
+        until = min(stay.until_s + 1, self._until_s)
+        return machine.exposure(max(stay.since_s, begin_s), until) if machine else (0, 0)
+
+    def nodes(self, kin: Mapping[str, str], taken: Iterable[str]) -> list[Unit]:
+        """The nodes, without the faults of boards that are named."""
+        found, others = [], frozenset(taken)
+        for each in self.machines:
+            begin = self._begin(each.key)
+            faults = tuple(
+                fault for fault in self._of_machine[each.key] if fault.at_s >= begin and fault.board not in others
+            )
+            about = (each.platform, kin.get(each.key, ""))
+            found.append(Unit(NODE, each.key, each.node, "", about, each.exposure(begin, self._until_s), faults))
+        return found
+
+    def named(self, units: Sequence[Unit]) -> list[Lemon]:
+        """Those beyond chance. What was named once is no measure for the others: they are asked again without it."""
+        found: dict[Unit, tuple[float, float]] = {}
+        while True:
+            chances = {unit: told for unit, told in _chances(units, found) if unit not in found}
+            new = beyond({unit: told[0] for unit, told in {**found, **chances}.items()}, len(units), FALSE_RATE)
+            if not new - found.keys():
+                return [
+                    Lemon(unit, expected, chance, self._advice(unit), _recurs(unit.faults, self._until_s))
+                    for unit, (chance, expected) in found.items()
+                ]
+            found |= {unit: chances[unit] for unit in new - found.keys()}
+
+    def _advice(self, unit: Unit) -> str:
+        """What to do: see which one the fault follows, where that is not known yet."""
+        if max(each.at_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S:
+            return WATCH
+        if unit.what == BOARD:
+            return RMA if len({(each.machine, each.slot) for each in unit.faults}) > 1 else SWAP
+        of_slot = defaultdict[str, set[str]](set)
+        for each in unit.faults:
+            of_slot[each.slot].add(each.board)
+        stayed = any(slot and len(boards) > 1 for slot, boards in of_slot.items())
+        return SERVICE if stayed else SOAK
+
+    def recurring(self) -> dict[tuple[str, str, str], str]:
+        """The parts that a reset did not help: their key, node and slot, and the kind; empty for several kinds."""
+        found = {}
+        of_machine = {key: [each for each in own if not each.board] for key, own in self._of_machine.items()}
+        for key, faults in {**self._of_board, **of_machine}.items():
+            counted = [each for each in faults if each.at_s >= self._begin(key)]
+            if why := _recurs(counted, self._until_s):
+                found[key, counted[-1].node, counted[-1].slot] = why
+        return found
+
+    def figures(self) -> Figures:
+        """The fleet's own numbers; what many nodes had at once is not in them."""
+        days, looks = (
+            (
+                sum(each)
+                for each in zip(*(one.exposure(self._since_s, self._until_s) for one in self.machines), strict=True)
+            )
+            if self.machines
+            else (0, 0)
+        )
+        faults = len({(each.machine, each.day) for each in self._own})
+        gone = sorted(each.gone_s - each.at_s for each in self._own if each.gone_s is not None)
+        bad = sum(self._since_s <= at < self._until_s for each in self.machines for at in each.bad)
+        return Figures(
+            len(self.machines),
+            days,
+            faults,
+            self._at_once,
+            days / faults if faults else None,
+            gone[len(gone) // 2] / 3600 if gone else None,
+            1 - bad / looks if looks else None,
+        )
+
+
+def _chances(units: Sequence[Unit], without: Iterable[Unit]) -> Iterator[tuple[Unit, tuple[float, float]]]:
+    """For each with enough faults the chance of so many, and how many the others had in as much time.
+
+    By days and by looks: a node that is looked at more often may have more faults by either, and the worse one counts.
+    """
+    left = frozenset(without)
+    others = [each for each in units if each not in left]
+    sums = defaultdict[tuple[str, ...], list[int]](lambda: [0, 0, 0, 0])
+    for each in others:
+        for place, value in enumerate((each.count, *each.exposure, 1)):
+            sums[each.kin][place] += value
+    for each in others:
+        if not each.is_enough:
+            continue
+        faults, days, looks, members = sums[each.kin]
+        rest = faults - each.count
+        if members - 1 < LEAST_OTHERS or not days - each.exposure[0]:
+            continue
+        shares = (each.exposure[0] / days, each.exposure[1] / looks)
+        expected = max(rest * share / (1 - share) for share in shares if share < 1)
+        yield each, (max(at_least(each.count, rest, share) for share in shares), expected)
+
+
+def _apart(faults: Sequence[Fault], machines: Sequence[Machine]) -> Iterator[Fault]:
+    """The faults without those that many nodes had at once: an outage, a change by the site."""
+    racks = {each.key: [each.traits[name] for name in PLACES if name in each.traits] for each in machines}
+    sizes = Counter(place for places in racks.values() for place in places)
+    together = defaultdict[tuple[int, str], set[str]](set)
+    for each in faults:
+        together[each.day, each.kind].add(each.machine)
+    at_once: dict[tuple[int, str], set[str]] = {}
+    for about, own in together.items():
+        if len(own) >= AT_ONCE:
+            if len(own) >= AT_ONCE_SHARE * len(machines):
+                at_once[about] = own
+                continue
+            here = Counter(place for each in own for place in racks.get(each, ()))
+            full = {place for place, count in here.items() if count >= max(AT_ONCE, AT_ONCE_OF_RACK * sizes[place])}
+            at_once[about] = {each for each in own if full.intersection(racks.get(each, ()))}
+    yield from (each for each in faults if each.machine not in at_once.get((each.day, each.kind), ()))
+
+
+def _recurs(faults: Sequence[Fault], until_s: float) -> str:
+    """The kind that came three times in 14 days; "any" where four faults came and went in a week; else nothing."""
+    kinds = Counter(
+        kind for kind, _ in {(each.kind, each.day) for each in faults if each.at_s >= until_s - SAME_KIND_DAYS * DAY_S}
+    )
+    often = [kind for kind, count in kinds.items() if count >= SAME_KIND]
+    if often:
+        return min(often)
+    newest = [each for each in faults if each.at_s >= until_s - GONE_AGAIN_DAYS * DAY_S]
+    gone = {each.day for each in newest if each.gone_s is not None and each.gone_s < until_s}
+    return "any" if len(gone) >= GONE_AGAIN else ""
