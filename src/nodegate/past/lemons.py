@@ -8,7 +8,7 @@ then nodes, without the faults of boards that are named. docs/reference/statisti
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from nodegate.past.chance import at_least, beyond
 from nodegate.past.faults import DAY_S, Fault, Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.past.faults import Seen
     from nodegate.past.questions import Stay
@@ -49,6 +49,8 @@ class Unit:
     kin: tuple[str, ...]
     exposure: tuple[int, int]
     faults: tuple[Fault, ...] = ()
+    members: tuple[str, ...] = ()  # of a group, its machines
+    is_most: bool = False  # of a group: more nodes than not are in it, so it is what others are compared with
 
     @cached_property
     def count(self) -> int:
@@ -64,7 +66,9 @@ class Unit:
     @property
     def is_enough(self) -> bool:
         """Whether it has faults on as many days, a group on as many nodes, as is worth asking."""
-        return (len({each.machine for each in self.faults}) if self.is_group else self.count) >= FLOOR
+        if self.is_group:
+            return not self.is_most and len({each.machine for each in self.faults}) >= FLOOR
+        return self.count >= FLOOR
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,6 @@ class Lemon:
     chance: float
     advice: str
     recurs: str = ""
-    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
     """What fails again beyond chance between two times."""
     window = _Window(seen, since_s, until_s)
     groups = window.groups()
-    kin = {member: lemon.unit.key for lemon in groups for member in lemon.members}
+    kin = {member: lemon.unit.key for lemon in groups for member in lemon.unit.members}
     boards = window.named(window.boards(kin))
     taken = {lemon.unit.key for lemon in boards}
     nodes = window.named(window.nodes(kin, taken))
@@ -147,37 +150,28 @@ class _Window:
         """Racks and batches, the surest first; a node belongs to one of them at most."""
         found: list[Lemon] = []
         left = {each.key: each for each in self.machines}
-        while True:
-            units = {unit.key: (unit, members) for unit, members in self._groups(left)}
-            sure = self.named([unit for unit, _ in units.values()])
-            if not sure:
-                return found
+        while sure := self.named(list(self._groups(left.values()))):
             best = min(sure, key=lambda lemon: lemon.chance)
-            members = units[best.unit.key][1]
-            found.append(Lemon(best.unit, best.expected, best.chance, SERVICE, members=tuple(sorted(members))))
-            for key in members:
+            found.append(replace(best, advice=SERVICE))
+            for key in best.unit.members:
                 del left[key]
+        return found
 
-    def _groups(self, machines: Mapping[str, Machine]) -> Iterator[tuple[Unit, list[str]]]:
-        """Each value of a trait that some nodes of a platform share, and the rest of them."""
-        sizes = Counter(each.platform for each in machines.values())
+    def _groups(self, machines: Collection[Machine]) -> Iterator[Unit]:
+        """The nodes of each value of a trait that is not the same on all nodes of a platform."""
+        sizes = Counter(each.platform for each in machines)
         sharing = defaultdict[tuple[str, str, str], list[Machine]](list)
-        for each in machines.values():
+        for each in machines:
             for name, value in each.traits.items():
                 sharing[each.platform, name, value].append(each)
         for (platform, name, value), members in sharing.items():
-            if len(members) < FLOOR or 2 * len(members) > sizes[platform]:
-                continue
-            what = RACK if name in PLACES else BATCH
-            kin = (platform, name)
-            yield self._sum(members, what, f"{name} {value}", kin), [each.key for each in members]
-
-    def _sum(self, members: Sequence[Machine], what: str, key: str, kin: tuple[str, ...]) -> Unit:
-        """Nodes as one: of each a few faults count."""
-        faults = tuple(fault for each in members for fault in self._of_machine[each.key])
-        exposures = [each.exposure(self._since_s, self._until_s) for each in members]
-        days, looks = (sum(each) for each in zip(*exposures, strict=True))
-        return Unit(what, key, "", "", kin, (days, looks), faults)
+            if len(members) < sizes[platform]:
+                faults = tuple(fault for each in members for fault in self._of_machine[each.key])
+                exposures = [each.exposure(self._since_s, self._until_s) for each in members]
+                days, looks = (sum(each) for each in zip(*exposures, strict=True))
+                about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), (days, looks))
+                keys = tuple(each.key for each in members)
+                yield Unit(*about, faults, keys, is_most=2 * len(members) > sizes[platform])
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
         """The GPUs and adapters that are in their places now."""
@@ -280,14 +274,14 @@ def _chances(units: Sequence[Unit], without: Iterable[Unit]) -> Iterator[tuple[U
     others = [each for each in units if each not in left]
     sums = defaultdict[tuple[str, ...], list[int]](lambda: [0, 0, 0, 0])
     for each in others:
-        for place, value in enumerate((each.count, *each.exposure, 1)):
+        for place, value in enumerate((each.count, *each.exposure, len(each.members) or 1)):
             sums[each.kin][place] += value
     for each in others:
         if not each.is_enough:
             continue
         faults, days, looks, members = sums[each.kin]
         rest = faults - each.count
-        if members - 1 < LEAST_OTHERS or not days - each.exposure[0]:
+        if members - (len(each.members) or 1) < LEAST_OTHERS or not days - each.exposure[0]:
             continue
         shares = (each.exposure[0] / days, each.exposure[1] / looks)
         expected = max(rest * share / (1 - share) for share in shares if share < 1)
