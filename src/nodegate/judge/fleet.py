@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from nodegate.errors import ByDesign, NotJudged
 from nodegate.judge.characteristics import Characteristics, characteristics
@@ -17,7 +18,10 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
 
-__all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
+if TYPE_CHECKING:
+    from nodegate.past.lemons import Lemon
+
+__all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "Past", "characteristics"]
 
 MAX_SHOWN = 4
 OWN_MACHINE = "separate machine"  # the code of what a name lacks that leads to another one's machine
@@ -91,6 +95,18 @@ class _Tally:
         return ", ".join(f"{count} x {value}" for value, count in shown[:MAX_SHOWN]) + more
 
 
+@dataclass(frozen=True)
+class Past:
+    """What the record has of a node's last weeks: days with a run, and what fails again, by slot ("" for the node)."""
+
+    days: int
+    again: Sequence[tuple[str, Lemon]] = ()
+
+
+def _no_past(_node: str) -> Past | None:
+    return None
+
+
 class Fleet:
     """The characteristics of all nodes of a run, by platform; `log` compares their kernel logs.
 
@@ -99,6 +115,7 @@ class Fleet:
         identities: for each node who its machine is, as far as that is known.
         others: names of the inventory that this run does not measure.
         racks: the rack of each node whose rack is known.
+        past: what the record says of a node that fails again; None where no run of the weeks before looked at it.
     """
 
     def __init__(
@@ -107,7 +124,9 @@ class Fleet:
         identities: Mapping[str, Identity] | None = None,
         others: Collection[str] = (),
         racks: Mapping[str, str] | None = None,
+        past: Callable[[str], Past | None] | None = None,
     ) -> None:
+        self.past = past or _no_past
         self._nodes, self._racks = nodes, racks or {}
         self._identities = Identities(identities or {}, others)
         self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())

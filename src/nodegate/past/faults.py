@@ -146,6 +146,12 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
     return Seen(sorted(faults, key=lambda each: each.at_s), machines, stays, repairs)
 
 
+def newest(base: sqlite3.Connection) -> float:
+    """Just after the newest run began; 0 where there is none."""
+    (found,) = base.execute("select max(cast(started_epoch_s as real)) from runs").fetchone()
+    return 0.0 if found is None else float(found) + 1
+
+
 def _by_key(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
     found = defaultdict[str, list[Stay]](list)
     for each in stays:

@@ -13,12 +13,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
-from nodegate.past.faults import DAY_S, Fault, Machine
+from nodegate.past.faults import DAY_S, Fault, Machine, newest, read
+from nodegate.past.keys import CHASSIS
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.past.faults import Seen
+    from nodegate.past.keys import Keys
     from nodegate.past.questions import Stay
 
 WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
@@ -97,7 +100,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Told:
-    """The answer for a time. `recurring` are parts that a reset does not help, named or not: part -> why."""
+    """The answer for a time. `recurring` are parts that a reset does not help, named or not: part -> why.
+
+    `days`: machine -> days with a look.
+    """
 
     since_s: float
     until_s: float
@@ -105,6 +111,23 @@ class Told:
     named: tuple[Lemon, ...] = ()
     recurring: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     not_compared: tuple[str, ...] = ()
+    days: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, keys: Keys) -> list[tuple[str, Lemon]]:
+        """What is named of a node as it is now, its own boards too: with their slots, empty for the node."""
+        slots = {keys.machine: "", **{keys.of(each.slot): each.slot for each in keys.placed if each.slot != CHASSIS}}
+        return [(slots[each.unit.key], each) for each in self.named if each.unit.key in slots]
+
+
+def of_record(
+    base: sqlite3.Connection, until_s: float | None = None, *, days: float = WINDOW_DAYS, since_s: float | None = None
+) -> Told | None:
+    """What a record has of a time: until its newest run, if not told otherwise. None where no run is of that time."""
+    until = newest(base) if until_s is None else until_s
+    since = until - days * DAY_S if since_s is None else since_s
+    seen = read(base, since - WINDOW_DAYS * DAY_S, until)  # what lasted at the begin is no new fault
+    told = lemons(seen, since, until)
+    return told if told.figures.machines else None
 
 
 def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
@@ -123,6 +146,7 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
         (*groups, *boards, *nodes),
         window.recurring(),
         tuple(sorted(each.node for each in window.machines if few[each.platform] <= LEAST_OTHERS)),
+        {each.key: each.exposure(since_s, until_s)[0] for each in window.machines},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from nodegate.past.kept import KeptRun
     from nodegate.past.keys import Keys
+    from nodegate.past.lemons import Told
     from nodegate.past.series import Key
 
 T = TypeVar("T")
@@ -55,6 +57,13 @@ class FleetRecord:
     def known(self, keys: Keys, devices: Iterable[str], before_epoch_s: float) -> dict[Key, Sequence[float]]:
         """What the parts of a node measured in sound runs before that time, as `series.earlier`; nothing once lost."""
         return self._ask(lambda base: earlier(base, keys, devices, before_epoch_s), {})
+
+    def lemons(self, before_epoch_s: float) -> Told | None:
+        """What failed again beyond chance before that time; None where no run is of the weeks before, and once lost."""
+        from nodegate.past.lemons import of_record  # noqa: PLC0415 - a bootcheck has none
+
+        until = before_epoch_s if math.isfinite(before_epoch_s) else None
+        return self._ask(lambda base: of_record(base, until), None)
 
     def shared(self) -> frozenset[str]:
         """The serial numbers that tell nothing apart; nothing once lost."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.judge.fleet import Fleet
+from nodegate.judge.fleet import Fleet, Past
 from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.packed import pack, unpack
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, NodePeers, Peers
+    from nodegate.past.lemons import Told
     from nodegate.past.record import FleetRecord
     from nodegate.run.contexts import Contexts
     from nodegate.run.register import Register
@@ -60,8 +62,19 @@ class FleetView:
             known = {name: (each.platform, each.characteristics) for name, each in summaries.items()}
             identities = {name: each.identity for name, each in summaries.items()}
             racks = {name: node.rack for name, node in self._nodes.items() if node.rack}
-            self._fleet = Fleet(known, identities, self._others, racks)
+            self._fleet = Fleet(known, identities, self._others, racks, self.past)
         return self._fleet
+
+    def past(self, node: str) -> Past | None:
+        """What fails again of a node and its boards, wherever they were; None where the record has nothing of it."""
+        told, keys = self._told, self.keys(node)
+        days = told.days.get(keys.machine, 0) if told else 0
+        return Past(days, told.of(keys)) if told and days else None
+
+    @cached_property
+    def _told(self) -> Told | None:
+        """What the record says of the fleet; a second of reading for 1,250 nodes, so only if a check asks."""
+        return self._record.lemons(self._before_epoch_s) if self._record else None
 
     def wrong_machine(self, node: str) -> str:
         """In words, why this name does not lead to a separate machine; empty if it does, or nothing is known."""
@@ -77,7 +90,7 @@ class FleetView:
 
             asked = self._register.asked
             measured = ((node, self._contexts.platform(node), self.metrics(node)) for node in asked)
-            self._peers = Peers.of_nodes(measured, {node: self._traits(node) for node in asked})
+            self._peers = Peers.of_nodes(measured, {node: self.traits(node) for node in asked})
         return self._peers
 
     def peers_of(self, node: str) -> NodePeers:
@@ -119,7 +132,7 @@ class FleetView:
             self._shared = own | (self._record.shared() if self._record else frozenset())
         return self._shared
 
-    def _traits(self, node: str) -> dict[str, str]:
+    def traits(self, node: str) -> dict[str, str]:
         """What sets a node apart: its rack, its firmware; of one without facts what the inventory says."""
         summary = self._contexts.summary(node)
         known, serials = (summary.characteristics, summary.serials) if summary else ({}, {})

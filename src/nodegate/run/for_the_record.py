@@ -19,12 +19,11 @@ from nodegate.run.hooks_for_the_record import hook_events
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from nodegate.facts import NodeFacts
     from nodegate.records.part import Parts
     from nodegate.report.model import Report
-    from nodegate.run.contexts import NodeSummary
     from nodegate.run.judging import Judging
 
 MOST_EVENTS = 64  # of one node and run, the newest
@@ -81,15 +80,10 @@ def kept_run(report: Report, judging: Judging, folder: str) -> KeptRun:
             node.verdict in GOOD or node.is_sound,
             report.node_causes[node.node],
             summary.placed if summary else (),
-            _traits(summary),
+            judging.view.traits(node.node) if summary else {},
             summary.events if summary else (),
         )
         for node in report.nodes
         for summary in [judging.contexts.summary(node.node)]
     ]
     return KeptRun(report.run, folder, nodes, judging.view.shared, judging.view.metrics)
-
-
-def _traits(summary: NodeSummary | None) -> Mapping[str, str]:
-    known = summary.characteristics if summary else {}
-    return {name: value for name, value in known.items() if not isinstance(value, Unknown)}
