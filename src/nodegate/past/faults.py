@@ -81,36 +81,46 @@ class Fault:
 
 
 @dataclass
-class Machine:
-    """A node by the key of its chassis: its name now, and when runs looked at it. `bad`: those that rejected it."""
+class Looks:
+    """When runs looked, oldest first."""
 
-    key: str
-    node: str = ""
-    platform: str = ""
-    looks: list[float] = field(default_factory=list)
-    bad: list[float] = field(default_factory=list)
-    traits: dict[str, str] = field(default_factory=dict)
+    at_s: list[float] = field(default_factory=list)
 
     @cached_property
     def days(self) -> list[float]:
         """The first look of each day."""
-        return list({int(at // DAY_S): at for at in reversed(self.looks)}.values())[::-1]
+        return list({int(at // DAY_S): at for at in reversed(self.at_s)}.values())[::-1]
 
-    def exposure(self, since_s: float, until_s: float) -> tuple[int, int]:
+    def between(self, since_s: float, until_s: float) -> tuple[int, int]:
         """Days with a look, and looks, from one time to before another."""
-        days, looks = self.days, self.looks
-        return (
-            bisect_left(days, until_s) - bisect_left(days, since_s),
-            bisect_left(looks, until_s) - bisect_left(looks, since_s),
-        )
+        if until_s <= since_s:
+            return 0, 0
+        days, looks = ([bisect_left(each, at) for at in (since_s, until_s)] for each in (self.days, self.at_s))
+        return days[1] - days[0], looks[1] - looks[0]
+
+
+@dataclass
+class Machine:
+    """A node by the key of its chassis, with its name now. `bad`: the looks that rejected it or could not reach it."""
+
+    key: str
+    node: str = ""
+    platform: str = ""
+    looks: Looks = field(default_factory=Looks)
+    bad: list[float] = field(default_factory=list)
+    traits: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the record has of a time: `machines` by key, `stays` of boards, oldest first, times of repairs by key."""
+    """What the record has of a time.
+
+    `machines` by key; `looks` by the names of nodes; `stays` of boards, oldest first; the times of repairs by key.
+    """
 
     faults: Sequence[Fault]
     machines: Mapping[str, Machine]
+    looks: Mapping[str, Looks]
     stays: Sequence[Stay]
     repairs: Mapping[str, Sequence[float]]
 
@@ -135,6 +145,7 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
     ]
     boards = _by_key(stays)
     machines = _machines(looks)
+    by_name = {node: Looks([each.at_s for each in own]) for node, own in looks.items()}
     for key, name, value in base.execute(_TRAITS, (until_s,)):
         if key in machines:
             machines[key].traits[name] = value
@@ -143,7 +154,7 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
         repairs[key].append(at)
     faults = list(_of_causes(base, looks, boards, since_s, until_s))
     faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults)
-    return Seen(sorted(faults, key=lambda each: each.at_s), machines, stays, repairs)
+    return Seen(sorted(faults, key=lambda each: each.at_s), machines, by_name, stays, repairs)
 
 
 def newest(base: sqlite3.Connection) -> float:
@@ -188,7 +199,7 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
     for look in sorted((each for own in looks.values() for each in own), key=lambda each: each.at_s):
         machine = found.setdefault(look.machine, Machine(look.machine))
         machine.node, machine.platform = look.node, look.platform or machine.platform
-        machine.looks.append(look.at_s)
+        machine.looks.at_s.append(look.at_s)
         if look.verdict in _BAD:
             machine.bad.append(look.at_s)
     return found

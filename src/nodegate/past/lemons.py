@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.past.questions import Stay
 
 WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
+LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
 FLOOR = 3  # faults on as many days, below which nothing is named
 LEAST_OTHERS = 2  # of a kind, to compare with
 FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
@@ -76,12 +77,13 @@ class Unit:
 
 @dataclass(frozen=True)
 class Lemon:
-    """What is named, with its grounds: its faults where as many of the others had `expected`; what to do."""
+    """What is named, with its grounds: its faults in so many days where others had `expected`; what to do."""
 
     unit: Unit
     expected: float
     chance: float
     advice: str
+    days: int
     recurs: str = ""
 
 
@@ -125,28 +127,29 @@ def of_record(
     """What a record has of a time: until its newest run, if not told otherwise. None where no run is of that time."""
     until = newest(base) if until_s is None else until_s
     since = until - days * DAY_S if since_s is None else since_s
-    seen = read(base, since - WINDOW_DAYS * DAY_S, until)  # what lasted at the begin is no new fault
-    told = lemons(seen, since, until)
+    begin = until - LONG * (until - since) - WINDOW_DAYS * DAY_S  # what lasted at the begin is no new fault
+    told = lemons(read(base, begin, until), since, until)
     return told if told.figures.machines else None
 
 
 def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
-    """What fails again beyond chance between two times."""
+    """What fails again beyond chance between two times; of rare faults in a longer time, which ends with it."""
     window = _Window(seen, since_s, until_s)
     groups = window.groups()
     kin = {member: lemon.unit.key for lemon in groups for member in lemon.unit.members}
-    boards = window.named(window.boards(kin))
+    windows = (window, _Window(seen, until_s - LONG * (until_s - since_s), until_s))
+    boards = [lemon for each in windows for lemon in each.named(each.boards(kin))]
     taken = {lemon.unit.key for lemon in boards}
-    nodes = window.named(window.nodes(kin, taken))
+    nodes = [lemon for each in windows for lemon in each.named(each.nodes(kin, taken))]
     few = Counter(each.platform for each in window.machines)
     return Told(
         since_s,
         until_s,
         window.figures(),
-        (*groups, *boards, *nodes),
+        tuple({lemon.unit.key: lemon for lemon in reversed((*groups, *boards, *nodes))}.values())[::-1],
         window.recurring(),
         tuple(sorted(each.node for each in window.machines if few[each.platform] <= LEAST_OTHERS)),
-        {each.key: each.exposure(since_s, until_s)[0] for each in window.machines},
+        {each.key: each.looks.between(since_s, until_s)[0] for each in window.machines},
     )
 
 
@@ -155,7 +158,7 @@ class _Window:
 
     def __init__(self, seen: Seen, since_s: float, until_s: float) -> None:
         self._seen, self._since_s, self._until_s = seen, since_s, until_s
-        self.machines = [each for each in seen.machines.values() if each.exposure(since_s, until_s)[1]]
+        self.machines = [each for each in seen.machines.values() if each.looks.between(since_s, until_s)[1]]
         every = [each for each in seen.faults if since_s <= each.at_s < until_s]
         self._own = list(_apart(every, self.machines))
         self._at_once = len(every) - len(self._own)
@@ -191,7 +194,7 @@ class _Window:
         for (platform, name, value), members in sharing.items():
             if len(members) < sizes[platform]:
                 faults = tuple(fault for each in members for fault in self._of_machine[each.key])
-                exposures = [each.exposure(self._since_s, self._until_s) for each in members]
+                exposures = [each.looks.between(self._since_s, self._until_s) for each in members]
                 days, looks = (sum(each) for each in zip(*exposures, strict=True))
                 about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), (days, looks))
                 keys = tuple(each.key for each in members)
@@ -214,9 +217,8 @@ class _Window:
         return found
 
     def _exposure(self, stay: Stay, begin_s: float) -> tuple[int, int]:
-        machine = self._seen.by_node.get(stay.node)
-        until = min(stay.until_s + 1, self._until_s)
-        return machine.exposure(max(stay.since_s, begin_s), until) if machine else (0, 0)
+        looks = self._seen.looks.get(stay.node)
+        return looks.between(max(stay.since_s, begin_s), min(stay.until_s + 1, self._until_s)) if looks else (0, 0)
 
     def nodes(self, kin: Mapping[str, str], taken: Iterable[str]) -> list[Unit]:
         """The nodes, without the faults of boards that are named."""
@@ -227,18 +229,19 @@ class _Window:
                 fault for fault in self._of_machine[each.key] if fault.at_s >= begin and fault.board not in others
             )
             about = (each.platform, kin.get(each.key, ""))
-            found.append(Unit(NODE, each.key, each.node, "", about, each.exposure(begin, self._until_s), faults))
+            found.append(Unit(NODE, each.key, each.node, "", about, each.looks.between(begin, self._until_s), faults))
         return found
 
     def named(self, units: Sequence[Unit]) -> list[Lemon]:
         """Those beyond chance. What was named once is no measure for the others: they are asked again without it."""
         found: dict[Unit, tuple[float, float]] = {}
+        days = round((self._until_s - self._since_s) / DAY_S)
         while True:
             chances = {unit: told for unit, told in _chances(units, found) if unit not in found}
             new = beyond({unit: told[0] for unit, told in {**found, **chances}.items()}, len(units), FALSE_RATE)
             if not new - found.keys():
                 return [
-                    Lemon(unit, expected, chance, self._advice(unit), _recurs(unit.faults, self._until_s))
+                    Lemon(unit, expected, chance, self._advice(unit), days, _recurs(unit.faults, self._until_s))
                     for unit, (chance, expected) in found.items()
                 ]
             found |= {unit: chances[unit] for unit in new - found.keys()}
@@ -270,7 +273,9 @@ class _Window:
         days, looks = (
             (
                 sum(each)
-                for each in zip(*(one.exposure(self._since_s, self._until_s) for one in self.machines), strict=True)
+                for each in zip(
+                    *(one.looks.between(self._since_s, self._until_s) for one in self.machines), strict=True
+                )
             )
             if self.machines
             else (0, 0)
