@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
 LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
 FLOOR = 3  # faults on as many days, below which nothing is named
-LEAST_OTHERS = 2  # of a kind, to compare with
+LEAST_OTHERS = 2  # nodes of a platform, with which one is compared
 FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
 AT_ONCE, AT_ONCE_SHARE, AT_ONCE_OF_RACK = 3, 0.05, 0.5  # nodes, of the fleet, of a rack: one event, and no node's own
 MOST_OF_ONE = 2  # faults of a node that count for its rack or batch: one lemon makes none
@@ -54,6 +54,7 @@ class Unit:
     exposure: tuple[int, int]
     faults: tuple[Fault, ...] = ()
     members: tuple[str, ...] = ()  # of a group, its machines
+    is_here: bool = True  # of a board: no other one is in its place
     is_most: bool = False  # of a group: more nodes than not are in it, so it is what others are compared with
 
     @cached_property
@@ -141,14 +142,15 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
     boards = [lemon for each in windows for lemon in each.named(each.boards(kin))]
     taken = {lemon.unit.key for lemon in boards}
     nodes = [lemon for each in windows for lemon in each.named(each.nodes(kin, taken))]
-    few = Counter(each.platform for each in window.machines)
     return Told(
         since_s,
         until_s,
         window.figures(),
-        tuple({lemon.unit.key: lemon for lemon in reversed((*groups, *boards, *nodes))}.values())[::-1],
+        tuple({lemon.unit.key: lemon for lemon in reversed((*groups, *boards, *nodes)) if lemon.unit.is_here}.values())[
+            ::-1
+        ],
         window.recurring(),
-        tuple(sorted(each.node for each in window.machines if few[each.platform] <= LEAST_OTHERS)),
+        tuple(sorted(each.node for each in window.machines if each not in window.comparable)),
         {each.key: each.looks.between(since_s, until_s)[0] for each in window.machines},
     )
 
@@ -163,7 +165,11 @@ class _Window:
         self._own = list(_apart(every, self.machines))
         self._at_once = len(every) - len(self._own)
         self._of_board, self._of_machine = defaultdict[str, list[Fault]](list), defaultdict[str, list[Fault]](list)
+        sizes = Counter(each.platform for each in self.machines)
+        self._few = {platform for platform, count in sizes.items() if count <= LEAST_OTHERS}
         for fault in self._own:
+            if fault.at_s < max(self._begin(fault.board), self._begin(fault.machine) if not fault.board else 0.0):
+                continue
             self._of_machine[fault.machine].append(fault)
             if fault.board:
                 self._of_board[fault.board].append(fault)
@@ -173,10 +179,15 @@ class _Window:
         repaired = [at for at in self._seen.repairs.get(key, ()) if at < self._until_s]
         return max([self._since_s, *repaired])
 
+    @property
+    def comparable(self) -> list[Machine]:
+        """The machines of platforms with enough of them."""
+        return [each for each in self.machines if each.platform not in self._few]
+
     def groups(self) -> list[Lemon]:
         """Racks and batches, the surest first; a node belongs to one of them at most."""
         found: list[Lemon] = []
-        left = {each.key: each for each in self.machines}
+        left = {each.key: each for each in self.comparable}
         while sure := self.named(list(self._groups(left.values()))):
             best = min(sure, key=lambda lemon: lemon.chance)
             found.append(replace(best, advice=SERVICE))
@@ -201,19 +212,20 @@ class _Window:
                 yield Unit(*about, faults, keys, is_most=2 * len(members) > sizes[platform])
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
-        """The GPUs and adapters that are in their places now."""
+        """The GPUs and adapters."""
         held = {(each.node, each.slot): each.key for each in self._seen.stays}
         found = []
         for key, own in self._seen.boards.items():
             machine, begin = self._seen.by_node.get(own[-1].node), self._begin(key)
-            if machine is None or held[own[-1].node, own[-1].slot] != key:
+            if machine is None or machine.platform in self._few:
                 continue
+            is_here = held[own[-1].node, own[-1].slot] == key
             exposures = [self._exposure(each, begin) for each in own]
             days, looks = (sum(each) for each in zip(*exposures, strict=True))
-            faults = tuple(each for each in self._of_board.get(key, ()) if each.at_s >= begin)
+            faults = tuple(self._of_board.get(key, ()))
             kind = "GPU" if own[-1].slot.startswith("GPU") else "adapter"
             about = (machine.platform, kin.get(machine.key, ""), kind)
-            found.append(Unit(BOARD, key, machine.node, own[-1].slot, about, (days, looks), faults))
+            found.append(Unit(BOARD, key, machine.node, own[-1].slot, about, (days, looks), faults, is_here=is_here))
         return found
 
     def _exposure(self, stay: Stay, begin_s: float) -> tuple[int, int]:
@@ -223,7 +235,7 @@ class _Window:
     def nodes(self, kin: Mapping[str, str], taken: Iterable[str]) -> list[Unit]:
         """The nodes, without the faults of boards that are named."""
         found, others = [], frozenset(taken)
-        for each in self.machines:
+        for each in self.comparable:
             begin = self._begin(each.key)
             faults = tuple(
                 fault for fault in self._of_machine[each.key] if fault.at_s >= begin and fault.board not in others
@@ -250,22 +262,23 @@ class _Window:
         """What to do: see which one the fault follows, where that is not known yet."""
         if max(each.at_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S:
             return WATCH
-        if unit.what == BOARD:
-            return RMA if len({(each.machine, each.slot) for each in unit.faults}) > 1 else SWAP
-        of_slot = defaultdict[str, set[str]](set)
-        for each in unit.faults:
-            of_slot[each.slot].add(each.board)
-        stayed = any(slot and len(boards) > 1 for slot, boards in of_slot.items())
-        return SERVICE if stayed else SOAK
+        places = {(each.machine, each.slot) for each in unit.faults if each.slot}
+        if unit.what == BOARD and len(places) > 1:
+            return RMA
+        in_place = defaultdict[tuple[str, str], set[str]](set)
+        for machine, slot in places:
+            in_place[machine, slot] |= {each.board for each in self._of_machine[machine] if each.slot == slot}
+        if any(len(boards) > 1 for boards in in_place.values()):
+            return SERVICE
+        return SWAP if unit.what == BOARD else SOAK
 
     def recurring(self) -> dict[tuple[str, str, str], str]:
         """The parts that a reset did not help: their key, node and slot, and the kind; empty for several kinds."""
         found = {}
         of_machine = {key: [each for each in own if not each.board] for key, own in self._of_machine.items()}
         for key, faults in {**self._of_board, **of_machine}.items():
-            counted = [each for each in faults if each.at_s >= self._begin(key)]
-            if why := _recurs(counted, self._until_s):
-                found[key, counted[-1].node, counted[-1].slot] = why
+            if why := _recurs(faults, self._until_s):
+                found[key, faults[-1].node, faults[-1].slot] = why
         return found
 
     def figures(self) -> Figures:
@@ -301,16 +314,16 @@ def _chances(units: Sequence[Unit], without: Iterable[Unit]) -> Iterator[tuple[U
     """
     left = frozenset(without)
     others = [each for each in units if each not in left]
-    sums = defaultdict[tuple[str, ...], list[int]](lambda: [0, 0, 0, 0])
+    sums = defaultdict[tuple[str, ...], list[int]](lambda: [0, 0, 0])
     for each in others:
-        for place, value in enumerate((each.count, *each.exposure, len(each.members) or 1)):
+        for place, value in enumerate((each.count, *each.exposure)):
             sums[each.kin][place] += value
     for each in others:
         if not each.is_enough:
             continue
-        faults, days, looks, members = sums[each.kin]
+        faults, days, looks = sums[each.kin]
         rest = faults - each.count
-        if members - (len(each.members) or 1) < LEAST_OTHERS or not days - each.exposure[0]:
+        if days <= each.exposure[0]:
             continue
         shares = (each.exposure[0] / days, each.exposure[1] / looks)
         expected = max(rest * share / (1 - share) for share in shares if share < 1)
