@@ -115,6 +115,9 @@ class Score:
         self.lemons = self.found = self.false = self.right = self.racks = self.batches = self.odd = 0
         self.when: list[float] = []
 
+    def row(self) -> tuple[int, ...]:
+        return self.found, self.false, self.racks, self.batches, self.odd
+
     def add(self, drawn: Drawn, days: dict[int, Told]) -> None:
         truth = {each.name: each for each in drawn.truth if each.what in ("board", "node")}
         apart = {each.node for each in drawn.truth if each.what not in ("board", "node")}
@@ -166,7 +169,7 @@ def asked_daily(drawn: Drawn, folder: Path, every: int) -> tuple[dict[int, Told]
                 days[day] = lemons(replace(seen, stays=then), until - DAY_S * WINDOW_DAYS, until)
         for day in AGAIN:
             until, begun = days[day].until_s, time.perf_counter()
-            as_asked = lemons(read(base, until - 2 * DAY_S * WINDOW_DAYS, until), days[day].since_s, until)
+            as_asked = lemons(read(base, until - 4 * DAY_S * WINDOW_DAYS, until), days[day].since_s, until)
             asking = time.perf_counter() - begun
             same = [{each.unit.key for each in told.named} for told in (as_asked, days[day])]
             if same[0] != same[1]:
@@ -194,14 +197,17 @@ def main() -> None:
     asked = parser.parse_args()
     without_sync()
     score = Score()
-    print("| fleet | faults in 1,000 node-days | found of 24 | false | keeping, s | asking, s |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| fleet | faults in 1,000 node-days | found of 24 | false | rack | batches | other groups | keep, s | ask, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for seed in range(asked.first, asked.first + asked.fleets):
-        drawn, before = draw(seed), (score.found, score.false)
+        drawn, before = draw(seed), score.row()
         with tempfile.TemporaryDirectory() as folder:
             days, keeping, asking = asked_daily(drawn, Path(folder), asked.every)
         score.add(drawn, days)
-        row = f"{score.found - before[0]} | {score.false - before[1]} | {keeping:.0f} | {asking:.2f}"
+        now = " | ".join(str(after - past) for after, past in zip(score.row(), before, strict=True))
+        row = f"{now} | {keeping:.0f} | {asking:.2f}"
         print(f"| {seed} | {1000 * drawn.rate:.1f} | {row} |", flush=True)
     named = score.found + score.false
     print(f"recall {interval(score.found, score.lemons)}; precision {interval(score.found, named)}")

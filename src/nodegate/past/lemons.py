@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from nodegate.past.faults import Seen
     from nodegate.past.keys import Keys
-    from nodegate.past.questions import Stay
 
 WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
 LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
@@ -55,6 +54,7 @@ class Unit:
     faults: tuple[Fault, ...] = ()
     members: tuple[str, ...] = ()  # of a group, its machines
     is_here: bool = True  # of a board: no other one is in its place
+    number: int = 1  # of boards without a fault, which are asked together
     is_most: bool = False  # of a group: more nodes than not are in it, so it is what others are compared with
 
     @cached_property
@@ -205,32 +205,34 @@ class _Window:
         for (platform, name, value), members in sharing.items():
             if len(members) < sizes[platform]:
                 faults = tuple(fault for each in members for fault in self._of_machine[each.key])
-                exposures = [each.looks.between(self._since_s, self._until_s) for each in members]
-                days, looks = (sum(each) for each in zip(*exposures, strict=True))
-                about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), (days, looks))
+                exposure = _sum([each.looks.between(self._since_s, self._until_s) for each in members])
+                about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), exposure)
                 keys = tuple(each.key for each in members)
                 yield Unit(*about, faults, keys, is_most=2 * len(members) > sizes[platform])
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
-        """The GPUs and adapters."""
+        """The GPUs and adapters with a fault; the others are one unit of each kind."""
         held = {(each.node, each.slot): each.key for each in self._seen.stays}
-        found = []
+        between = cache(self._between)
+        found, rest = [], defaultdict[tuple[str, ...], list[tuple[int, int]]](list)
         for key, own in self._seen.boards.items():
-            machine, begin = self._seen.by_node.get(own[-1].node), self._begin(key)
+            last = own[-1]
+            machine, begin = self._seen.by_node.get(last.node), self._begin(key)
             if machine is None or machine.platform in self._few:
                 continue
-            is_here = held[own[-1].node, own[-1].slot] == key
-            exposures = [self._exposure(each, begin) for each in own]
-            days, looks = (sum(each) for each in zip(*exposures, strict=True))
-            faults = tuple(self._of_board.get(key, ()))
-            kind = "GPU" if own[-1].slot.startswith("GPU") else "adapter"
-            about = (machine.platform, kin.get(machine.key, ""), kind)
-            found.append(Unit(BOARD, key, machine.node, own[-1].slot, about, (days, looks), faults, is_here=is_here))
-        return found
+            about = (machine.platform, kin.get(machine.key, ""), "GPU" if last.slot.startswith("GPU") else "adapter")
+            exposures = [between(each.node, max(each.since_s, begin), each.until_s) for each in own]
+            if key in self._of_board:
+                faults, is_here = tuple(self._of_board[key]), held[last.node, last.slot] == key
+                unit = Unit(BOARD, key, last.node, last.slot, about, _sum(exposures), faults, is_here=is_here)
+                found.append(unit)
+            else:
+                rest[about] += exposures
+        return found + [Unit(BOARD, "", "", "", about, _sum(own), number=len(own)) for about, own in rest.items()]
 
-    def _exposure(self, stay: Stay, begin_s: float) -> tuple[int, int]:
-        looks = self._seen.looks.get(stay.node)
-        return looks.between(max(stay.since_s, begin_s), min(stay.until_s + 1, self._until_s)) if looks else (0, 0)
+    def _between(self, node: str, since_s: float, until_s: float) -> tuple[int, int]:
+        looks = self._seen.looks.get(node)
+        return looks.between(since_s, min(until_s + 1, self._until_s)) if looks else (0, 0)
 
     def nodes(self, kin: Mapping[str, str], taken: Iterable[str]) -> list[Unit]:
         """The nodes, without the faults of boards that are named."""
@@ -247,10 +249,10 @@ class _Window:
     def named(self, units: Sequence[Unit]) -> list[Lemon]:
         """Those beyond chance. What was named once is no measure for the others: they are asked again without it."""
         found: dict[Unit, tuple[float, float]] = {}
-        days = round((self._until_s - self._since_s) / DAY_S)
+        days, asked = round((self._until_s - self._since_s) / DAY_S), sum(each.number for each in units)
         while True:
             chances = {unit: told for unit, told in _chances(units, found) if unit not in found}
-            new = beyond({unit: told[0] for unit, told in {**found, **chances}.items()}, len(units), FALSE_RATE)
+            new = beyond({unit: told[0] for unit, told in {**found, **chances}.items()}, asked, FALSE_RATE)
             if not new - found.keys():
                 return [
                     Lemon(unit, expected, chance, self._advice(unit), days, _recurs(unit.faults, self._until_s))
@@ -283,16 +285,7 @@ class _Window:
 
     def figures(self) -> Figures:
         """The fleet's own numbers; what many nodes had at once is not in them."""
-        days, looks = (
-            (
-                sum(each)
-                for each in zip(
-                    *(one.looks.between(self._since_s, self._until_s) for one in self.machines), strict=True
-                )
-            )
-            if self.machines
-            else (0, 0)
-        )
+        days, looks = _sum([each.looks.between(self._since_s, self._until_s) for each in self.machines])
         faults = len({(each.machine, each.day) for each in self._own})
         gone = sorted(each.gone_s - each.at_s for each in self._own if each.gone_s is not None)
         bad = sum(self._since_s <= at < self._until_s for each in self.machines for at in each.bad)
@@ -305,6 +298,11 @@ class _Window:
             gone[len(gone) // 2] / 3600 if gone else None,
             1 - bad / looks if looks else None,
         )
+
+
+def _sum(exposures: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    days, looks = zip(*exposures, strict=True) if exposures else ((), ())
+    return sum(days), sum(looks)
 
 
 def _chances(units: Sequence[Unit], without: Iterable[Unit]) -> Iterator[tuple[Unit, tuple[float, float]]]:
