@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.lemon_fleet import DAY_S, START_S, Site
 
+from nodegate.baseline.baseline import Baselines
+from nodegate.judge.waivers import Waivers
+from nodegate.node import Node
 from nodegate.past import database
 from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
 from nodegate.past.lemons import Told, of_record
+from nodegate.past.record import FleetRecord
+from nodegate.profile import Profile
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +152,30 @@ def test_the_past_of_a_board_is_asked_by_its_serial_number_and_as_it_was_then(tm
     assert [(slot, each.unit.node) for slot, each in told(site).of(here)] == [("GPU 1", "gpu03")]
     assert told(site, 16.0).of(here) == []
     assert told(site, 16.0).days["S/N chassis-gpu05"] == 16
+
+
+def test_a_run_asks_for_its_own_parts_before_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path / "fleet.sqlite", faults=(*USUAL, on("gpu03", *FOUR)))
+    site.keep()
+    parts = {"gpu03": ("gpu05-0", "chassis-gpu03"), "gpu05": ("gpu03-0", "chassis-gpu05"), "new": ("x", "y")}
+    keys = {
+        name: Keys(name, (Placed("GPU 0", gpu), Placed("chassis", chassis))) for name, (gpu, chassis) in parts.items()
+    }
+    for night, named in ((28, [("GPU 0", BOARD)]), (16, [])):
+        nodes = {name: Node(name) for name in parts}
+        baselines, waivers = Baselines.read(), Waivers()
+        before = START_S + DAY_S * night
+        judging = Judging(nodes, Profile.NIGHTLY, baselines, waivers, past=site.record, before_epoch_s=before)
+        monkeypatch.setattr(judging.view, "keys", keys.__getitem__)
+        of_moved, of_other = judging.view.fleet().past("gpu05"), judging.view.fleet().past("gpu03")
+        assert of_moved is not None
+        assert [(slot, each.unit.key) for slot, each in of_moved.again] == named
+        assert of_other is not None
+        assert (of_other.days, of_other.again) == (night, [])
+        assert judging.view.fleet().past("new") is None
+    site.file.write_bytes(b"damaged")
+    lost = Judging(nodes, Profile.NIGHTLY, baselines, waivers, past=FleetRecord(site.file))
+    assert lost.view.fleet().past("gpu05") is None
 
 
 def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Unreachable
 from nodegate.judge.context import Context
-from nodegate.judge.fleet import Fleet
+from nodegate.judge.fleet import Fleet, Past
 from nodegate.judge.judge import judge
 from nodegate.node import Node
+from nodegate.past.faults import Fault
+from nodegate.past.lemons import Lemon, Unit
 from nodegate.profile import TIERS, Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.finding import Record
@@ -166,6 +168,12 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
         PASS: lambda: judge_one("node.reachable", Machine.hgx_h100()),
         ERROR: lambda: unreachable("node.reachable"),
     },
+    "lemons.fails_again": {
+        PASS: lambda: with_past(Past(27)),
+        WARN: lambda: with_past(Past(27, (("GPU 3", lemon("board", "swap")), ("", lemon("node", "soak"))))),
+        Verdict.SKIP: lambda: with_past(Past(2)),
+        ERROR: lambda: unreachable("lemons.fails_again"),
+    },
     "host.clock_skew": {
         PASS: lambda: judge_one("host.clock_skew", Machine.hgx_h100()),
         FAIL: lambda: skewed(60.0),
@@ -187,6 +195,17 @@ def in_rack(name: str) -> Record:
             machine.set_gpu(index, "fabric.cluster_uuid", f"0000000{1 if other == 'gpu01' else 2}-0000-4000")
     node = Node(name, expected={"rack": "r1"})
     return judge_one("fabric.one_domain", machines[name], node=node, fleet=fleet_of(machines, "r1"))
+
+
+def with_past(past: Past) -> Record:
+    fleet = fleet_of(four_nodes())
+    fleet.past = lambda _node: past
+    return judge_one("lemons.fails_again", Machine.hgx_h100("gpu01"), fleet=fleet)
+
+
+def lemon(what: str, advice: str) -> Lemon:
+    faults = tuple(Fault(86400.0 * day, "gpu01", "S/N 1", "S/N 2", "GPU 3", "gpu_lost") for day in (1, 9, 20))
+    return Lemon(Unit(what, "S/N 2", "gpu01", "GPU 3", (), (27, 27), faults), 0.1, 1e-6, advice, 28)
 
 
 def twins() -> Fleet:
