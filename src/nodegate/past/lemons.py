@@ -125,12 +125,12 @@ class Told:
 def of_record(
     base: sqlite3.Connection, until_s: float | None = None, *, days: float = WINDOW_DAYS, since_s: float | None = None
 ) -> Told | None:
-    """What a record has of a time: until its newest run, if not told otherwise. None where no run is of that time."""
+    """What a record has of a time, without `until_s` up to its newest run. None where it has too few days of it."""
     until = newest(base) if until_s is None else until_s
     since = until - days * DAY_S if since_s is None else since_s
     begin = until - LONG * (until - since) - WINDOW_DAYS * DAY_S  # what lasted at the begin is no new fault
     told = lemons(read(base, begin, until), since, until)
-    return told if told.figures.machines else None
+    return told if max(told.days.values(), default=0) >= FLOOR else None
 
 
 def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
