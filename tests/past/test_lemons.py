@@ -15,7 +15,8 @@ from nodegate.past import database
 from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
-from nodegate.past.lemons import Told, of_record
+from nodegate.past.lemon import Told
+from nodegate.past.lemons import of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
 from nodegate.run.judging import Judging

@@ -21,7 +21,7 @@ from nodegate.judge.fleet import Fleet, Past
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.past.faults import Fault
-from nodegate.past.lemons import Lemon, Unit
+from nodegate.past.lemon import Lemon, Unit
 from nodegate.profile import TIERS, Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.finding import Record

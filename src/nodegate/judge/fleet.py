@@ -19,7 +19,7 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
-    from nodegate.past.lemons import Lemon
+    from nodegate.past.lemon import Lemon
 
 __all__ = ["OWN_MACHINE", "SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "Past", "characteristics"]
 

@@ -11,13 +11,13 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Text
-from nodegate.past.lemons import WATCH
+from nodegate.past.lemon import WATCH
 from nodegate.text import day_of, some, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from nodegate.past.lemons import Lemon, Told, Unit
+    from nodegate.past.lemon import Lemon, Told, Unit
 
 SCHEMA = "nodegate.lemons/1"
 MOST_NODES = 8

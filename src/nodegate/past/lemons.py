@@ -8,118 +8,44 @@ then nodes, without the faults of boards that are named. docs/reference/statisti
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
 from nodegate.past.faults import DAY_S, Fault, Machine, newest, read
-from nodegate.past.keys import CHASSIS
+from nodegate.past.lemon import (
+    BATCH,
+    BOARD,
+    FLOOR,
+    NODE,
+    RACK,
+    RMA,
+    SERVICE,
+    SOAK,
+    SWAP,
+    WATCH,
+    Figures,
+    Lemon,
+    Told,
+    Unit,
+)
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.past.faults import Seen
-    from nodegate.past.keys import Keys
 
 WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
 LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
-FLOOR = 3  # faults on as many days, below which nothing is named
 LEAST_OTHERS = 2  # nodes of a platform, with which one is compared
 FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
 AT_ONCE, AT_ONCE_SHARE, AT_ONCE_OF_RACK = 3, 0.05, 0.5  # nodes, of the fleet, of a rack: one event, and no node's own
-MOST_OF_ONE = 2  # faults of a node that count for its rack or batch: one lemon makes none
 SAME_KIND, SAME_KIND_DAYS = 3, 14.0  # recurrence: of one kind in so many days
 GONE_AGAIN, GONE_AGAIN_DAYS = 4, 7.0  # recurrence: of any kind that went away again, in so many days
 QUIET_DAYS = 14.0
 PLACES = ("rack", "leaf")  # the traits that say where a node is
-BOARD, NODE, RACK, BATCH = "board", "node", "rack", "batch"
-WATCH, SOAK, SWAP, SERVICE, RMA = "watch", "soak", "swap", "service", "rma"
-
-
-@dataclass(frozen=True, eq=False)
-class Unit:
-    """A board, a node or a group of nodes, with its faults and how often it was looked at.
-
-    `kin`: with what it is compared. `exposure`: days with a look, and looks.
-    """
-
-    what: str
-    key: str
-    node: str
-    slot: str
-    kin: tuple[str, ...]
-    exposure: tuple[int, int]
-    faults: tuple[Fault, ...] = ()
-    members: tuple[str, ...] = ()  # of a group, its machines
-    is_here: bool = True  # of a board: no other one is in its place
-    number: int = 1  # of boards without a fault, which are asked together
-    is_most: bool = False  # of a group: more nodes than not are in it, so it is what others are compared with
-
-    @cached_property
-    def count(self) -> int:
-        """The days on which a fault began; of a group of nodes those of each, but few of one."""
-        days = Counter(machine for machine, _ in {(each.machine, each.day) for each in self.faults})
-        return sum(min(own, MOST_OF_ONE) for own in days.values()) if self.is_group else sum(days.values())
-
-    @property
-    def is_group(self) -> bool:
-        """Whether it is a rack or a batch."""
-        return self.what in (RACK, BATCH)
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether it has faults on as many days, a group on as many nodes, as is worth asking."""
-        if self.is_group:
-            return not self.is_most and len({each.machine for each in self.faults}) >= FLOOR
-        return self.count >= FLOOR
-
-
-@dataclass(frozen=True)
-class Lemon:
-    """What is named, with its grounds: its faults in so many days where others had `expected`; what to do."""
-
-    unit: Unit
-    expected: float
-    chance: float
-    advice: str
-    days: int
-    recurs: str = ""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The fleet as a whole. Days between faults of a node and hours until one was gone are None where none was."""
-
-    machines: int
-    node_days: int
-    faults: int
-    at_once: int
-    mtbf_days: float | None
-    repair_hours: float | None
-    healthy_share: float | None
-
-
-@dataclass(frozen=True)
-class Told:
-    """The answer for a time. `recurring` are parts that a reset does not help, named or not: part -> why.
-
-    `days`: machine -> days with a look.
-    """
-
-    since_s: float
-    until_s: float
-    figures: Figures
-    named: tuple[Lemon, ...] = ()
-    recurring: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    not_compared: tuple[str, ...] = ()
-    days: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, keys: Keys) -> list[tuple[str, Lemon]]:
-        """What is named of a node as it is now, its own boards too: with their slots, empty for the node."""
-        slots = {keys.machine: "", **{keys.of(each.slot): each.slot for each in keys.placed if each.slot != CHASSIS}}
-        return [(slots[each.unit.key], each) for each in self.named if each.unit.key in slots]
 
 
 def of_record(
@@ -146,17 +72,24 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
         since_s,
         until_s,
         window.figures(),
-        tuple({lemon.unit.key: lemon for lemon in reversed((*groups, *boards, *nodes)) if lemon.unit.is_here}.values())[
-            ::-1
-        ],
+        tuple(_once((*groups, *boards, *nodes))),
         window.recurring(),
-        tuple(sorted(each.node for each in window.machines if each not in window.comparable)),
+        tuple(sorted(each.node for each in window.machines if each.platform in window.few)),
         {each.key: each.looks.between(since_s, until_s)[0] for each in window.machines},
     )
 
 
+def _once(found: Iterable[Lemon]) -> Iterator[Lemon]:
+    """What is in its place, each once: of two times the shorter one."""
+    seen = set()
+    for each in found:
+        if each.unit.is_here and each.unit.key not in seen:
+            seen.add(each.unit.key)
+            yield each
+
+
 class _Window:
-    """The faults of a time, by board and by node."""
+    """The faults of a time, by board and by node. `few`: platforms with too few nodes to compare them."""
 
     def __init__(self, seen: Seen, since_s: float, until_s: float) -> None:
         self._seen, self._since_s, self._until_s = seen, since_s, until_s
@@ -166,7 +99,7 @@ class _Window:
         self._at_once = len(every) - len(self._own)
         self._of_board, self._of_machine = defaultdict[str, list[Fault]](list), defaultdict[str, list[Fault]](list)
         sizes = Counter(each.platform for each in self.machines)
-        self._few = {platform for platform, count in sizes.items() if count <= LEAST_OTHERS}
+        self.few = {platform for platform, count in sizes.items() if count <= LEAST_OTHERS}
         for fault in self._own:
             if fault.at_s < max(self._begin(fault.board), self._begin(fault.machine) if not fault.board else 0.0):
                 continue
@@ -179,15 +112,10 @@ class _Window:
         repaired = [at for at in self._seen.repairs.get(key, ()) if at < self._until_s]
         return max([self._since_s, *repaired])
 
-    @property
-    def comparable(self) -> list[Machine]:
-        """The machines of platforms with enough of them."""
-        return [each for each in self.machines if each.platform not in self._few]
-
     def groups(self) -> list[Lemon]:
         """Racks and batches, the surest first; a node belongs to one of them at most."""
         found: list[Lemon] = []
-        left = {each.key: each for each in self.comparable}
+        left = {each.key: each for each in self.machines if each.platform not in self.few}
         while sure := self.named(list(self._groups(left.values()))):
             best = min(sure, key=lambda lemon: lemon.chance)
             found.append(replace(best, advice=SERVICE))
@@ -218,7 +146,7 @@ class _Window:
         for key, own in self._seen.boards.items():
             last = own[-1]
             machine, begin = self._seen.by_node.get(last.node), self._begin(key)
-            if machine is None or machine.platform in self._few:
+            if machine is None or machine.platform in self.few:
                 continue
             about = (machine.platform, kin.get(machine.key, ""), "GPU" if last.slot.startswith("GPU") else "adapter")
             exposures = [between(each.node, max(each.since_s, begin), each.until_s) for each in own]
@@ -237,7 +165,9 @@ class _Window:
     def nodes(self, kin: Mapping[str, str], taken: Iterable[str]) -> list[Unit]:
         """The nodes, without the faults of boards that are named."""
         found, others = [], frozenset(taken)
-        for each in self.comparable:
+        for each in self.machines:
+            if each.platform in self.few:
+                continue
             begin = self._begin(each.key)
             faults = tuple(
                 fault for fault in self._of_machine[each.key] if fault.at_s >= begin and fault.board not in others

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from nodegate.past.kept import KeptRun
     from nodegate.past.keys import Keys
-    from nodegate.past.lemons import Told
+    from nodegate.past.lemon import Told
     from nodegate.past.series import Key
 
 T = TypeVar("T")

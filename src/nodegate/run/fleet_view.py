@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, NodePeers, Peers
-    from nodegate.past.lemons import Told
+    from nodegate.past.lemon import Told
     from nodegate.past.record import FleetRecord
     from nodegate.run.contexts import Contexts
     from nodegate.run.register import Register
