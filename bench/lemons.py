@@ -28,8 +28,8 @@ from nodegate.past.event import XID, Event
 from nodegate.past.faults import DAY_S, read
 from nodegate.past.kept import KeptNode, KeptRun
 from nodegate.past.keys import CHASSIS, Keys, Placed
-from nodegate.past.lemon import BATCH, BOARD, NODE, RACK, Told
-from nodegate.past.lemons import WINDOW_DAYS, lemons
+from nodegate.past.lemon import BATCH, BOARD, NODE, RACK, WINDOW_DAYS, Told
+from nodegate.past.lemons import lemons
 from nodegate.past.record import FleetRecord
 from nodegate.records import part
 from nodegate.records.cause import Cause, CheckFinding, Class, Severity

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Verdict, part
-from nodegate.past.lemon import FLOOR
+from nodegate.past.lemon import FLOOR, WINDOW_DAYS
 from nodegate.past.lemon_words import grounds, to_do
-from nodegate.past.lemons import WINDOW_DAYS
 
 if TYPE_CHECKING:
     from nodegate.api import Fleet, Node, Part, Verdicts

@@ -1,4 +1,4 @@
-"""`nodegate lemons`: who fails again, why, what to do; exit 0 nothing, 1 something, 2 it cannot be told."""
+"""`nodegate lemons`: who fails again, why, what to do; exit 0 nothing, 1 something, 2 cannot tell."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_as_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--days", "4"], 0, "nothing fails again beyond chance from 2024-10-27 to 2024-10-31"),
+        (["--days", "3"], 0, "nothing fails again beyond chance from 2024-10-28 to 2024-10-31"),
         (["--since", "2024-10-28"], 0, "nothing fails again beyond chance from 2024-10-28"),
         (["--days", "2"], 2, "too little of that time"),
         (["--since", "2025-01-01"], 2, "too little of that time"),

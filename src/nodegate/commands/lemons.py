@@ -1,4 +1,4 @@
-"""`nodegate lemons`: what fails again beyond chance; exit 0 nothing, 1 something, 2 it cannot be told."""
+"""`nodegate lemons`: what fails again beyond chance; exit 0 nothing, 1 something, 2 cannot tell."""
 
 from __future__ import annotations
 

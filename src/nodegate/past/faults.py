@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 DAY_S = 86400.0
+_NO_TIME_S = 1e11  # no run begins so late
+_MOST_DIGITS = 6  # of an Xid
 UNREACHABLE = NodeVerdict.UNREACHABLE.value
 _HARD = (Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE, Severity.SLOW, Severity.LINK, Severity.DEGRADED)
 _HARDWARE = (Class.GPU, Class.NIC, Class.CABLE, Class.NVLINK, Class.HOST)
@@ -159,7 +161,8 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
 
 def newest(base: sqlite3.Connection) -> float:
     """Just after the newest run began; 0 where there is none."""
-    (found,) = base.execute("select max(cast(started_epoch_s as real)) from runs").fetchone()
+    asked = "select max(cast(started_epoch_s as real)) from runs where started_epoch_s < ?"
+    (found,) = base.execute(asked, (_NO_TIME_S,)).fetchone()
     return 0.0 if found is None else float(found) + 1
 
 
@@ -249,18 +252,19 @@ def _of_xids(
     boards: Mapping[str, Sequence[Stay]],
     faults: Sequence[Fault],
 ) -> Iterator[Fault]:
-    """Xids of hardware, at the run that read them; not while a fault that is no log's lasts on the part."""
+    """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log."""
     lasting = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
     for each in faults:
         if not each.is_log:
             lasting[each.node, each.board].append((each.at_s, float("inf") if each.gone_s is None else each.gone_s))
     for at, node, key, code in rows:
-        rule = xids().get(int(code)) if code.isdecimal() else None
+        rule = xids().get(int(code)) if code.isdecimal() and len(code) < _MOST_DIGITS else None
         if rule is None or rule.cause is not Blame.HARDWARE or rule.bootcheck is not Verdict.FAIL or node not in looks:
             continue
         own = looks[node]
         look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
         board = _board(key, boards)
         if not any(begin <= look.at_s < end for begin, end in lasting[node, board]):
-            slot = boards[board][-1].slot if board else ""
+            here = [each.slot for each in boards.get(board, ()) if each.node == node]
+            slot = here[-1] if here else ""
             yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodegate.past.faults import Fault
     from nodegate.past.keys import Keys
 
+WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
 FLOOR = 3  # faults on as many days, below which nothing is named
 MOST_OF_ONE = 2  # faults of a node that count for its rack or batch: one lemon makes none
 BOARD, NODE, RACK, BATCH = "board", "node", "rack", "batch"

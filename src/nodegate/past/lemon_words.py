@@ -81,7 +81,7 @@ def grounds(lemon: Lemon) -> Text:
 
 
 def to_do(lemon: Lemon) -> Text:
-    """What to do, in both languages; a fault that recurs is no matter for a reset."""
+    """What to do, in both languages; for a fault that recurs not a reset."""
     said = _say(WATCH if lemon.advice == WATCH else f"{lemon.unit.what} {lemon.advice}")
     if not lemon.recurs:
         return said

@@ -1,7 +1,7 @@
 """Nodes, boards and racks that fail again and again, beyond chance: from the faults of the fleet's record.
 
 First what many nodes had at once is set aside. Then racks and batches (one firmware, one lot of serial numbers) that
-fail more often are told, and their nodes compared with each other. Then boards, which keep their past where they move;
+fail more often are named, and their nodes compared with each other. Then boards, which keep their past where they move;
 then nodes, without the faults of boards that are named. docs/reference/statistics.md has the rules.
 """
 
@@ -25,6 +25,7 @@ from nodegate.past.lemon import (
     SOAK,
     SWAP,
     WATCH,
+    WINDOW_DAYS,
     Figures,
     Lemon,
     Told,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from nodegate.past.faults import Seen
 
-WINDOW_DAYS = 28  # of Meta's published detection of lemon nodes (arXiv 2410.21680)
 LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
 LEAST_OTHERS = 2  # nodes of a platform, with which one is compared
 FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
@@ -54,7 +54,7 @@ def of_record(
     """What a record has of a time, without `until_s` up to its newest run. None where it has too few days of it."""
     until = newest(base) if until_s is None else until_s
     since = until - days * DAY_S if since_s is None else since_s
-    begin = until - LONG * (until - since) - WINDOW_DAYS * DAY_S  # what lasted at the begin is no new fault
+    begin = until - LONG * (until - since) - WINDOW_DAYS * DAY_S  # what lasted at the begin does not count as new
     told = lemons(read(base, begin, until), since, until)
     return told if max(told.days.values(), default=0) >= FLOOR else None
 
@@ -177,7 +177,7 @@ class _Window:
         return found
 
     def named(self, units: Sequence[Unit]) -> list[Lemon]:
-        """Those beyond chance. What was named once is no measure for the others: they are asked again without it."""
+        """Those beyond chance. What was named once is left out, and the others are asked again without it."""
         found: dict[Unit, tuple[float, float]] = {}
         days, asked = round((self._until_s - self._since_s) / DAY_S), sum(each.number for each in units)
         while True:
