@@ -28,14 +28,7 @@ _PROGRAM = """#!/bin/sh
 exec "HERE/bin/python3" -I -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from nodegate.cli import main
 sys.exit(main())' HERE/lib "$@"
 """
-GONE, FOLDER, LINK, HALF, PLAIN, EMPTY_FOLDER = (
-    "gone",
-    "a folder",
-    "a link to nothing",
-    "half",
-    "mode 644",
-    "nothing in it",
-)
+GONE, FOLDER, LINK, HALF, PLAIN = "gone", "a folder", "a link to nothing", "half", "mode 644"
 OPTIONS, PROGRAM, PYTHON, CONF, SCONTROL = "options", "bin/nodegate", "bin/python3", "hooks.conf", "bin/scontrol"
 PACKAGE, CHECKS, BASELINE = "lib/nodegate", "lib/nodegate/suite/checks", "lib/nodegate/suite/baselines/common.yaml"
 GPULESS = pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine may be a fit node")
@@ -76,7 +69,7 @@ def spoil(site: Path, where: str, how: str) -> None:
     shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
     if how == LINK:
         file.symlink_to("/no/such/file")
-    elif how in (FOLDER, EMPTY_FOLDER):
+    elif how == FOLDER:
         file.mkdir()
     elif how != GONE:
         write(file, half or how)
@@ -110,7 +103,6 @@ def test_a_whole_installation_drains_an_unfit_node_and_observing_says_so(site: P
         *((f"{PACKAGE}/{name}", HALF) for name in ("cli.py", "hook/guard.py", "facts.py", "node_side/probe/main.py")),
         *((f"{PACKAGE}/{name}", "") for name in ("cli.py", "hook/hooks.py", "hook/slurm.py")),
         *((f"{PACKAGE}/{name}", GONE) for name in ("hook", "node_side", "records", "suite", "suite/checks")),
-        (PACKAGE, EMPTY_FOLDER),
         ("lib/nodegate/__init__.py", "raise SystemExit(1)\n"),
         ("lib/json.py", "broken = 1\n"),
         *((f"{CHECKS}/test_gpu.py", how) for how in (HALF, "import no_such_module\n")),
