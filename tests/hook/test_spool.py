@@ -206,7 +206,7 @@ GOOD |= {"line": "fit: x", "done": "", "causes": [], "demands": ""}
     ],
 )
 def test_a_line_that_is_no_verdict_is_counted_and_not_believed(line: str) -> None:
-    found = hooks.parse({"spool": f"{line}\n{json.dumps(GOOD)}\n", "conf": {"why": "missing", "detail": ""}})
+    found = hooks.parse({"spool": f"{line}\n{json.dumps(GOOD)}\n", "gate": False})
     assert not isinstance(found.verdicts, hooks.Unknown)
     assert (len(found.verdicts), found.unread > 0) == (1, True)
 
@@ -221,3 +221,13 @@ def test_a_spool_that_others_can_write_is_not_read(tmp_path: Path) -> None:
         data = run_probe(sections=["hooks"], root=tmp_path).data("hooks")
         assert data["spool"]["why"] == why
     assert hooks.parse(data).verdicts == ()
+
+
+@pytest.mark.parametrize(
+    ("conf", "gate"),
+    [("gate = on\n", True), ("export NODEGATE_GATE='on'\r\nmode=observe", True), ("# gate = on\ngate = off\n", False)],
+)
+def test_whether_the_gate_is_asked_for(tmp_path: Path, conf: str, gate: bool) -> None:
+    (tmp_path / "etc/nodegate").mkdir(parents=True)
+    (tmp_path / "etc/nodegate/hooks.conf").write_text(conf)
+    assert hooks.parse(run_probe(sections=["hooks"], root=tmp_path).data("hooks")).gate is gate
