@@ -154,7 +154,7 @@ def facts_of(tree: Path, folder: Path) -> NodeFacts:
     return NodeFacts(decode(run_probe(sections=["hooks"], root=tree).raw))
 
 
-def test_a_run_collects_each_verdict_once(tmp_path: Path) -> None:
+def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record, keys = FleetRecord(tmp_path / "reports" / "fleet.sqlite"), Keys("gpu01", placed(chassis="C0001"))
     asked = "select kind, node, part, text from events order by kind, id"
     for run, results in enumerate([[FIT, FIT, UNFIT, UNFIT], [UNFIT, FIT, FIT], []]):
@@ -170,22 +170,14 @@ def test_a_run_collects_each_verdict_once(tmp_path: Path) -> None:
     ]
     with database.reading(record.file) as base:
         assert base.execute(asked).fetchall() == want
+    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
+    said = capsys.readouterr().out
+    assert "hooks found it fit 4 times" in said
+    assert "hook: slurm-prolog: unfit: GPU 3: lost; drained" in said
     record.file.unlink()  # what their nodes drop is in events.jsonl
     with database.writing(record.file) as base:
         events.keep(base, (each for each in events.read(record.file) if not isinstance(each, int)))
         assert base.execute(asked).fetchall() == want
-
-
-def test_history_tells_what_hooks_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for result in (FIT, FIT, UNFIT):
-        spool.note(tmp_path, "slurm-prolog", result)
-    record = FleetRecord(tmp_path / "reports" / "fleet.sqlite")
-    found = list(hook_events(facts_of(tmp_path / "node", tmp_path), Keys("gpu01")))
-    keep_run(record, "one", 1.0, {"gpu01": []}, events=found)
-    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
-    said = capsys.readouterr().out
-    assert "hooks found it fit 2 times" in said
-    assert "hook: slurm-prolog: unfit: GPU 3: lost; drained" in said
 
 
 GOOD = {"epoch_s": 1.8e9, "boot_id": "b", "sequence": 1, "hook": "slurm-prolog", "answer": "fit", "exit": 0}
