@@ -30,6 +30,7 @@ from nodegate.run.hooks_for_the_record import hook_events
 LOST = Answer(Exit.UNFIT, "unfit: GPU 3: lost", causes=("gpu01/GPU 3/gpu_lost",), demands="ab" * 32)
 UNFIT = HookResult(1, "unfit: GPU 3: lost; drained", answer=LOST, done="drained")
 FIT = HookResult(0, "fit: 77 checks passed", is_news=False, answer=Answer(Exit.FIT, "fit: 77 checks passed"))
+BUSY = HookResult(0, "busy: another run", answer=Answer(Exit.BUSY, "busy: another run"))
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
@@ -157,7 +158,7 @@ def facts_of(tree: Path, folder: Path) -> NodeFacts:
 def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record, keys = FleetRecord(tmp_path / "reports" / "fleet.sqlite"), Keys("gpu01", placed(chassis="C0001"))
     asked = "select kind, node, part, text from events order by kind, id"
-    for run, results in enumerate([[FIT, FIT, UNFIT, UNFIT], [UNFIT, FIT, FIT], []]):
+    for run, results in enumerate([[FIT, BUSY, FIT, UNFIT, BUSY, UNFIT], [UNFIT, FIT, BUSY, FIT], []]):
         for result in results:
             spool.note(tmp_path, "slurm-prolog", result)
         found = list(hook_events(facts_of(tmp_path / "node", tmp_path), keys))
