@@ -82,7 +82,10 @@ def prolog(site: Path, options: str = "", settings: str = "") -> tuple[int, str,
     environment |= {"NODEGATE_OPTIONS": options, "PATH": str(site / "bin"), "NODEGATE_LIMIT_S": "60"}
     if settings:
         (site / CONF).write_text(settings, errors="surrogateescape")
-    done = subprocess.run([HOOK], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    for _ in range(10):  # another test may measure this machine
+        done = subprocess.run([HOOK], env=environment, capture_output=True, text=True, timeout=120, check=False)
+        if not done.stdout.startswith("nodegate: busy:"):
+            break
     return done.returncode, done.stdout, (site / "changed").exists()
 
 
