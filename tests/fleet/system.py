@@ -176,7 +176,7 @@ def hooks() -> Section:
     """Section `hooks`: a node on which no hook has noted anything."""
     return {
         name: {"why": "missing", "detail": f"{path}: {_MISSING}"}
-        for name, path in {"spool": "/var/lib/nodegate/spool.jsonl", "conf": "/etc/nodegate/hooks.conf"}.items()
+        for name, path in {"spool": "/var/lib/nodegate/spool.jsonl", "gate": "/etc/nodegate/hooks.conf"}.items()
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ from nodegate.hook.guard import DRAINED, GIVEN_BACK, LEFT, NOT_DONE, OBSERVED, O
 SOURCE = Path(guard.__file__).parents[1]
 WHY = "nodegate: GPU 3: lost"
 FLEET = [f"n{number:02}" for number in range(40)]
+
+
+def at_once(hook: Callable[[str], object]) -> None:
+    """A hook on each node of the fleet."""
+    running = [threading.Thread(target=hook, args=(name,), name=name) for name in FLEET]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join(60)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +146,7 @@ def test_hooks_that_decide_at_the_same_moment(monkeypatch: pytest.MonkeyPatch, p
         done[name] = guard.drain(name, WHY, Rules(percent=percent))
 
     monkeypatch.setattr(slurm, "nodes", look)
-    running = [threading.Thread(target=hook, args=(name,), name=name) for name in FLEET]
-    for each in running:
-        each.start()
-    for each in running:
-        each.join(60)
+    at_once(hook)
     assert len(nodes.ours) == max(1, int(40 * percent / 100))
     assert {name for name, each in done.items() if each.is_out} == set(nodes.ours)
 
@@ -165,21 +171,14 @@ def test_resumes_at_the_same_moment_are_drained_again(monkeypatch: pytest.Monkey
     monkeypatch.setattr(guard, "RESUME_SETTLE_S", 0.5)
     for name in FLEET:
         nodes.set(name, reason=WHY)
-    before = slurm.nodes
-    together = threading.Barrier(len(FLEET))
-    whole = slurm.undrain
+    together, whole = threading.Barrier(len(FLEET)), slurm.undrain
 
     def undrain(name: str, extra: str = "") -> None:
         together.wait(30)
         whole(name, extra)
 
     monkeypatch.setattr(slurm, "undrain", undrain)
-    running = [threading.Thread(target=guard.resume, args=(name, Rules())) for name in FLEET]
-    for each in running:
-        each.start()
-    for each in running:
-        each.join(60)
-    assert before is slurm.nodes
+    at_once(lambda name: guard.resume(name, Rules()))
     assert len(nodes.ours) == 38
 
 

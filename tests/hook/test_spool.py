@@ -30,6 +30,7 @@ from nodegate.run.hooks_for_the_record import hook_events
 LOST = Answer(Exit.UNFIT, "unfit: GPU 3: lost", causes=("gpu01/GPU 3/gpu_lost",), demands="ab" * 32)
 UNFIT = HookResult(1, "unfit: GPU 3: lost; drained", answer=LOST, done="drained")
 FIT = HookResult(0, "fit: 77 checks passed", is_news=False, answer=Answer(Exit.FIT, "fit: 77 checks passed"))
+BUSY = HookResult(0, "busy: another run", answer=Answer(Exit.BUSY, "busy: another run"))
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 
 
@@ -154,10 +155,10 @@ def facts_of(tree: Path, folder: Path) -> NodeFacts:
     return NodeFacts(decode(run_probe(sections=["hooks"], root=tree).raw))
 
 
-def test_a_run_collects_each_verdict_once(tmp_path: Path) -> None:
+def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record, keys = FleetRecord(tmp_path / "reports" / "fleet.sqlite"), Keys("gpu01", placed(chassis="C0001"))
     asked = "select kind, node, part, text from events order by kind, id"
-    for run, results in enumerate([[FIT, FIT, UNFIT, UNFIT], [UNFIT, FIT, FIT], []]):
+    for run, results in enumerate([[FIT, BUSY, FIT, UNFIT, BUSY, UNFIT], [UNFIT, FIT, BUSY, FIT], []]):
         for result in results:
             spool.note(tmp_path, "slurm-prolog", result)
         found = list(hook_events(facts_of(tmp_path / "node", tmp_path), keys))
@@ -170,22 +171,14 @@ def test_a_run_collects_each_verdict_once(tmp_path: Path) -> None:
     ]
     with database.reading(record.file) as base:
         assert base.execute(asked).fetchall() == want
+    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
+    said = capsys.readouterr().out
+    assert "hooks found it fit 4 times" in said
+    assert "hook: slurm-prolog: unfit: GPU 3: lost; drained" in said
     record.file.unlink()  # what their nodes drop is in events.jsonl
     with database.writing(record.file) as base:
         events.keep(base, (each for each in events.read(record.file) if not isinstance(each, int)))
         assert base.execute(asked).fetchall() == want
-
-
-def test_history_tells_what_hooks_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for result in (FIT, FIT, UNFIT):
-        spool.note(tmp_path, "slurm-prolog", result)
-    record = FleetRecord(tmp_path / "reports" / "fleet.sqlite")
-    found = list(hook_events(facts_of(tmp_path / "node", tmp_path), Keys("gpu01")))
-    keep_run(record, "one", 1.0, {"gpu01": []}, events=found)
-    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
-    said = capsys.readouterr().out
-    assert "hooks found it fit 2 times" in said
-    assert "hook: slurm-prolog: unfit: GPU 3: lost; drained" in said
 
 
 GOOD = {"epoch_s": 1.8e9, "boot_id": "b", "sequence": 1, "hook": "slurm-prolog", "answer": "fit", "exit": 0}
@@ -206,7 +199,7 @@ GOOD |= {"line": "fit: x", "done": "", "causes": [], "demands": ""}
     ],
 )
 def test_a_line_that_is_no_verdict_is_counted_and_not_believed(line: str) -> None:
-    found = hooks.parse({"spool": f"{line}\n{json.dumps(GOOD)}\n", "conf": {"why": "missing", "detail": ""}})
+    found = hooks.parse({"spool": f"{line}\n{json.dumps(GOOD)}\n", "gate": False})
     assert not isinstance(found.verdicts, hooks.Unknown)
     assert (len(found.verdicts), found.unread > 0) == (1, True)
 
@@ -221,3 +214,13 @@ def test_a_spool_that_others_can_write_is_not_read(tmp_path: Path) -> None:
         data = run_probe(sections=["hooks"], root=tmp_path).data("hooks")
         assert data["spool"]["why"] == why
     assert hooks.parse(data).verdicts == ()
+
+
+@pytest.mark.parametrize(
+    ("conf", "gate"),
+    [("gate = on\n", True), ("export NODEGATE_GATE='on'\r\nmode=observe", True), ("# gate = on\ngate = off\n", False)],
+)
+def test_whether_the_gate_is_asked_for(tmp_path: Path, conf: str, gate: bool) -> None:
+    (tmp_path / "etc/nodegate").mkdir(parents=True)
+    (tmp_path / "etc/nodegate/hooks.conf").write_text(conf)
+    assert hooks.parse(run_probe(sections=["hooks"], root=tmp_path).data("hooks")).gate is gate

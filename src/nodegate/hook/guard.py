@@ -88,24 +88,14 @@ def _why_not_drained(name: str, rules: Rules) -> Done | None:
 
 def _settled_drain(name: str, reason: str, rules: Rules, without: str) -> Done:
     """Whether the node's own drain stays."""
-    try:
-        time.sleep(SETTLE_S)
-        seen = slurm.nodes()
-        node = slurm.one(seen, name)
-    except slurm.NoAnswer as answer:
-        said = str(answer)
-    else:
-        if not node.is_drained:
-            return Done(NOT_DONE, without)
-        if node.reason != reason:
-            return Done(LEFT, f"drained by others: {node.reason}", is_out=True)
-        said = too_many(seen, node, _drained, None, rules)
-        if not said:
-            return Done(DRAINED, "drained", is_out=True)
-    failed = _again(lambda: slurm.undrain(name))
-    if failed:
+    node, said = _looked_again(name, _drained, rules, SETTLE_S)
+    if node and not node.is_drained:
+        return Done(NOT_DONE, without)
+    if node and node.reason != reason:
+        return Done(LEFT, f"drained by others: {node.reason}", is_out=True)
+    if said and (failed := _again(lambda: slurm.undrain(name))):
         return Done(DRAINED, f"drained; it was to be given back ({said}), but {failed}", is_out=True)
-    return Done(GIVEN_BACK, f"drained and given back: {said}")
+    return Done(GIVEN_BACK, f"drained and given back: {said}") if said else Done(DRAINED, "drained", is_out=True)
 
 
 def resume(name: str, rules: Rules) -> Done | None:
@@ -128,21 +118,25 @@ def resume(name: str, rules: Rules) -> Done | None:
 
 
 def _settled_resume(name: str, reason: str, rules: Rules, *, too_late: bool) -> Done:
-    said = "Slurm took too long"
-    if not too_late:
-        time.sleep(RESUME_SETTLE_S)
-        try:
-            seen = slurm.nodes()
-            node = slurm.one(seen, name)
-            said = too_many(seen, node, _resumed, None, rules)
-            if not said or node.is_drained:
-                return Done(RESUMED, f"resumed, was {reason}")
-        except slurm.NoAnswer as answer:
-            said = str(answer)
-    failed = _again(lambda: slurm.drain(name, reason))
-    if failed:
+    """Whether it stays resumed."""
+    node, said = _looked_again(name, _resumed, rules, 0.0 if too_late else RESUME_SETTLE_S)
+    said = said or ("Slurm took too long" if too_late else "")
+    if node and node.is_drained:
+        said = ""  # by others
+    if said and (failed := _again(lambda: slurm.drain(name, reason))):
         return Done(RESUMED, f"resumed; it was to be drained again ({said}), but {failed}")
-    return Done(GIVEN_BACK, f"resumed and drained again: {said}")
+    return Done(GIVEN_BACK, f"resumed and drained again: {said}") if said else Done(RESUMED, f"resumed, was {reason}")
+
+
+def _looked_again(name: str, mark: Marks, rules: Rules, after_s: float) -> tuple[slurm.Node | None, str]:
+    """The node after its change, None without Slurm's answer; and why the change may not stay."""
+    try:
+        time.sleep(after_s)
+        seen = slurm.nodes()
+        node = slurm.one(seen, name)
+    except slurm.NoAnswer as said:
+        return None, str(said)
+    return node, too_many(seen, node, mark, None, rules)
 
 
 def too_many(seen: Iterable[slurm.Node], node: slurm.Node, mark: Marks, now_s: float | None, rules: Rules) -> str:

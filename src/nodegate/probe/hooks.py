@@ -50,7 +50,7 @@ class Hooks:
 def parse(found: Mapping[str, object]) -> Hooks:
     """The data of section `hooks`. A node on which no hook ran has no verdicts."""
     spool = read.body(found, "spool")
-    gate = _asks_for_gate(value_or(read.body(found, "conf"), ""))
+    gate = value_or(read.flag(found, "gate"), False)
     if isinstance(spool, Unknown):
         return Hooks(() if spool.why is Why.MISSING and "spool" in found else spool, gate=gate)
     verdicts, dropped, unread = list[HookVerdict](), 0, 0
@@ -90,12 +90,3 @@ def _verdict(value: Mapping[str, object]) -> HookVerdict | None:
         return None
     named = tuple(shown(each, read.MAX_LABEL) for each in causes[:MOST_CAUSES] if isinstance(each, str))
     return HookVerdict(epoch_s, boot_id, sequence, hook, answer, code, line, done, named, demands)
-
-
-def _asks_for_gate(conf: str) -> bool:
-    """Whether the settings of the hooks have `gate = on`, read as the hook's script reads them."""
-    for line in conf.splitlines():
-        key, equals, value = line.strip().partition("=")
-        if equals and key.removeprefix("export ").strip() in ("gate", "NODEGATE_GATE"):
-            return value.strip().strip("\"'") == "on"
-    return False

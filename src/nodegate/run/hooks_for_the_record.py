@@ -38,10 +38,13 @@ def hook_events(facts: NodeFacts, keys: Keys) -> Iterator[Event]:
 
 
 def _changes(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:
-    """Those that say something else than the one before them, whichever hook; a first one that is fit says nothing."""
+    """Those that say something else than the one before them, whichever hook; a first one that is fit says nothing.
+
+    Who found the node busy did not look.
+    """
     found: list[HookVerdict] = []
     last: tuple[str, tuple[str, ...], bool] = (Exit.FIT.word, (), False)
-    for each in verdicts:
+    for each in (each for each in verdicts if each.answer != Exit.BUSY.word):
         what = (each.answer, each.causes, bool(each.done))
         if what != last:
             found.append(each)
