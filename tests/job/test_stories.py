@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from job.kinds import made
-from job.stories import Story, write
+from job.server import fill, prometheus
+from job.stories import Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,39 +29,7 @@ pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian
 
 def _blocks(number: int, folder: Path, shift_s: int = 0, thin: float = 0.0) -> None:
     story = made(SEED, shift_s=shift_s, thin=thin, only=number)[0]
-    text = folder / f"{number}.om"
-    write(story, text)
-    tool = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder / "data")]
-    subprocess.run(tool, check=True, capture_output=True, timeout=120)
-    text.unlink()
-
-
-@contextlib.contextmanager
-def prometheus(folder: Path) -> Iterator[str]:
-    """A server over the blocks in `folder`/data; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (folder / "prometheus.yml").write_text("global: {scrape_interval: 15s}\n")
-    server = subprocess.Popen(
-        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-         "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        _await(f"http://127.0.0.1:{port}/-/ready")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def _await(address: str) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):  # noqa: S310 - loopback
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{address} did not answer within 60 s")
+    fill(story, folder)
 
 
 def _filled(folder: Path, numbers: list[int], shift_s: int = 0, thin: float = 0.0) -> None:

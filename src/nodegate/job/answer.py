@@ -28,7 +28,7 @@ class Answer:
     """What is said of a job.
 
     `ended`: all its series ended together, so there is nothing to follow.
-    `nothing_seen`: the metrics have no such job.
+    `nothing_seen`: the metrics have no such job. `nodes`: those whose GPUs were seen.
     """
 
     finding: Finding
@@ -37,6 +37,7 @@ class Answer:
     not_judged: tuple[Text, ...] = ()
     ended: bool = False
     nothing_seen: bool = False
+    nodes: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Class:
@@ -56,6 +57,10 @@ def judge(seen: Seen) -> Answer:
     look = Look(seen)
     if not len(look.rows):
         return replace(unknown(say("no_job")), nothing_seen=True)
+    return replace(_of(look), nodes=frozenset(part.node for part in seen.parts))
+
+
+def _of(look: Look) -> Answer:
     if missing := _missing(look):
         return unknown(missing, *_not_judged(look))
     found = [*gone.find(look)]
