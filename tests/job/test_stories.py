@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.parse
+import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ import pytest
 from job.kinds import made
 from job.server import fill, prometheus
 from job.stories import Story
+
+from deploy.prometheus import alert_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +92,38 @@ def test_stories_are_told_right(url: str) -> None:
     assert not [why for story, answer, why in wrong if answer["class"] == "healthy" and story.truth != "healthy"], said
     innocent = [why for story, answer, why in wrong if story.truth in ("healthy", "cannot-tell") and answer["where"]]
     assert not innocent, said
+
+
+JOB_LABELS = {"bare": "", "exported": "exported_pod", "honoured": "pod", "slurm": "hpc_job"}
+EVERY_S = 60  # between two evaluations of an alert
+
+
+def _fires(url: str, rule: dict[str, str], story: Story) -> bool:
+    """Whether an alert's expression holds for as long as it asks for, within the window of a story."""
+    asked = {"query": rule["expr"], "start": story.end - 1800, "end": story.end, "step": EVERY_S}
+    body = urllib.parse.urlencode(asked).encode()
+    with urllib.request.urlopen(f"{url}/api/v1/query_range", body, timeout=60) as answer:  # noqa: S310 - loopback
+        series = [[moment for moment, _ in row["values"]] for row in json.load(answer)["data"]["result"]]
+    need = int(rule["for"].removesuffix("m")) * 60 // EVERY_S
+    return any(b - a == need * EVERY_S for times in series for a, b in zip(times, times[need:], strict=False))
+
+
+@pytest.mark.xdist_group("job_stories")
+def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url: str) -> None:
+    """The rules of deploy/prometheus, for the label that names jobs in a story, asked of the real Prometheus."""
+    rules = {style: alert_rules.rules(label) for style, label in JOB_LABELS.items()}
+
+    def wrong(story: Story) -> list[str]:
+        own = "nvidia_gpu_exporter" if story.counters == "smi" else "dcgm-exporter"
+        found = [each for each in rules[story.style] if each["labels"]["exporter"] in (own, "node_exporter")]
+        if story.truth == "healthy":
+            return [f"{story.name}: {each['alert']}" for each in found if _fires(url, each, story)]
+        mine = [each for each in found if each["labels"]["nodegate_class"] == story.truth]
+        return [f"{story.name}: silent"] if mine and not any(_fires(url, each, story) for each in mine) else []
+
+    with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
+        said = [each for found in threads.map(wrong, made(SEED)) for each in found]
+    assert said == []
 
 
 @pytest.mark.xdist_group("job_stories")
