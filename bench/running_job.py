@@ -25,6 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from job.server import prometheus
 from job.stories import DCGM
 
+from nodegate.job.queries import Job, queries
+
 GPUS, EVERY_S, HOUR_S = 8, 30, 3600
 END = 1_790_006_400
 LEVELS = {"util": (99, 1), "engine": (0.97, 0.006), "tensor": (0.45, 0.01), "dram": (0.4, 0.01), "power": (560, 14),
@@ -66,7 +68,7 @@ def _blocks(quantity: str, nodes: int, folder: Path) -> None:
 
 
 def _command(url: str, nodes: int, kept: Path) -> None:
-    before, begun = _samples(url), time.perf_counter()
+    begun = time.perf_counter()
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(END))
     command = [sys.executable, "-m", "nodegate.cli", "job", "--prometheus", url, "--nodes", f"n[0001-{nodes:04d}]",
                "--at", at, "--since", "1h", "--json", "--run-dir", str(kept)]  # fmt: skip
@@ -81,29 +83,31 @@ def _command(url: str, nodes: int, kept: Path) -> None:
     print(f"{nodes} nodes x {GPUS} GPUs: {answer['class']} {answer['where']}")
     cpu_s = used.ru_utime + used.ru_stime
     print(f"nodegate job: {len(files)} queries, {wall_s:.1f} s wall, own CPU {cpu_s:.2f} s,", end=" ")
-    print(f"{used.ru_maxrss / 1024:.0f} MiB; {size / 1e6:.1f} MB answered, {_samples(url) - before:,.0f} samples read")
+    print(f"{used.ru_maxrss / 1024:.0f} MiB; {size / 1e6:.1f} MB answered, {_samples(url, nodes):,.0f} samples read")
 
 
 def _naive(url: str) -> None:
     """Every sample of each metric, as a script would read them."""
-    before, begun, cpu, size = _samples(url), time.perf_counter(), time.process_time(), 0
+    samples, begun, cpu, size = 0, time.perf_counter(), time.process_time(), 0
     for quantity in LEVELS:
-        asked = {"query": DCGM[quantity], "start": END - HOUR_S, "end": END, "step": EVERY_S}
+        asked = {"query": DCGM[quantity], "start": END - HOUR_S, "end": END, "step": EVERY_S, "stats": "all"}
         raw = _get(f"{url}/api/v1/query_range", asked)
         size += len(raw)
-        json.loads(raw)
+        samples += json.loads(raw)["data"]["stats"]["samples"]["totalQueryableSamples"]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"every sample: {len(LEVELS)} queries, {time.perf_counter() - begun:.1f} s wall,", end=" ")
     print(f"own CPU {time.process_time() - cpu:.1f} s, {peak:.0f} MiB; {size / 1e6:.0f} MB answered,", end=" ")
-    print(f"{_samples(url) - before:,.0f} samples read")
+    print(f"{samples:,} samples read")
 
 
-def _samples(url: str) -> float:
-    """How many samples the server's queries have read until now."""
-    for line in _get(f"{url}/metrics").decode().splitlines():
-        if line.startswith("prometheus_engine_query_samples_total "):
-            return float(line.split()[1])
-    raise LookupError("this Prometheus does not count its samples")
+def _samples(url: str, nodes: int) -> int:
+    """How many samples the server reads for the requests of the command: it says so where it is asked for that."""
+    names = tuple(f"n{each:04d}" for each in range(1, nodes + 1))
+    found = 0
+    for query in queries(Job(END, HOUR_S, names)):
+        answer = json.loads(_get(url + query.path, {"query": query.expression, **query.at, "stats": "all"}))
+        found += answer["data"]["stats"]["samples"]["totalQueryableSamples"]
+    return found
 
 
 def _get(address: str, form: dict[str, object] | None = None) -> bytes:

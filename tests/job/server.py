@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from job.stories import Story, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 
@@ -57,3 +57,31 @@ def await_answer(address: str) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"{address} did not answer within 60 s")
+
+
+@contextlib.contextmanager
+def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
+    """A VictoriaMetrics with these stories; gives its address."""
+    address = f"127.0.0.1:{free_port()}"
+    server = subprocess.Popen(
+        ["victoria-metrics", f"-storageDataPath={folder}/vm", f"-httpListenAddr={address}", "-retentionPeriod=100y"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await_answer(f"http://{address}/health")
+        for story in stories:
+            write(story, folder / "story.om")
+            with (folder / "story.om").open() as lines:
+                samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+                text = "".join(f"{head} {float(at) * 1000:.0f}\n" for head, at in samples)
+            _post(f"http://{address}/api/v1/import/prometheus", text.encode())
+        _post(f"http://{address}/internal/force_flush", b"")
+        yield f"http://{address}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _post(address: str, body: bytes) -> None:
+    with urllib.request.urlopen(address, body, timeout=60):  # noqa: S310 - loopback
+        pass

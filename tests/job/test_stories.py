@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from job.kinds import made
-from job.server import fill, prometheus
+from job.server import fill, prometheus, victoria_metrics
 from job.stories import Story
 
 from deploy.prometheus import alert_rules
+from nodegate.job.finding import Class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +137,16 @@ def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: s
         for number in numbers:
             first, second = asked(url, before[number])[1], asked(again, after[number])[1]
             assert (first["class"], first["where"]) == (second["class"], second["where"]), before[number].name
+
+
+@pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")
+def test_stories_are_told_right_over_victoria_metrics(tmp_path: Path) -> None:
+    """The smallest story of each class."""
+    smallest = {story.truth: story for story in sorted(made(SEED), key=lambda story: -len(story.nodes))
+                if story.kind != "no-such-job"}  # fmt: skip
+    assert len(smallest) == len(Class)
+    with victoria_metrics(tmp_path, smallest.values()) as other:
+        assert [each[2] for each in _wrong(other, list(smallest.values()))] == []
 
 
 @pytest.mark.xdist_group("job_stories")
