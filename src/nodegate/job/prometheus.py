@@ -99,19 +99,15 @@ class Source(ABC):
         Raises:
             UsageError: there is none, or it is something else.
         """
-        raw = self.raw(query)
-        reply = _read(raw, self.whose(query))
+        raw, whose = self.raw(query)
+        reply = _read(raw, whose)
         if self.keep is not None:
             self.keep(query.file, raw)
         return reply
 
     @abstractmethod
-    def raw(self, query: Query) -> bytes:
-        """The answer as it came; UsageError if there is none."""
-
-    @abstractmethod
-    def whose(self, query: Query) -> str:
-        """Who answers, for an error."""
+    def raw(self, query: Query) -> tuple[bytes, str]:
+        """The answer as it came, and who gave it, for an error; UsageError if there is none."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ class Server(Source):
     access: Access
     keep: Callable[[str, bytes], None] | None = None
 
-    def raw(self, query: Query) -> bytes:
+    def raw(self, query: Query) -> tuple[bytes, str]:
         """The answer; the server's clock is asked first, and has less time."""
         address = self.access.url.rstrip("/") + query.path
         request = urllib.request.Request(address, query.body.encode(), self.access.headers())  # noqa: S310 - checked
@@ -170,11 +166,7 @@ class Server(Source):
             raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
         if len(raw) > MOST_BYTES:
             raise UsageError(f"an answer has more than {MOST_BYTES >> 20} MiB", hint="ask for fewer nodes, or --since")
-        return raw
-
-    def whose(self, _: Query) -> str:
-        """The server."""
-        return "the server"
+        return raw, "the server"
 
 
 @dataclass
@@ -184,18 +176,14 @@ class Folder(Source):
     path: Path
     keep: Callable[[str, bytes], None] | None = None
 
-    def raw(self, query: Query) -> bytes:
+    def raw(self, query: Query) -> tuple[bytes, str]:
         """The answer that was kept."""
+        file = str(self.path / query.file)
         try:
-            return read_whole(self.path / query.file, MOST_BYTES)
+            return read_whole(self.path / query.file, MOST_BYTES), file
         except OSError as said:
             hint = "give the same job, --at and --since as then, or fetch it with --print-queries"
-            what = f"no answer to the query {query.name} is there"
-            raise UsageError(what, file=self.whose(query), hint=hint) from said
-
-    def whose(self, query: Query) -> str:
-        """The file."""
-        return str(self.path / query.file)
+            raise UsageError(f"no answer to the query {query.name} is there", file=file, hint=hint) from said
 
 
 def server_time(source: Source) -> int:
