@@ -134,9 +134,11 @@ def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: s
     numbers = [story.number for story in before if story.number % 4 == 1]
     _filled(tmp_path, numbers, 7, 0.02)
     with prometheus(tmp_path) as again:
-        for number in numbers:
-            first, second = asked(url, before[number])[1], asked(again, after[number])[1]
-            assert (first["class"], first["where"]) == (second["class"], second["where"]), before[number].name
+        with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
+            first = threads.map(lambda number: asked(url, before[number])[1], numbers)
+            second = threads.map(lambda number: asked(again, after[number])[1], numbers)
+        for number, one, other in zip(numbers, first, second, strict=True):
+            assert (one["class"], one["where"]) == (other["class"], other["where"]), before[number].name
 
 
 @pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")
