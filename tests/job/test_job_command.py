@@ -57,6 +57,21 @@ def test_requests_are_at_most_eleven_and_escape_what_is_given() -> None:
     assert len(queries(Job(0, 3600, tuple(f"n{each}" for each in range(1250))))) <= 11
 
 
+@pytest.mark.parametrize(
+    "values", ['[[1,"x"]]', '[[1,"2"],[3]]', '[[1,"2",4]]', '[["1","2"]]', '"1"', "[[1,2]]", '[[1,"ü"]]']
+)
+def test_samples_that_are_no_numbers_are_said(tmp_path: Path, values: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Hostile or broken answers of a server: cannot tell, in one line; NaN and infinity are no samples."""
+    at = 1_790_000_000
+    for query in queries(Job(at, 1800, ("a",))):
+        given = values if query.name == "power" else f'[[{at},"NaN"],[{at},"+Inf"]]'
+        row = f'{{"metric":{{"instance":"a:9400","gpu":"0"}},"values":{given}}}'
+        rows = f"[{row}]" if "step" in query.at else "[]"
+        (tmp_path / query.file).write_text(f'{{"status":"success","data":{{"resultType":"matrix","result":{rows}}}}}')
+    assert main(["job", "--replay", str(tmp_path), "--nodes", "a", "--at", "2026-09-21T14:13:20Z", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["why"] == ["an answer has samples that are no pairs of numbers"]
+
+
 HANG = Answer(Finding(Class.HANG, (), 1_790_000_000.0))
 GONE = Answer(Finding(Class.HEALTHY), ended=True)
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
+import urllib.parse
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 from job.kinds import made
-from job.stories import Story, write
+from job.server import fill, prometheus, victoria_metrics
+from job.stories import Story
+
+from deploy.prometheus import alert_rules
+from nodegate.job.finding import Class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,39 +34,7 @@ pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian
 
 def _blocks(number: int, folder: Path, shift_s: int = 0, thin: float = 0.0) -> None:
     story = made(SEED, shift_s=shift_s, thin=thin, only=number)[0]
-    text = folder / f"{number}.om"
-    write(story, text)
-    tool = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder / "data")]
-    subprocess.run(tool, check=True, capture_output=True, timeout=120)
-    text.unlink()
-
-
-@contextlib.contextmanager
-def prometheus(folder: Path) -> Iterator[str]:
-    """A server over the blocks in `folder`/data; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (folder / "prometheus.yml").write_text("global: {scrape_interval: 15s}\n")
-    server = subprocess.Popen(
-        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-         "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        _await(f"http://127.0.0.1:{port}/-/ready")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def _await(address: str) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):  # noqa: S310 - loopback
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{address} did not answer within 60 s")
+    fill(story, folder)
 
 
 def _filled(folder: Path, numbers: list[int], shift_s: int = 0, thin: float = 0.0) -> None:
@@ -125,6 +95,38 @@ def test_stories_are_told_right(url: str) -> None:
     assert not innocent, said
 
 
+JOB_LABELS = {"bare": "", "exported": "exported_pod", "honoured": "pod", "slurm": "hpc_job"}
+EVERY_S = 60  # between two evaluations of an alert
+
+
+def _fires(url: str, rule: dict[str, str], story: Story) -> bool:
+    """Whether an alert's expression holds for as long as it asks for, within the window of a story."""
+    asked = {"query": rule["expr"], "start": story.end - 1800, "end": story.end, "step": EVERY_S}
+    body = urllib.parse.urlencode(asked).encode()
+    with urllib.request.urlopen(f"{url}/api/v1/query_range", body, timeout=60) as answer:  # noqa: S310 - loopback
+        series = [[moment for moment, _ in row["values"]] for row in json.load(answer)["data"]["result"]]
+    need = int(rule["for"].removesuffix("m")) * 60 // EVERY_S
+    return any(b - a == need * EVERY_S for times in series for a, b in zip(times, times[need:], strict=False))
+
+
+@pytest.mark.xdist_group("job_stories")
+def test_each_alert_fires_on_the_stories_of_its_class_and_on_no_healthy_one(url: str) -> None:
+    """The rules of deploy/prometheus, for the label that names jobs in a story, asked of the real Prometheus."""
+    rules = {style: alert_rules.rules(label) for style, label in JOB_LABELS.items()}
+
+    def wrong(story: Story) -> list[str]:
+        own = "nvidia_gpu_exporter" if story.counters == "smi" else "dcgm-exporter"
+        found = [each for each in rules[story.style] if each["labels"]["exporter"] in (own, "node_exporter")]
+        if story.truth == "healthy":
+            return [f"{story.name}: {each['alert']}" for each in found if _fires(url, each, story)]
+        mine = [each for each in found if each["labels"]["nodegate_class"] == story.truth]
+        return [f"{story.name}: silent"] if mine and not any(_fires(url, each, story) for each in mine) else []
+
+    with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
+        said = [each for found in threads.map(wrong, made(SEED)) for each in found]
+    assert said == []
+
+
 @pytest.mark.xdist_group("job_stories")
 def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: str) -> None:
     """7 s later and without 2 % of the scrapes: every fourth story, the same class and place."""
@@ -132,9 +134,21 @@ def test_thinned_and_shifted_stories_have_the_same_answer(tmp_path: Path, url: s
     numbers = [story.number for story in before if story.number % 4 == 1]
     _filled(tmp_path, numbers, 7, 0.02)
     with prometheus(tmp_path) as again:
-        for number in numbers:
-            first, second = asked(url, before[number])[1], asked(again, after[number])[1]
-            assert (first["class"], first["where"]) == (second["class"], second["where"]), before[number].name
+        with ThreadPoolExecutor(os.cpu_count() or 2) as threads:
+            first = threads.map(lambda number: asked(url, before[number])[1], numbers)
+            second = threads.map(lambda number: asked(again, after[number])[1], numbers)
+        for number, one, other in zip(numbers, first, second, strict=True):
+            assert (one["class"], one["where"]) == (other["class"], other["where"]), before[number].name
+
+
+@pytest.mark.skipif(shutil.which("victoria-metrics") is None, reason="Debian's victoria-metrics is not installed")
+def test_stories_are_told_right_over_victoria_metrics(tmp_path: Path) -> None:
+    """The smallest story of each class."""
+    smallest = {story.truth: story for story in sorted(made(SEED), key=lambda story: -len(story.nodes))
+                if story.kind != "no-such-job"}  # fmt: skip
+    assert len(smallest) == len(Class)
+    with victoria_metrics(tmp_path, smallest.values()) as other:
+        assert [each[2] for each in _wrong(other, list(smallest.values()))] == []
 
 
 @pytest.mark.xdist_group("job_stories")

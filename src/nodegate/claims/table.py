@@ -13,7 +13,7 @@ from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.files.strict_yaml import Loaded
 from nodegate.profile import TIERS, Profile
-from nodegate.records.claim import Claim
+from nodegate.records.claim import BESIDE, Claim
 
 FILE = "claims.yaml"
 _LOST = "install nodegate again: a file of checks/ is damaged or missing; a check goes together with its line here"
@@ -22,6 +22,7 @@ _WORDS = (
     *("asked_by", "not_of"),
 )
 SITE = Claim("site", "the site's own checks", "bootcheck")  # of those that name no other claim
+METRICS = Claim(BESIDE, "the job's metrics name nothing on it", "bootcheck")  # beside the verdict (run/metrics.py)
 
 
 def claims_of(profile: Profile) -> tuple[Claim, ...]:
@@ -51,6 +52,11 @@ def claims() -> tuple[Claim, ...]:
             subject = lost[0].partition(".")[0]
             raise UsageError(said, file=str(path.with_name(f"test_{subject}.py")), hint=_LOST)
     return found
+
+
+def titles() -> dict[str, str]:
+    """The title of each claim that a run can make, by its name."""
+    return {claim.name: claim.title for claim in (*claims(), SITE, METRICS)}
 
 
 @cache

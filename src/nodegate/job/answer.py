@@ -28,7 +28,7 @@ class Answer:
     """What is said of a job.
 
     `ended`: all its series ended together, so there is nothing to follow.
-    `nothing_seen`: the metrics have no such job.
+    `nothing_seen`: the metrics have no such job. `nodes`: those whose GPUs were seen.
     """
 
     finding: Finding
@@ -37,6 +37,7 @@ class Answer:
     not_judged: tuple[Text, ...] = ()
     ended: bool = False
     nothing_seen: bool = False
+    nodes: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Class:
@@ -56,29 +57,32 @@ def judge(seen: Seen) -> Answer:
     look = Look(seen)
     if not len(look.rows):
         return replace(unknown(say("no_job")), nothing_seen=True)
+    found, reason = _found(look)
+    notes, not_judged = (_notes(look) if reason is None else ()), _not_judged(look)
+    answer = Answer(found[0], tuple(found)) if found else unknown(reason) if reason else _without_a_fault(look)
+    nodes = frozenset(part.node for part in seen.parts)
+    return replace(answer, notes=(*answer.notes, *notes), not_judged=not_judged, nodes=nodes)
+
+
+def _found(look: Look) -> tuple[list[Finding], Text | None]:
+    """All findings, the cause first; or why nothing can be said."""
     if missing := _missing(look):
-        return unknown(missing, *_not_judged(look))
+        return [], missing
     found = [*gone.find(look)]
     if not any(each.kind is Class.WORKER_LOST for each in found) and (silent := _silent(look)):
-        return unknown(silent, *_not_judged(look))
+        return [], silent
     found = sorted([*found, *slow.find(look), *hosts.find(look)], key=lambda each: WRONG.index(each.kind))
     kinds = {each.kind for each in found}
-    found = [each for each in found if not (_FOLLOWS.get(each.kind, frozenset()) & kinds)]
-    notes, not_judged = _notes(look), _not_judged(look)
-    if found:
-        return Answer(found[0], tuple(found), notes, not_judged)
-    return _without_a_fault(look, notes, not_judged)
+    return [each for each in found if not (_FOLLOWS.get(each.kind, frozenset()) & kinds)], None
 
 
-def unknown(reason: Text, *not_judged: Text) -> Answer:
+def unknown(reason: Text, since: float | None = None) -> Answer:
     """Cannot tell, for one reason."""
-    return Answer(Finding(Class.CANNOT_TELL, why=(reason,)), not_judged=not_judged)
+    return Answer(Finding(Class.CANNOT_TELL, since=since, why=(reason,)))
 
 
 def _missing(look: Look) -> Text | None:
     """Why nothing can be said: no series, too little, all frozen, or a server that stopped."""
-    if not len(look.rows):
-        return say("no_job")
     if np.isnan(look.util[look.rows]).all() and np.isnan(look.gpus["power"][look.rows]).all():
         return say("no_use")
     known = int(np.median(look.present[look.rows].sum(axis=1)))
@@ -97,42 +101,41 @@ def _silent(look: Look) -> Text | None:
     return say("server_silent", at=moment(float(look.seen.times[last])))
 
 
-def _without_a_fault(look: Look, notes: tuple[Text, ...], not_judged: tuple[Text, ...]) -> Answer:
+def _without_a_fault(look: Look) -> Answer:
     """Healthy only if all of the job was seen and worked until the end of the window, or until it ended together."""
-    here = look.rows
-    frozen = here[look.frozen[here]]
-    away = gone.lost(look)
-    if len(frozen) or (len(away) and look.end == look.present.shape[1] - 1):
-        rows = frozen if len(frozen) else away
-        nodes = ", ".join(sorted({look.seen.parts[row].node for row in rows})[:8])
-        return Answer(Finding(Class.CANNOT_TELL, why=(say("some_silent", nodes=nodes),)), (), notes, not_judged)
-    behind = look.present.shape[1] - 1 - look.end
-    if behind >= look.steps("ended_s"):
-        return _ended(float(look.seen.times[look.end]), notes, not_judged)
+    here, newest = look.rows, look.present.shape[1] - 1
+    silent = here[look.frozen[here]]
+    if not len(silent) and look.end == newest:
+        silent = gone.lost(look)
+    if len(silent):
+        names = ", ".join(sorted({look.seen.parts[row].node for row in silent})[:8])
+        return unknown(say("some_silent", nodes=names))
+    if newest - look.end >= look.steps("ended_s"):
+        return _ended(look, look.end)
     idle_from = gone.idle_since(look)
     if idle_from is not None and look.end - idle_from >= look.steps("sure_s"):
-        memory = look.gpus["memory"][here]
-        now, most = (
-            np.nanmedian(memory[:, max(0, look.end - 1) : look.end + 1]),
-            np.nanmax(np.nanmedian(memory, axis=0)),
-        )
-        if idle_from >= 0 and now < 0.25 * most:
-            return _ended(float(look.seen.times[idle_from]), notes, not_judged)
-        return Answer(
-            Finding(Class.CANNOT_TELL, since=look.moment(idle_from), why=(say("all_idle"),)), (), notes, not_judged
-        )
+        if idle_from >= 0 and _released(look):
+            return _ended(look, idle_from)
+        return unknown(say("all_idle"), look.moment(idle_from))
     stuck = look.end - trailing(look.waiting[here], look.present[here], look.end) >= look.steps("sure_s")
     if len(look.recent) < 3 or stuck.mean() > 0.5:
-        return Answer(Finding(Class.CANNOT_TELL, why=(say("no_work"),)), (), notes, not_judged)
-    parts = {look.seen.parts[row].node for row in here}
+        return unknown(say("no_work"))
+    nodes = {look.seen.parts[row].node for row in here}
     compared = ", ".join(each for each, table in look.gpus.items() if not np.isnan(table[here]).all())
-    why = say("compared", quantities=compared, gpus=len(here), nodes=len(parts))
-    return Answer(Finding(Class.HEALTHY, why=(why,)), (), notes, not_judged)
+    why = say("compared", quantities=compared, gpus=len(here), nodes=len(nodes))
+    return Answer(Finding(Class.HEALTHY, why=(why,)))
 
 
-def _ended(at: float, notes: tuple[Text, ...], not_judged: tuple[Text, ...]) -> Answer:
-    said = say("ended", at=moment(at))
-    return Answer(Finding(Class.HEALTHY, why=(said,)), (), (said, *notes), not_judged, ended=True)
+def _released(look: Look) -> bool:
+    """Whether the job gave its memory back."""
+    memory = look.gpus["memory"][look.rows]
+    now = np.nanmedian(memory[:, max(0, look.end - 1) : look.end + 1])
+    return bool(now < 0.25 * np.nanmax(np.nanmedian(memory, axis=0)))
+
+
+def _ended(look: Look, at: int) -> Answer:
+    said = say("ended", at=moment(float(look.seen.times[at])))
+    return Answer(Finding(Class.HEALTHY, why=(said,)), notes=(said,), ended=True)
 
 
 def _notes(look: Look) -> tuple[Text, ...]:
@@ -158,6 +161,8 @@ def _not_judged(look: Look) -> tuple[Text, ...]:
     missing = [each for each in PROFILING if len(rows) and np.isnan(look.gpus[each][rows]).all()]
     if missing:
         said.append(say("instead", missing=", ".join(missing), instead=look.work(rows)[0]))
+    if look.seen.job.large:
+        said.append(say("no_cores"))
     if not look.seen.host_rows():
         said.append(say("no_hosts"))
     elif "cnp_handled" not in look.seen.hosts and "slow_restart" not in look.seen.hosts:

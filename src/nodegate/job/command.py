@@ -8,19 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.atomic import write_whole
 from nodegate.inventory.hostlist import fold
 from nodegate.job import render
-from nodegate.job.prometheus import Access, Folder, Query, Server, Source, curl
+from nodegate.job.prometheus import Access, Folder, Server, Source, curl, server_time
 from nodegate.job.queries import Job, queries
 from nodegate.knowledge.words import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from nodegate.job.answer import Answer
     from nodegate.job.options import Asked
-
-_TIME = Query("time", "time()", {})
 
 
 def job(asked: Asked) -> int:
@@ -42,8 +42,8 @@ def look(asked: Asked, source: Source) -> Answer:
     from nodegate.job.answer import unknown  # noqa: PLC0415 - numpy only where something is judged
 
     try:
-        end = asked.at if asked.at is not None else _now(source)
-        answer = _judged(named(asked, end), source)
+        end = asked.at if asked.at is not None else server_time(source)
+        answer = judged(named(asked, end), source)
         if asked.slurm_job and answer.nothing_seen:
             answer = _by_slurm(asked, source, end)
     except UsageError as said:
@@ -55,7 +55,12 @@ def look(asked: Asked, source: Source) -> Answer:
     return answer
 
 
-def _judged(wanted: Job, source: Source) -> Answer:
+def judged(wanted: Job, source: Source) -> Answer:
+    """What the metrics of a source say of a job.
+
+    Raises:
+        UsageError: the source does not answer.
+    """
     from nodegate.job.answer import judge  # noqa: PLC0415
     from nodegate.job.seen import read  # noqa: PLC0415
 
@@ -70,7 +75,7 @@ def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
     nodes = nodes_of(asked.slurm_job, kept=asked.run_dir, replay=asked.replay)
     if not nodes:
         return unknown(render.say("no_slurm_label"))
-    answer = _judged(Job(end, asked.since_s, nodes), source)
+    answer = judged(Job(end, asked.since_s, nodes), source)
     return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
 
 
@@ -91,30 +96,21 @@ def show(asked: Asked, answer: Answer) -> None:
     sys.stdout.flush()
 
 
-def _now(source: Source) -> int:
-    """The server's time: the clocks of others do not count."""
-    told = source.ask(_TIME).scalar
-    if told is not None:
-        return int(told)
-    raise UsageError("the server does not tell its time", hint="give --at")
-
-
 def _source(asked: Asked) -> Source:
     if asked.replay is not None:
         if not asked.replay.is_dir():
             raise UsageError("this is not a folder of answers", file=str(asked.replay))
         return Folder(asked.replay)
     assert asked.access is not None  # noqa: S101 - the options demand one of both
-    return Server(asked.access, _folder(asked.run_dir))
+    return Server(asked.access, _into(asked.run_dir) if asked.run_dir is not None else None)
 
 
-def _folder(path: Path | None) -> Path | None:
-    if path is not None:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as said:
-            raise UsageError(f"cannot be made: {said.strerror}", file=str(path)) from said
-    return path
+def _into(folder: Path) -> Callable[[str, bytes], None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as said:
+        raise UsageError(f"cannot be made: {said.strerror}", file=str(folder)) from said
+    return lambda name, raw: write_whole(folder / name, raw)
 
 
 def _print(asked: Asked, access: Access) -> int:

@@ -61,10 +61,7 @@ def _worker_lost(look: Look) -> Iterator[Finding]:
         Class.WORKER_LOST,
         places(look, of_first),
         float(look.seen.times[first]),
-        (
-            say("lost", gone=len(of_first), rest=len(rest), minutes=minutes),
-            say("rest_waits"),
-        ),
+        (say("lost", gone=len(of_first), rest=len(rest), minutes=minutes), say("rest_waits")),
     )
 
 
@@ -84,10 +81,7 @@ def _rank_gone(look: Look) -> Iterator[Finding]:
         Class.RANK_GONE,
         places(look, here[gone]),
         look.moment(since),
-        (
-            say("one_at_0", gone=count, rest=len(here) - count),
-            _numbers(look, here[waits]),
-        ),
+        (say("one_at_0", gone=count, rest=len(here) - count), _numbers(look, here[waits])),
     )
 
 

@@ -19,6 +19,7 @@ _Key = TypeVar("_Key")
 _NOTICES = ("cnp_handled", "cnp_sent", "slow_restart", "transmit_wait")
 _LEAST_RATE = 10.0  # per second: below it no link slows down
 _TREND_STEPS = 10
+_LEAST_FALL = 0.03  # of the whole: what is held goes up and down by less
 _FIT_STEPS = 2.5  # what a line through noise may miss the beginning by
 
 
@@ -81,18 +82,20 @@ def _goes_on(look: Look, since: int) -> bool:
     return after > 0.97 * before
 
 
-def _fall(line: Array, step_s: int) -> tuple[float, float] | None:
-    """A steady fall over the last minutes: units a second, and its share of what there was; None if not steady."""
+def _fall(line: Array, step_s: int, least: float) -> float | None:
+    """A steady fall over the last minutes, units a second; None if it is less than `least` or not steady."""
     tail = line[-_TREND_STEPS:]
     known = np.flatnonzero(~np.isnan(tail))
     if len(known) < 0.7 * _TREND_STEPS or len(tail) < _TREND_STEPS:
         return None
     times, level = known * float(step_s), tail[known]
+    if level[0] - level[-1] <= least:
+        return None
     slope, offset = np.polyfit(times, level, 1)
     rest = level - (slope * times + offset)
     if slope >= 0 or np.var(rest) > 0.08 * np.var(level):
         return None
-    return -float(slope), float(level[0] - level[-1])
+    return -float(slope)
 
 
 def _new_low(line: Array) -> bool:
@@ -106,9 +109,9 @@ def _soon_empty(look: Look, lines: dict[_Key, tuple[Array, float]]) -> dict[_Key
     """Of lines of what is free, with the whole: seconds until nothing is left, and what is left, where it falls."""
     found = {}
     for key, (line, whole) in lines.items():
-        fall, left = _fall(line, look.step_s), float(line[~np.isnan(line)][-1]) if not np.isnan(line).all() else 0.0
-        if fall and fall[1] > 0.03 * whole and left / fall[0] < limit("soon_s") and _new_low(line):
-            found[key] = left / fall[0], left
+        fall = _fall(line, look.step_s, _LEAST_FALL * whole)
+        if fall is not None and (left := float(line[~np.isnan(line)][-1])) / fall < limit("soon_s") and _new_low(line):
+            found[key] = left / fall, left
     return found
 
 

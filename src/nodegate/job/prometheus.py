@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import shlex
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from nodegate.errors import UsageError
-from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_given, read_whole
 from nodegate.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 LIMIT_S = 50.0
+FIRST_S = 10.0  # for time(), which costs a server nothing
+LAST_S = 1e11
 MOST_BYTES = 256 << 20  # of one answer: 10,000 GPUs at 60 moments are 30 MB
 
 
 class Row(msgspec.Struct):
-    """A series of an answer: `value` of an instant query, `values` of a range, each [seconds, text]."""
+    """A series of an answer: `value` of an instant query, [seconds, text]; `values` of a range, a JSON list of such.
+
+    They stay text until numpy reads all of an answer at once: a million tuples took a second.
+    """
 
     metric: dict[str, str] = {}
     value: tuple[float, str] | None = None
-    values: list[tuple[float, str]] = []
+    values: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Data(msgspec.Struct):
@@ -79,11 +85,29 @@ class Query:
         return f"{self.name}-{hashlib.sha256(f'{self.path}?{self.body}'.encode()).hexdigest()[:16]}.json"
 
 
-class Source(Protocol):
-    """What answers a request: a server, or a folder of answers."""
+TIME = Query("time", "time()", {})
+
+
+class Source(ABC):
+    """What answers a request: a server, or a folder of answers. `keep` gets each answer as it came, with its name."""
+
+    keep: Callable[[str, bytes], None] | None = None
 
     def ask(self, query: Query) -> Reply:
-        """The answer; UsageError if there is none."""
+        """The answer to a request.
+
+        Raises:
+            UsageError: there is none, or it is something else.
+        """
+        raw, whose = self.raw(query)
+        reply = _read(raw, whose)
+        if self.keep is not None:
+            self.keep(query.file, raw)
+        return reply
+
+    @abstractmethod
+    def raw(self, query: Query) -> tuple[bytes, str]:
+        """The answer as it came, and who gave it, for an error; UsageError if there is none."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +122,10 @@ class Access:
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError("--prometheus is not an http or https address", hint="for example http://prom:9090")
+            raise UsageError("the server is not an http or https address", hint="for example http://prom:9090")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
-                "--prometheus has a user, password or token in it, which other users see", hint="give --token-file"
+                "the server's address has a user, password or token in it, which others see", hint="give --token-file"
             )
 
     def headers(self) -> dict[str, str]:
@@ -118,60 +142,60 @@ class Access:
 
 
 @dataclass
-class Server:
-    """A server; with `folder` each answer is kept there as it came."""
+class Server(Source):
+    """A server."""
 
     access: Access
-    folder: Path | None = None
-    told: list[int] = field(default_factory=list)  # bytes of each answer
+    keep: Callable[[str, bytes], None] | None = None
 
-    def ask(self, query: Query) -> Reply:
-        """The answer to a request.
-
-        Raises:
-            UsageError: the server does not answer, refuses, or answers with something else.
-        """
+    def raw(self, query: Query) -> tuple[bytes, str]:
+        """The answer; the server's clock is asked first, and has less time."""
         address = self.access.url.rstrip("/") + query.path
         request = urllib.request.Request(address, query.body.encode(), self.access.headers())  # noqa: S310 - checked
+        limit_s = FIRST_S if query == TIME else LIMIT_S
         try:
-            with _opener(self.access.ca_file).open(request, timeout=LIMIT_S) as answer:
-                raw = answer.read(MOST_BYTES + 1)
+            with _opener(self.access.ca_file).open(request, timeout=limit_s) as answer:
+                raw: bytes = answer.read(MOST_BYTES + 1)
         except urllib.error.HTTPError as said:
             raw = said.read(1 << 16)
             if not raw.startswith(b"{"):
                 raise UsageError(f"the server answers {said.code} {visible(str(said.reason), most=80)}",
                                  hint=_hint(said.code)) from said  # fmt: skip
-        except (OSError, ValueError) as said:
+        except (OSError, ValueError, http.client.HTTPException) as said:
             why = visible(str(getattr(said, "reason", said)), most=200)
             raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
         if len(raw) > MOST_BYTES:
             raise UsageError(f"an answer has more than {MOST_BYTES >> 20} MiB", hint="ask for fewer nodes, or --since")
-        self.told.append(len(raw))
-        reply = _read(raw, "the server")
-        if self.folder is not None:
-            write_whole(self.folder / query.file, raw)
-        return reply
+        return raw, "the server"
 
 
-@dataclass(frozen=True)
-class Folder:
+@dataclass
+class Folder(Source):
     """The answers of an earlier look, or those that the lines of --print-queries fetched."""
 
     path: Path
+    keep: Callable[[str, bytes], None] | None = None
 
-    def ask(self, query: Query) -> Reply:
-        """The answer that was kept for a request.
-
-        Raises:
-            UsageError: there is none, or it cannot be read.
-        """
-        file = self.path / query.file
+    def raw(self, query: Query) -> tuple[bytes, str]:
+        """The answer that was kept."""
+        file = str(self.path / query.file)
         try:
-            raw = read_whole(file, MOST_BYTES)
+            return read_whole(self.path / query.file, MOST_BYTES), file
         except OSError as said:
             hint = "give the same job, --at and --since as then, or fetch it with --print-queries"
-            raise UsageError(f"no answer to the query {query.name} is there", file=str(file), hint=hint) from said
-        return _read(raw, str(file))
+            raise UsageError(f"no answer to the query {query.name} is there", file=file, hint=hint) from said
+
+
+def server_time(source: Source) -> int:
+    """The server's time, UTC seconds: the clocks of others do not count.
+
+    Raises:
+        UsageError: it does not tell.
+    """
+    told = source.ask(TIME).scalar
+    if told is None or not 0 < told < LAST_S:
+        raise UsageError("the server does not tell its time", hint="give --at")
+    return int(told)
 
 
 def curl(access: Access, query: Query) -> str:

@@ -52,6 +52,12 @@ def line(answer: Answer, language: str = "en") -> str:
     return visible(f"{answer.kind.value}: {sentence}{place}", most=600)
 
 
+def line_of(finding: Finding) -> str:
+    """One English line for a finding: class, time, and why with numbers."""
+    why = "; ".join(each.en for each in finding.why)
+    return f"{finding.kind.value}, {_when(finding, 'en')}: {why or row('texts.csv', finding.kind.value)['en']}"
+
+
 def _pick(said: Text, language: str) -> str:
     return said.zh if language == "zh" else said.en
 

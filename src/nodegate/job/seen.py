@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import natural
 from nodegate.job.parts import Names, Part, uuid
 from nodegate.job.queries import GPU, TAG, Job, queries
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.job.prometheus import Query, Reply, Row
 
     Array = NDArray[np.float64]
+    Indices = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 
@@ -64,26 +67,29 @@ def read(job: Job, ask: Callable[[Query], Reply]) -> Seen:
     wanted = {query.name: query for query in queries(job)}
     asked = _Asked(job, ask)
     names = Names.read(asked.rows(wanted["names"]))
-    lines = {quantity: _lines(asked, wanted[quantity], names) for quantity in GPU}
-    chosen = _gpus_of(job, asked.newest)
-    index = {key: row for row, (key, _) in enumerate(chosen)}
-    gpus = {quantity: _table(index, found, job.steps) for quantity, found in lines.items()}
+    tables = {quantity: asked.table(wanted[quantity], names) for quantity in GPU}
+    chosen = asked.chosen()
+    gpus = {quantity: _of(table, chosen) for quantity, table in tables.items()}
+    keys = list(asked.places)
+    identities = [keys[place] for place in chosen]
+    index = {key: row for row, key in enumerate(identities)}
     host_names, hosts, site = _hosts(job, asked.rows(wanted["nodes"]), names)
     instant = asked.rows(wanted["free"])
     free, total, past = (_instant(instant, index, names, each) for each in ("free", "total", "past_power"))
     if job.steps:
         free = np.where(np.isnan(free), total - _last(gpus["memory"]), free)
-    parts = [part for _, part in chosen]
-    return Seen(job, parts, list(index), gpus, free, past, host_names, hosts, site, names, asked.warnings)
+    parts = [asked.newest[place][1] for place in chosen]
+    return Seen(job, parts, identities, gpus, free, past, host_names, hosts, site, names, asked.warnings)
 
 
 @dataclass
 class _Asked:
-    """The answers as they come, with the newest names of each GPU and the warnings of the server."""
+    """The answers as they come: the place of each GPU in their tables, its newest names, the server's warnings."""
 
     job: Job
     ask: Callable[[Query], Reply]
-    newest: dict[str, tuple[float, Part]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    newest: list[tuple[float, Part]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def rows(self, query: Query) -> list[Row]:
@@ -92,18 +98,33 @@ class _Asked:
         self.warnings += reply.warnings
         return reply.rows
 
+    def table(self, query: Query, names: Names) -> Array:
+        """One quantity by GPU and moment. Of copies of a series (two servers, changed labels) the greater counts."""
+        rows, owners = self.rows(query), []
+        counts, moments, values = _samples(rows)
+        for row, end in zip(rows, np.cumsum(counts).tolist(), strict=True):
+            place = self.places.setdefault(_identity(row.metric, names), len(self.newest))
+            moment = float(moments[end - 1]) if end else 0.0
+            if place == len(self.newest):
+                self.newest.append((moment, names.part(row.metric)))
+            elif moment > self.newest[place][0]:
+                self.newest[place] = moment, names.part(row.metric)
+            owners.append(place)
+        return _table(self.job, (np.repeat(owners, counts), moments, values), len(self.newest))
 
-def _lines(asked: _Asked, query: Query, names: Names) -> dict[str, Array]:
-    """One quantity by GPU. Copies of a series (two servers, changed labels) fill one line: the greater value counts."""
-    job, found = asked.job, dict[str, "Array"]()
-    start = job.end - (job.steps - 1) * job.step_s
-    for row in asked.rows(query):
-        key, moment = _identity(row.metric, names), row.values[-1][0] if row.values else 0.0
-        known = asked.newest.get(key)
-        if known is None or moment > known[0]:
-            asked.newest[key] = moment, names.part(row.metric)
-        line = found.setdefault(key, np.full(job.steps, np.nan))
-        _fill(line, row, start, job.step_s)
+    def chosen(self) -> list[int]:
+        """The places of the job's GPUs, sorted by node and index."""
+        wanted = set(self.job.nodes)
+        found = [(natural(part.node), -1 if part.gpu is None else part.gpu, key, place)
+                 for (key, place), (_, part) in zip(self.places.items(), self.newest, strict=True)
+                 if not self.job.large or part.node in wanted]  # fmt: skip
+        return [each[-1] for each in sorted(found)]
+
+
+def _of(table: Array, chosen: Sequence[int]) -> Array:
+    """Rows of a table; a GPU that came with a later quantity has none in it."""
+    whole = np.vstack([table, np.full((1, table.shape[1]), np.nan)])
+    found: Array = whole[[min(place, len(table)) for place in chosen]]
     return found
 
 
@@ -114,26 +135,37 @@ def _identity(labels: Mapping[str, str], names: Names) -> str:
     return f"{part.node}/{part.gpu}/{labels.get('GPU_I_ID', '')}"
 
 
-def _gpus_of(job: Job, newest: Mapping[str, tuple[float, Part]]) -> list[tuple[str, Part]]:
-    """The job's GPUs, sorted by node and index."""
-    wanted = set(job.nodes)
-    chosen = [(key, part) for key, (_, part) in newest.items() if not job.large or part.node in wanted]
-    return sorted(chosen, key=lambda each: (natural(each[1].node), -1 if each[1].gpu is None else each[1].gpu, each[0]))
+def _samples(rows: Sequence[Row]) -> tuple[list[int], Array, Array]:
+    """How many samples each series has, and the moments and values of all of them, one after the other.
+
+    Raises:
+        UsageError: they are no numbers.
+    """
+    texts = [bytes(row.values) for row in rows]
+    counts = [text.count(b'"') // 2 for text in texts]
+    flat: Array | None = None
+    joined = b",".join(filter(None, (text.translate(None, b'[]"') for text in texts)))
+    with warnings.catch_warnings(), contextlib.suppress(ValueError, DeprecationWarning):
+        warnings.simplefilter("error", DeprecationWarning)  # numpy's word for text that is no number
+        flat = np.fromstring(joined.decode("ascii", "replace"), sep=",")
+    if flat is None or len(flat) != 2 * sum(counts):
+        raise UsageError("an answer has samples that are no pairs of numbers")
+    return counts, flat[::2], flat[1::2]
 
 
-def _table(index: Mapping[str, int], lines: Mapping[str, Array], steps: int) -> Array:
-    table = np.full((len(index), steps), np.nan)
-    for key, line in lines.items():
-        if key in index:
-            table[index[key]] = line
+def _table(job: Job, samples: tuple[Indices, Array, Array], count: int) -> Array:
+    """Samples (line, moment, value) as lines by moment; the greater of two at one moment."""
+    table = np.full((count, job.steps), np.nan)
+    owner, moment, value = samples
+    at = np.round((moment - (job.end - (job.steps - 1) * job.step_s)) / job.step_s)
+    good = np.isfinite(value) & (at >= 0) & (at < job.steps)
+    np.fmax.at(table, (owner[good].astype(np.int64), at[good].astype(np.int64)), value[good])
     return table
 
 
-def _fill(line: Array, row: Row, start: float, step_s: int) -> None:
-    for moment, text in row.values:
-        at, value = round((moment - start) / step_s), float(text)
-        if 0 <= at < len(line) and math.isfinite(value) and not line[at] >= value:
-            line[at] = value
+def _lines(job: Job, rows: Sequence[Row], owners: Sequence[int], count: int) -> Array:
+    counts, moments, values = _samples(rows)
+    return _table(job, (np.repeat(owners, counts), moments, values), count)
 
 
 def _instant(rows: Sequence[Row], index: Mapping[str, int], names: Names, quantity: str) -> Array:
@@ -147,22 +179,18 @@ def _instant(rows: Sequence[Row], index: Mapping[str, int], names: Names, quanti
 
 
 def _hosts(job: Job, rows: Sequence[Row], names: Names) -> tuple[list[str], dict[str, Array], Array]:
-    start, steps = job.end - (job.steps - 1) * job.step_s, job.steps
-    of_hosts = [row for row in rows if "instance" in row.metric]
-    listed = sorted({names.host(row.metric["instance"]) for row in of_hosts}, key=natural)
-    places = {name: place for place, name in enumerate(listed)}
-    hosts: dict[str, Array] = {}
-    site = np.full(steps, np.nan)
+    of_hosts: dict[str, list[Row]] = {}
+    of_site = [row for row in rows if "instance" not in row.metric]
     for row in rows:
         if "instance" in row.metric:
-            quantity = row.metric.get("mode") or row.metric.get(TAG, "")
-            table = hosts.setdefault(quantity, np.full((len(listed), steps), np.nan))
-            _fill(table[places[names.host(row.metric["instance"])]], row, start, job.step_s)
-        else:
-            line = np.full(steps, np.nan)
-            _fill(line, row, start, job.step_s)
-            site = np.where(np.isnan(site), line, site + np.nan_to_num(line))
-    return listed, hosts, np.nan_to_num(site)
+            of_hosts.setdefault(row.metric.get("mode") or row.metric.get(TAG, ""), []).append(row)
+    listed = sorted({names.host(row.metric["instance"]) for each in of_hosts.values() for row in each}, key=natural)
+    places = {name: place for place, name in enumerate(listed)}
+    hosts = {
+        quantity: _lines(job, mine, [places[names.host(row.metric["instance"])] for row in mine], len(listed))
+        for quantity, mine in of_hosts.items()
+    }
+    return listed, hosts, np.nansum(_lines(job, of_site, range(len(of_site)), len(of_site)), axis=0)
 
 
 def _last(table: Array) -> Array:

@@ -173,12 +173,7 @@ def _input_bound(look: Look) -> Iterator[Finding]:
         return
     window = slice(since + 1, look.end + 1)
     level = float(np.nanmean(util[:, window]))
-    yield Finding(
-        Class.INPUT,
-        (),
-        look.moment(since),
-        (say("low_use", percent=100 * level), _hosts(look, window)),
-    )
+    yield Finding(Class.INPUT, (), look.moment(since), (say("low_use", percent=100 * level), _hosts(look, window)))
 
 
 def _hosts(look: Look, window: slice) -> Text:

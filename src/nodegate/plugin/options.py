@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
+
+if TYPE_CHECKING:
+    from nodegate.job.prometheus import Access
 
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
@@ -51,6 +54,9 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--history", default=None, metavar="FILE", help="the old name of --record, for this release")
     option("--all-results", action="store_true", help="write what is healthy in full too (docs/guide/running.md)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
+    option("--metrics", default="", metavar="URL", help="troubleshoot: a Prometheus that knows the job's metrics")
+    for name, what in (("token", "a bearer token"), ("header", "further headers"), ("ca", "certificates")):
+        option(f"--metrics-{name}-file", default=None, metavar="FILE", help=f"{what} for the server of --metrics")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option(
         "--host-keys",
@@ -88,8 +94,11 @@ def settings(config: pytest.Config) -> Settings:
         return Settings()
     active = given("inventory") or given("replay") or given("resume")
     _refuse_contrary_loads(given)
+    resumed = (None,) if given("resume") else ()
     if given("job_log") and given("profile") not in (None, Profile.TROUBLESHOOT.value):
         raise pytest.UsageError("--job-log is for --profile troubleshoot")
+    if given("metrics") and (given("replay") or given("profile") not in (*resumed, Profile.TROUBLESHOOT.value)):
+        raise pytest.UsageError("--metrics is for --profile troubleshoot, and not for --replay: that asks no server")
     idle = [name for name in _NEED_NODES if given(name) and not active]
     if idle:
         raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: add --inventory FILE")
@@ -97,6 +106,8 @@ def settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--replay judges a run again, --resume continues it: use one of them")
     if given("resume") and given("run_dir"):
         raise pytest.UsageError("--resume continues in the folder of that run: leave out --run-dir")
+    files = (path(f"metrics_{each}_file") for each in ("token", "header", "ca"))
+    access = _access(given("metrics"), *files) if given("metrics") else None
     texts: dict[str, Any] = {
         name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs")
     }
@@ -115,8 +126,15 @@ def settings(config: pytest.Config) -> Settings:
         load=True if given("active") else False if given("passive") else None,
         all_results=given("all_results"),
         job_logs=tuple(given("job_log")),
+        metrics=access,
         record=path("record") or path("history") or DEFAULT,
     )
+
+
+def _access(url: str, *files: Path | None) -> Access:
+    from nodegate.job.prometheus import Access  # noqa: PLC0415 - ssl, only where a server is asked
+
+    return Access(url, *files)
 
 
 def _refuse_contrary_loads(given: Callable[[str], object]) -> None:

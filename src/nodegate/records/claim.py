@@ -8,6 +8,8 @@ from enum import Enum
 
 from nodegate.text import counted, with_unit
 
+BESIDE = "metrics"  # a claim that counts for no verdict of a node
+
 
 class State(str, Enum):
     """What is known of a claim."""

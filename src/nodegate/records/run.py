@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nodegate.files.source import Source
-from nodegate.records.claim import Shown, State
+from nodegate.records.claim import BESIDE, Shown, State
 from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 
@@ -66,7 +66,8 @@ class NodeReport:
     @property
     def is_sound(self) -> bool:
         """Whether something was judged, and nothing failed or could not be measured; not all may be proven."""
-        verdicts = {Verdict.PASS if record.waiver else record.verdict for record in self.records}
+        verdicts = {Verdict.PASS if record.waiver else record.verdict for record in self.records
+                    if record.claim != BESIDE}  # fmt: skip
         return Verdict.PASS in verdicts and not verdicts & {Verdict.FAIL, Verdict.ERROR}
 
     @property

@@ -25,6 +25,7 @@ from nodegate.records.manifest import ADDED, MANIFEST, MISSING, Manifest
 
 EVIDENCE = "evidence"  # the folder of it below the run folder
 MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
+ANSWERS = ".metrics"  # below it: what a Prometheus answered; no node has such a name
 MEASURING = ".measuring"  # no node has such a name. It is deleted at the end, which works on a full disk too
 _ROOM = "make room or repair the folder, then continue with --resume"
 _CHANGED_STEP = "restore it, or measure this node again (--resume)"
@@ -153,6 +154,30 @@ class RunFolder:
         if not evidence.error and (what := self.manifest.trouble(self._name(file), raw)):
             return unreadable(node, measurement, f"{file} {what}", _UNLISTED_STEP if what == ADDED else _CHANGED_STEP)
         return evidence
+
+    def keep_answer(self, name: str, raw: bytes) -> None:
+        """Store an answer of a Prometheus, completely or not at all.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        file = self.path / EVIDENCE / ANSWERS / name
+        if self._note(file, raw):
+            self._write(file, raw)
+
+    def answers(self) -> Path | None:
+        """The folder of what a Prometheus answered; None if none was asked.
+
+        Raises:
+            UsageError: a file of it is not the one that was written.
+        """
+        folder = self.path / EVIDENCE / ANSWERS
+        if not folder.is_dir():
+            return None
+        odd = [each for each in self.manifest.odd_files() if each.node == ANSWERS]
+        if odd:
+            raise UsageError(f"{odd[0]}: restore it, or delete {folder}")
+        return folder
 
     def recorded_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """As `read_evidence`, of a run that has ended: what its manifest lists and is gone is an error."""

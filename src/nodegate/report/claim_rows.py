@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodegate.claims.table import claims
+from nodegate.claims.table import titles
 from nodegate.records.claim import Shown, State, in_words
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
@@ -56,10 +56,10 @@ class OpenClaims:
 
 def claim_rows(report: Report) -> list[ClaimRow]:
     """Every claim of the run in the order of the table."""
-    titles = {claim.name: claim.title for claim in claims()}
+    known = titles()
     made = dict.fromkeys(shown.claim for node in report.nodes for shown in node.claims)
-    order = [name for name in titles if name in made] + [name for name in made if name not in titles]
-    return [_row(report, name, titles.get(name, name)) for name in order]
+    order = [name for name in known if name in made] + [name for name in made if name not in known]
+    return [_row(report, name, known.get(name, name)) for name in order]
 
 
 def _row(report: Report, name: str, title: str) -> ClaimRow:

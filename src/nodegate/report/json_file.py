@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import IO, TypedDict
 
-from nodegate.claims.table import claims
+from nodegate.claims.table import titles
 from nodegate.policy.policy import DefectClass, Policy
 from nodegate.records.cause import CheckFinding
 from nodegate.records.claim import Shown
@@ -179,7 +179,7 @@ def report_file(report: Report, results: tuple[str, int], fleet: Sequence[Measur
         utc(report.run.finished_epoch_s),
         report.run,
         node_counts(report),
-        {claim.name: claim.title for claim in claims() if claim.name in shown},
+        {name: title for name, title in titles().items() if name in shown},
         report.policy,
         _fleet_row(report),
         tuple(map(_node, worst_first(report.nodes))),

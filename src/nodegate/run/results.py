@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import UsageError
@@ -29,6 +30,9 @@ from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
 from nodegate.run.stale_demands import stale_demands
 from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate.job.answer import Answer
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
@@ -58,6 +62,7 @@ class Results:
         self.records = PackedRecords()
         self.report: Report | None = None
         self.everything = False  # whether results.csv is asked for, and every check in junit.xml
+        self.metrics: Answer | None = None  # what a Prometheus says of the nodes (--metrics)
         self.notes: list[str] = []  # what the user should know in addition to the verdicts
         self._path = folder.path / RESULTS
         try:
@@ -101,7 +106,6 @@ class Results:
         """
         for records in self._waiting.values():
             self._file.write(records)
-        self._file.close()
         if not self._path.exists():
             raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(self.folder.path))
         missing = sum(map(len, judging.register.asked.values())) - len(self.records)
@@ -113,6 +117,9 @@ class Results:
             judging_s={node: round(took, 3) for node, took in sorted(judging.judging_s.items())},
         )
         report = build(self.run, judging, self.records, checks)
+        if self.metrics is not None:
+            report = self._with_metrics(report, self.metrics, judging)
+        self._file.close()
         if self._resumed:
             whole = ((replace(each, findings=tuple(each.findings)) for each in node.records) for node in report.nodes)
             write_all(whole, self.folder.path)  # not with their findings in compact form
@@ -129,6 +136,15 @@ class Results:
         except UsageError as said:  # the verdicts are valid anyway
             if not (judging.past and judging.past.lost):
                 self.notes.append(str(said))
+
+    def _with_metrics(self, report: Report, answer: Answer, judging: Judging) -> Report:
+        from nodegate.run.metrics import beside  # noqa: PLC0415 - numpy only where a server is asked
+
+        report = beside(report, answer, lambda node: judging.contexts.of(node).parts)
+        for node in report.nodes:
+            self._file.write(node.records[-1:])
+        self.run = report.run
+        return report
 
     def _concluded(self, report: Report) -> Report:
         if self._conclude is None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
 from nodegate.measure.durations import Durations, durations_of, seconds
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from nodegate.job.prometheus import Access
 
 HostKeys = Literal["strict", "accept-new", "off"]
 _MOST_BYTES = 64 << 20  # of a file of ssh
@@ -43,6 +46,7 @@ class Settings:
     pairs: str = ""  # --pairs: few or all; empty: as in the earlier run, or few
     tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
+    metrics: Access | None = None  # --metrics: for profile troubleshoot
     record: Path = DEFAULT  # --record
     all_results: bool = False  # --all-results: the files that hold every healthy device too
 

@@ -1,0 +1,87 @@
+"""A real Prometheus over what promtool wrote of a story."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+import urllib.request
+from typing import TYPE_CHECKING
+
+from job.stories import Story, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+def fill(story: Story, folder: Path) -> None:
+    """Blocks with a story below `folder`/data."""
+    text = folder / f"{story.number}.om"
+    write(story, text)
+    tool = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(text), str(folder / "data")]
+    subprocess.run(tool, check=True, capture_output=True, timeout=120)
+    text.unlink()
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path, config: str = "global: {scrape_interval: 15s}\n") -> Iterator[str]:
+    """A server over the blocks in `folder`/data; gives its address."""
+    port = free_port()
+    (folder / "prometheus.yml").write_text(config)
+    server = subprocess.Popen(
+        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+         "--storage.tsdb.retention.time=100y", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await_answer(f"http://127.0.0.1:{port}/-/ready")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def await_answer(address: str) -> None:
+    """Return when something answers there."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5):  # noqa: S310 - loopback
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{address} did not answer within 60 s")
+
+
+@contextlib.contextmanager
+def victoria_metrics(folder: Path, stories: Iterable[Story]) -> Iterator[str]:
+    """A VictoriaMetrics with these stories; gives its address."""
+    address = f"127.0.0.1:{free_port()}"
+    server = subprocess.Popen(
+        ["victoria-metrics", f"-storageDataPath={folder}/vm", f"-httpListenAddr={address}", "-retentionPeriod=100y"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await_answer(f"http://{address}/health")
+        for story in stories:
+            write(story, folder / "story.om")
+            with (folder / "story.om").open() as lines:
+                samples = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+                text = "".join(f"{head} {float(at) * 1000:.0f}\n" for head, at in samples)
+            _post(f"http://{address}/api/v1/import/prometheus", text.encode())
+        _post(f"http://{address}/internal/force_flush", b"")
+        yield f"http://{address}"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _post(address: str, body: bytes) -> None:
+    with urllib.request.urlopen(address, body, timeout=60):  # noqa: S310 - loopback
+        pass

@@ -1,0 +1,48 @@
+"""A made /sys with RDMA ports, and a real node_exporter that reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING
+
+from job.server import await_answer, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PORT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)",
+        "counters/port_xmit_data": "1000", "counters/port_rcv_data": "2000"}  # fmt: skip
+
+
+def made_sys(folder: Path, hw_counters: dict[str, str], devices: tuple[str, ...] = ("mlx5_0", "mlx5_1")) -> Path:
+    """/sys with a port of each device; gives its path."""
+    for device in devices:
+        port = folder / "class" / "infiniband" / device / "ports" / "1"
+        (port.parents[1]).mkdir(parents=True)
+        for name, text in {"board_id": "MT_0000000838", "fw_ver": "28.43.2026", "hca_type": "MT4129"}.items():
+            (port.parents[1] / name).write_text(f"{text}\n")
+        more = {f"hw_counters/{name}": text for name, text in hw_counters.items()}
+        for name, text in {**PORT, **more}.items():
+            (port / name).parent.mkdir(parents=True, exist_ok=True)
+            (port / name).write_text(f"{text}\n")
+    return folder
+
+
+@contextlib.contextmanager
+def node_exporter(sysfs: Path, textfiles: Path) -> Iterator[str]:
+    """A real node_exporter; gives its address."""
+    port = free_port()
+    server = subprocess.Popen(
+        ["prometheus-node-exporter", f"--path.sysfs={sysfs}", f"--collector.textfile.directory={textfiles}",
+         "--collector.disable-defaults", "--collector.infiniband", "--collector.textfile", "--collector.uname",
+         "--collector.meminfo", f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await_answer(f"http://127.0.0.1:{port}/metrics")
+        yield f"http://127.0.0.1:{port}/metrics"
+    finally:
+        server.terminate()
+        server.wait(30)
