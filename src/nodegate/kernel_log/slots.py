@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.kernel_log.incidents import Incident
-    from nodegate.probe.pci import Pci
+from nodegate.kernel_log.incidents import Incident
+from nodegate.probe.pci import Pci
 
 # Of knowledge/kernel_lines.csv: what is said of a disk's slot and of devices that nobody uses, too.
 _OF_ANY_DEVICE = frozenset({"pcie_link_down", "pcie_link_dead", "pcie_no_address"})

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.entry import Entry
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.baseline.entry import Entry
 
 
 def baseline_text(platform: str, entries: Sequence[Entry], remarks: Iterable[str]) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from nodegate.metric import Metric
 from nodegate.numbers.node_figures import OF
 
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-
-    Key = tuple[object, ...]  # two metrics of one key are comparable
+Key = tuple[object, ...]  # two metrics of one key are comparable
 
 OF_CHIPS = "burn"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Do(str, Enum):

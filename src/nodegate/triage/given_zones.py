@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.triage.log import Log
 from nodegate.triage.remarks import ZONE_KNOWN
 from nodegate.triage.zones import Given
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.triage.log import Log
 
 _OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
 _HINT = "write it as +08:00, or LOG=+08:00 for the times of one log"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.triage.events import Event, Kind
+from nodegate.triage.events import Event, Kind
 
 
 @dataclass(frozen=True)

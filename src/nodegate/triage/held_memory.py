@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import signature
 from nodegate.knowledge.words import Text
 from nodegate.probe.jobs import Whose
-from nodegate.triage.events import Kind
-
-if TYPE_CHECKING:
-    from nodegate.triage.events import Event, Names
+from nodegate.triage.events import Event, Kind, Names
 
 OUT_OF_MEMORY = "cuda_oom"
 _SIZE = r"(?P<size>[0-9.]{1,16} [KMG]iB)"

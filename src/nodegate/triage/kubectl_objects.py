@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 32 << 20  # three thousand pods
 _OBJECTS = re.compile(

@@ -13,14 +13,11 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import IO, Protocol
 
 from nodegate.triage import remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.remarks import Remarks
+from nodegate.triage.remarks import Remarks
 
 PIECE_BYTES = 1 << 20
 MOST_MEMBERS = 1000

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.words import Text
 from nodegate.triage import (
     apart,
     flight_recorder,
@@ -26,23 +28,15 @@ from nodegate.triage import (
     zones,
 )
 from nodegate.triage.clock import Stamp, dated
-from nodegate.triage.events import Events
+from nodegate.triage.events import Event, Events, Names
 from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import begun, chunks, is_plain, members
 from nodegate.triage.remarks import Remarks
-from nodegate.triage.sources import STDIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.knowledge.words import Text
-    from nodegate.triage.events import Event, Names
-    from nodegate.triage.sources import Source, Sources
-    from nodegate.triage.zones import Clocks
+from nodegate.triage.sources import STDIN, Source, Sources
+from nodegate.triage.zones import Clocks
 
 _HEAD_BYTES = 1 << 16
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from nodegate.errors import UsageError
 from nodegate.triage import sources
-from nodegate.triage.answer import answer
+from nodegate.triage.answer import Answer, answer
 from nodegate.triage.given_zones import offset_s
 from nodegate.triage.reading import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.triage.answer import Answer
 
 
 def triage(

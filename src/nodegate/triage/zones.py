@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import skew
+from nodegate.triage.clock import Stamp
+from nodegate.triage.events import Event, Names
+from nodegate.triage.log import Log
 from nodegate.triage.skew import Skew
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Event, Names
-    from nodegate.triage.log import Log
 
 _HALF_HOUR_S = 1800.0
 _EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nodegate.watch.reading import Point
+from nodegate.watch.reading import Point
 
 SETTINGS = {3: "global batch size", 4: "sequence length", 5: "number of ranks"}  # by their place in a point's key
 

@@ -7,14 +7,11 @@ No two programs name the fields alike, so a field is known by the words of its n
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from nodegate.watch.fields import kind, words_of
 from nodegate.watch.lines import stamp
 from nodegate.watch.reading import Reading, positive, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ITERATION = (
     "train/global_step",

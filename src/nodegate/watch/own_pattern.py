@@ -9,16 +9,11 @@ from __future__ import annotations
 import re
 import signal
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.watch.reading import GROUPS, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.watch.reading import Reading
+from nodegate.watch.reading import GROUPS, Reading, reading
 
 MOST_CHARACTERS = 2000
 MOST_CPU_S = 0.1

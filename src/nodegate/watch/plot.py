@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from nodegate.watch.answer import of_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.watch.answer import Slow
-    from nodegate.watch.curve import Bucket
+from nodegate.watch.answer import Slow, of_one
+from nodegate.watch.curve import Bucket
 
 WIDTH, HEIGHT, LEFT, BELOW = 960, 260, 70, 24
 TOP_OF_MEANS = 1.25  # the axis ends this far above the highest mean: one spike of minutes must not flatten the rest

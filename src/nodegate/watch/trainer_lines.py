@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nodegate.watch.fields import measured
+from nodegate.watch.fields import Field, measured
 from nodegate.watch.reading import Reading
-
-if TYPE_CHECKING:
-    from nodegate.watch.fields import Field
 
 RISES = 6
 MOST_LINES = 40  # of a record below its counter

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from statistics import fmean, median
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 TOGETHER = 5  # blocks that are one entry of the history
 FEWEST = 3  # entries before anything is judged
