@@ -1,16 +1,10 @@
 """Job logs and kernel logs of our own writing, in the forms of PyTorch, NCCL, torchrun, Slurm and the kernel."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.triage.answer import Answer
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
 TIMEOUT_MS = 600_000

@@ -1,7 +1,5 @@
 """Training logs as the frameworks write them, from a list of iteration times in seconds."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Clocks that are hours apart: estimated by lines that both sides have, given by the user, or said to be unknown."""
 
-from __future__ import annotations
-
 import gzip
 from datetime import datetime, timedelta, timezone
 

@@ -1,7 +1,5 @@
 """What a lost worker leaves in a log: its last words without a time, another's report of it, noise of Python's exit."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, times_out, write
 

@@ -1,7 +1,5 @@
 """Who ended first, where only a launcher or Kubernetes says so: torchrun, Open MPI 4 and 5, `kubectl describe`."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, torchrun_report, write
 

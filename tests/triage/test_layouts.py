@@ -1,7 +1,5 @@
 """One failed job in every layout that people hand in: the answer does not depend on how its logs were collected."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

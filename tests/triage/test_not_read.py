@@ -1,8 +1,6 @@
 """What could not be read is never called good: the answer says how much that was, and why."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import gzip
 
 import pytest

@@ -1,8 +1,6 @@
 """What shows that a job is well: growing counts of steps, a working service, a known ending; else "cannot tell"."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A job that is slow from its first iteration: found against an earlier run, or against a time that was given."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lines of trainers (trainers.txt): each is read by its time base, and judged rightly."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from datetime import timedelta

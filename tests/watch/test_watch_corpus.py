@@ -1,7 +1,5 @@
 """Real logs, by what is known of them: the usual time of an iteration, and no false alarm."""
 
-from __future__ import annotations
-
 import pytest
 from support.corpus import corpus
 

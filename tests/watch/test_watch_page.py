@@ -1,7 +1,5 @@
 """The page of an answer: whole, escaped, without script, and with a plot of bounded size."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

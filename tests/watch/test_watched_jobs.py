@@ -1,7 +1,5 @@
 """What must not be taken for slowness or silence, and what must: one job after another, as logs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
