@@ -1,7 +1,5 @@
 """The kernel's own word on PCIe bandwidth: "available PCIe bandwidth, limited by ... link at ... (capable of ...)"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

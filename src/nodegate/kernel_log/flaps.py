@@ -1,7 +1,5 @@
 """Link changes of NICs in the kernel log: a link that went down and came back, or stayed down, within one boot."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence

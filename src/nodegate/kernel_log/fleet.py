@@ -1,7 +1,5 @@
 """The kernel logs of one run compared: links that went down together, and error lines that only few nodes have."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Xids folded to faults: one per GPU and code, with what only followed from it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

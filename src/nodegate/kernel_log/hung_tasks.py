@@ -1,7 +1,5 @@
 """Tasks that hang: who they are and where they wait, from the stack in the kernel log or from what waits now."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

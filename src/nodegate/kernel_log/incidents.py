@@ -1,7 +1,5 @@
 """Kernel lines that are no Xid, folded: one incident per rule and device."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Machine checks and memory errors: the part that the kernel names, how many errors it counted, and of what sort."""
 
-from __future__ import annotations
-
 import re
 
 from nodegate.kernel_log.incidents import MAX_QUOTED, Incident, incidents

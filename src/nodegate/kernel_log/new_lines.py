@@ -1,7 +1,5 @@
 """Kernel lines that came while the load ran: those of the later log that the earlier one does not hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Protocol

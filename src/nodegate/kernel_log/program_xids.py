@@ -4,8 +4,6 @@ Two programs that have nothing in common and fail on one GPU (13: on one TPC) ha
 suspicion: NVIDIA's workflow for both codes ends in a diagnostic of the GPU, not in its replacement.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Whether a kernel log is whole over the time that a check speaks about: only a whole log can be called clean."""
 
-from __future__ import annotations
-
 from nodegate.kernel_log.window import CLOCK_STEP_S, LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.probe.kernel_log import ANY_KIND, KernelLog, Lost

@@ -1,7 +1,5 @@
 """PCIe devices that do not work: a disk may be changed while the node runs, a GPU or NIC may not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from nodegate.kernel_log.incidents import Incident

@@ -1,7 +1,5 @@
 """SXids folded: one finding per NVSwitch and code; what follows the loss of a GPU is said to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed

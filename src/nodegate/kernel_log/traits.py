@@ -1,7 +1,5 @@
 """What is kept of a node's kernel log after its facts are gone: what only the fleet can judge, and little of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

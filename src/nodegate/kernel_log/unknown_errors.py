@@ -4,8 +4,6 @@ The fleet judges them best: what most nodes of a platform print is that platform
 printed while it boots is left out, unless a GPU, switch, NIC or disk is named.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What goes wrong on GPU nodes, by the ids that the checks' docstrings cite."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

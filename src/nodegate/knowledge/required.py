@@ -4,8 +4,6 @@
 one. What may be absent (an optional group, a look-ahead, a class of characters) is never asked for.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

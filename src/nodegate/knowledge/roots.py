@@ -1,7 +1,5 @@
 """Which Xid of a GPU is the root cause, and which only follow from it: one root cause per GPU and incident."""
 
-from __future__ import annotations
-
 from nodegate.knowledge.tables import XidKind, XidRule
 from nodegate.records.verdict import Verdict
 

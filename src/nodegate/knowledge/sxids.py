@@ -5,8 +5,6 @@ drivers for 40 codes, marked `disputed`. Sources: the driver's list of codes, NV
 user guide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

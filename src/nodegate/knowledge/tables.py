@@ -1,7 +1,5 @@
 """The knowledge files of this package, read strictly: an error in one is a bug and stops at once."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping

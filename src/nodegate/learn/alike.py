@@ -1,7 +1,5 @@
 """Whether the nodes of a run measured a quantity under the same conditions: else one baseline would mean two things."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Two baseline files compared, key by key; values for different conditions are not compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a reviewer should know of a learned limit: how little it finds, and how far it has followed an ageing fleet."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """One learned limit: the median of the good nodes, and a tolerance from their spread."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

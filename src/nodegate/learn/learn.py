@@ -1,7 +1,5 @@
 """A baseline file from what the good nodes of a run measured: for review, with the source of each number."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

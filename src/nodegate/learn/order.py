@@ -1,7 +1,5 @@
 """`nodegate_expect` from the accepted nodes of a run, as a file of variables for review."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Baseline entries as the text of a file, so that it reads back unchanged: every text quoted, every number plain."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """findings.csv (what is not good) and results.csv (every finding), for spreadsheets; no cell is taken for a formula."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Collection, Iterator, Mapping

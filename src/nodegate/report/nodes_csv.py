@@ -1,7 +1,5 @@
 """nodes.csv: one row a node, for spreadsheets and inventories; no cell of it is taken for a formula."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Iterator

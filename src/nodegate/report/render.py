@@ -1,7 +1,5 @@
 """The files of a run folder, written from one report."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The NVLink fabric: where it is to be expected, which GPUs are members of it, and what its health mask says."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

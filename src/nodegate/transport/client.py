@@ -1,7 +1,5 @@
 """An authenticated paramiko connection: the route, the host key, the login."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """From a node of the inventory to an open session."""
 
-from __future__ import annotations
-
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.transport.options import Options

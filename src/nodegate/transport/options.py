@@ -1,7 +1,5 @@
 """Connection settings of the command line, the same for all nodes of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """What to do with the job, as a program can act on it: wait, stop, restart or fix, and which nodes to leave out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum

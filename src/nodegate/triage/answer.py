@@ -1,7 +1,5 @@
 """The answer: what ended the job, where, its class, why that is the root, what to do, and what followed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

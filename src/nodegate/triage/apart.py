@@ -4,8 +4,6 @@
 times in a file holds only if one clock made them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

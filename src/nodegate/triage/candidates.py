@@ -1,7 +1,5 @@
 """Which errors can be the first one of a job, and which of these is the earliest: what follows from what."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """The time that a log line prints, in every form that launchers, frameworks and NCCL use."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone

@@ -1,8 +1,6 @@
 """What is to be said of clocks: which were moved, which zones were guessed, and where the order is doubtful."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nodegate.knowledge.words import Text

@@ -1,7 +1,5 @@
 """Collectives that timed out: ranks that called different ones, and the rank that never reached it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What `kubectl describe` and Ray say around a line: the pod, its node, and when a container ended."""
 
-from __future__ import annotations
-
 import re
 
 from nodegate.triage.clock import Stamp, find_stamp

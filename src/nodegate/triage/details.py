@@ -1,7 +1,5 @@
 """What a line says in addition to its kind: how long which collective ran, who is blamed, who is where."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

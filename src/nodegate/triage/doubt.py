@@ -1,8 +1,6 @@
 """The answer where no error was found and nothing shows that the job is well: "cannot tell", and what to read."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What PyTorch's launchers report: which worker failed first on their own node, and that they ended the others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

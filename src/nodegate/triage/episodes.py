@@ -1,7 +1,5 @@
 """Which events belong to the end of the job: not followed by progress, and not of another job or another day."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.knowledge.words import Side

@@ -6,8 +6,6 @@ A pickle is a program. Only the opcodes that build numbers, texts, lists and dic
 unpickler, which then knows no class either.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

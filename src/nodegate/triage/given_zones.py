@@ -1,7 +1,5 @@
 """The zones that the user gives: `+08:00` for all logs, `worker3.log=+08:00` for one, `dmesg-*=+08:00` for several."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase

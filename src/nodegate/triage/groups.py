@@ -1,7 +1,5 @@
 """What followed, folded over the ranks: equal errors are one line with the ranks and nodes that they were seen on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Who holds the memory of a GPU on which a rank ran out of it: the rank, its job, another, or not known who."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """On which node each pod ran, as far as the logs say: a word in a pod's first lines, a table of kubectl, its events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain

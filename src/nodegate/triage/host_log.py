@@ -1,7 +1,5 @@
 """A kernel log or journal of a host. What a job printed into it is found line by line, and read as the log of a job."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What looks like an error and is none: exceptions that Python ignores (of destructors, at exit), notes of XLA."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """One job log, from its first chunk to its last: its errors, how far the training got, its first and last time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Kernel logs among the inputs: recognised, read line by line, bursts folded by the minute."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

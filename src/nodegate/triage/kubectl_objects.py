@@ -1,7 +1,5 @@
 """Objects that `kubectl -o json` or `-o yaml` printed, written as the lines of its tables: those a log is read by."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

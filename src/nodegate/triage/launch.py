@@ -1,8 +1,6 @@
 """A start that fails on all nodes alike: the launch is at fault, and no node."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.inventory.hostlist import fold

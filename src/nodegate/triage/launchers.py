@@ -1,7 +1,5 @@
 """The rank of an error whose line names none: the one that the launcher saw end first on that node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A log as it was read: its name, place and size, how far the training got, who wrote it, and how it ends."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from nodegate.probe.kernel_line import KernelLine

@@ -1,8 +1,6 @@
 """What happened first and what to do now, as sentences in English and Chinese."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections.abc import Sequence
 from shlex import quote
 

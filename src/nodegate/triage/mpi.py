@@ -3,8 +3,6 @@
 Open MPI 4 writes its sentence on one line, Open MPI 5 (prterun) breaks it at 80 characters.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 """The notes of an answer: what is to be known of the logs before it is believed, and what was left out."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 

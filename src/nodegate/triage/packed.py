@@ -4,8 +4,6 @@ gzip, zstd, xz and bzip2, zip and tar; in an archive the regular members one lev
 larger than the limits, damaged or packed once more is "not read to its end".
 """
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import os

@@ -1,8 +1,6 @@
 """The answer as one HTML page: opens offline, loads no other files, runs no script; every text escaped."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from pathlib import Path
 
 from markupsafe import Markup

@@ -5,8 +5,6 @@ an operation apart too: they hang if the next report in the same file has the sa
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """All logs of a failure, read one after the other into one set of events on one clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """The sentences of an answer, in English and Chinese: what, why it is the root cause, what to do."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

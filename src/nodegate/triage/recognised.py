@@ -6,8 +6,6 @@ that no row knows is neither.
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """An answer as about ten lines of text for a person, and as JSON for a program."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

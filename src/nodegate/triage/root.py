@@ -1,7 +1,5 @@
 """Which of the last errors was the first one: the rules of docs/guide/triage.md, in the order in which they apply."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The kernel logs in a run folder, with the index of each GPU."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path

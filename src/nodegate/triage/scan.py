@@ -3,8 +3,6 @@
 A log has millions of healthy lines. One search for all strings that a known line can hold skips them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Hangs without a time-out: a writer that fell silent first, ranks that did not finish NCCL's start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

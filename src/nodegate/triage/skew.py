@@ -4,8 +4,6 @@ All workers of a job print the same iterations, and their watchdogs give up the 
 such lines are hours apart, the clocks are: a container of another zone, a host whose clock is wrong.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

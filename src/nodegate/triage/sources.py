@@ -1,7 +1,5 @@
 """Which logs are to be read: files, folders, globs, standard input, a run folder."""
 
-from __future__ import annotations
-
 import glob
 import os
 import stat

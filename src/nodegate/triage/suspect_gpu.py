@@ -1,7 +1,5 @@
 """A GPU on which programs that have nothing in common meet an application's Xid: it is suspected, not each of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

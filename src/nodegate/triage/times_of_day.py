@@ -3,8 +3,6 @@
 Where nothing in the logs has a date, such times put the errors in order and are shown without one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What ended a job: from the logs that the command line names to the answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,8 +1,6 @@
 """Who waits for whom: the collectives that did not end when the ranks' flight recorders were dumped."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

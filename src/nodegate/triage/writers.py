@@ -1,7 +1,5 @@
 """Who wrote into a log: the pods, containers or nodes that its lines' prefixes name, and when each wrote."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import groupby

@@ -4,8 +4,6 @@ A job's containers mostly keep UTC, their hosts mostly the zone of their place, 
 it. A fault of hardware and the error of the job that it caused were within seconds of each other, whatever was printed.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`nodegate watch LOG`: from the command line to the exit code."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ time of a step, `data_time` and `optimizer_step_time` are not; `Train Steps/Sec`
 `tps`, `tokens_per_second_per_gpu` and `312 img/sec` that of tokens or samples.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Where the bytes come from: a finished file, plain or packed, a growing one (rotated or truncated), a pipe."""
 
-from __future__ import annotations
-
 import os
 import select
 import stat

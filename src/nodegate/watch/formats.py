@@ -4,8 +4,6 @@ If a log has lines of several formats, the first of FORMATS is used: it has the 
 object for each log: it remembers lines.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is usual by the user's word: a time (`--usual 3.1s`), that of an earlier run's log, or an MFU (`--mfu 40`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.watch.reading import Point

@@ -1,7 +1,5 @@
 """The answer as one HTML file that opens offline, without scripts or other files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lines out of a stream of bytes, bounded; the time and the sender at the start of a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime

@@ -4,8 +4,6 @@ No two programs name the fields alike, so a field is known by the words of its n
 `iteration_time_ms`, `timing_s/step` are the time of a step; `data_time` and `steps_per_sec` are not.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ A pattern can take time that grows with a power of the line's length, or worse. 
 longer than MOST_CPU_S of processor time is ended, and the pattern is refused if that continues.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import warnings

@@ -1,7 +1,5 @@
 """Judges the pace: the rule over comparable points, and the slow times that it finds."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import islice

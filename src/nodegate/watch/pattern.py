@@ -1,7 +1,5 @@
 """Spikes: single slow iterations, and whether they come at a period (garbage collection, logging, checkpoints)."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence

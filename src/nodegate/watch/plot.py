@@ -1,7 +1,5 @@
 """The iteration times as an SVG: the spread, the mean, the usual time, slow times shaded. It contains only numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from nodegate.watch.answer import Slow, of_one

@@ -1,7 +1,5 @@
 """What one line of a log says about the training's pace, and what a point of the series is."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

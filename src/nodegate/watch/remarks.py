@@ -1,8 +1,6 @@
 """The notes of an answer, which change no verdict, in English and in Chinese."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from nodegate.knowledge.words import Text
 from nodegate.watch.pattern import Pauses, Period
 

@@ -1,8 +1,6 @@
 """The answer as text for people and as one JSON object for programs."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict

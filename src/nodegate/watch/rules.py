@@ -4,8 +4,6 @@ The medians compare a running median with the running 10th percentile of such me
 a percentile does not sink for ever as a minimum does. They count lines of the log, not time.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections import deque
 

@@ -1,7 +1,5 @@
 """From the readings of a log to one series of points: one source, restarts seen, the first iterations marked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nodegate.watch.formats import FORMATS

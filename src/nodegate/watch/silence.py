@@ -1,7 +1,5 @@
 """Silence: between two lines by the times that they carry, and now by the clock of this machine."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import replace
 from statistics import median

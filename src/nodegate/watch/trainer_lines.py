@@ -4,8 +4,6 @@ A record may have several lines: the counter in one, the time or rate in one bel
 of the HF Trainer have no counter: their lines are counted, and only a clock before each gives them a time.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is usual for a job, and how much of a difference is its own noise: learned from blocks of its training time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice

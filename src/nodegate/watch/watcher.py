@@ -1,7 +1,5 @@
 """Reads the lines of one log, one by one, and gives the result."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Findings of the burn: which GPUs took part, whose results are wrong, what another program says."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

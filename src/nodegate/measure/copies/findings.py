@@ -1,7 +1,5 @@
 """Findings of the copies: host copies in the words of PCIe, pairs of GPUs and which of the two is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Findings of NCCL over several nodes: whose fault a bad launch is, and a finding for each collective."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A node made ready for launches over several nodes: its GPUs, its programs, their build, its launcher."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

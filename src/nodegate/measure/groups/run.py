@@ -6,8 +6,6 @@ fast as its slowest node, and hangs with any that does; so a bad group says noth
 count against it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.errors import CannotMeasure

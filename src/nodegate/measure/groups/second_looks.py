@@ -1,7 +1,5 @@
 """Second looks at suspects: in pairs with nodes that passed; and at the racks and fleets that were slow."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """RDMA measurements between nodes: when a run is a good one, and where the fault of a bad one is."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

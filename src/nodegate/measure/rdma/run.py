@@ -4,8 +4,6 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 (different congestion control, a bad uplink) shows. Latency is measured first, while the fabric is idle.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
