@@ -27,7 +27,6 @@ from nodegate.triage import (
 )
 from nodegate.triage.clock import Stamp, dated
 from nodegate.triage.events import Event, Events, Names
-from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
@@ -100,7 +99,7 @@ def read(
         raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)
     events.names.no_nodes = _names_of_files(logs, events.names)
-    given = given_zones(zones_given, logs)
+    given = zones.given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))

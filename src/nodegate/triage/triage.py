@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodegate.errors import UsageError
 from nodegate.triage import sources
 from nodegate.triage.answer import Answer, answer
-from nodegate.triage.given_zones import offset_s
 from nodegate.triage.reading import read
+from nodegate.triage.zones import offset_s
 
 
 def triage(
