@@ -18,6 +18,13 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     return path
 
 
+def answered(folder: Path, *lines: str, name: str = "job.log") -> Answer:
+    """What triage says of the logs of a folder, with one of these lines where there are any."""
+    if lines:
+        write(folder, name, *lines)
+    return triage([str(folder)], now_s=NOW_S)
+
+
 def told(answer: Answer) -> dict[str, object]:
     """What an answer comes to, by the names that tables of tests use."""
     return {
@@ -39,7 +46,7 @@ def judge(folder: Path, files: Mapping[str, Sequence[str]], says: str = "", **ex
     """Asserts what triage comes to on logs of these lines, by the names of `told`, and what its sentence says."""
     for name, lines in files.items():
         write(folder, name, *lines)
-    answer = triage([str(folder)], now_s=NOW_S)
+    answer = answered(folder)
     found = told(answer)
     assert {name: found[name] for name in expected} == expected
     assert says in answer.sentence.en

@@ -4,15 +4,9 @@
 import re
 
 import pytest
-from support.job_logs import NOW_S, kernel, write
+from support.job_logs import answered, kernel
 
 from nodegate.knowledge.tables import rows
-from nodegate.triage.triage import triage
-
-
-def answered(folder, *lines, name="job.log"):
-    write(folder, name, *lines)
-    return triage([str(folder)], now_s=NOW_S)
 
 
 def steps(form):
