@@ -1,7 +1,5 @@
 """A measured number against its baseline: the conditions, the unit, the limit, and what physics allows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeGuard
 

@@ -1,7 +1,5 @@
 """A number of a node beside what its batch, its place on all nodes and other software explain of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod

@@ -5,8 +5,6 @@ effect that is sought, for a limit at the effect itself finds it half the time (
 tests/numbers/test_slow_nodes_simulated.py).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.metric import Metric

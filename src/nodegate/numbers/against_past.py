@@ -6,8 +6,6 @@ model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/reference/st
 leave: what a device has lost since it was accepted is reported until it is accepted again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One measured number judged: by physics, the baseline, the fleet, the rest of its node, and its own past."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

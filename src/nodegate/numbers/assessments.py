@@ -1,7 +1,5 @@
 """All the numbers of one node, each judged with what it is compared with."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The outcome of comparing a measured number with one reference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

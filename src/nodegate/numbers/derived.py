@@ -4,8 +4,6 @@ The shares are wide: they find what is broken, on every platform whose peaks are
 alike. A stored value is closer and wins.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from nodegate.baseline.baseline import Baseline

@@ -1,7 +1,5 @@
 """How far a number is from what it is compared with, and the limit that follows from it."""
 
-from __future__ import annotations
-
 from nodegate.metric import Metric
 from nodegate.numbers.comparison import shown
 from nodegate.numbers.margins import Margins

@@ -3,8 +3,6 @@
 Six collectives that each lose 4 % in the noise are beyond chance together, where none of them is alone.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median

@@ -1,7 +1,5 @@
 """What every check on measured numbers shares: each metric judged, a finding for each device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.baseline.baseline import Baseline

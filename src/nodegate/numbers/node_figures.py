@@ -1,7 +1,5 @@
 """The figure of a node: the median of its devices, for numbers that say little one by one and much together."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A device's own past: its values in earlier runs, and how far two of its runs lie apart by chance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

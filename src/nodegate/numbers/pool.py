@@ -1,7 +1,5 @@
 """The values that a number is compared with, and how far good ones lie apart."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The values of each comparable quantity over the nodes, and how far good ones lie apart."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

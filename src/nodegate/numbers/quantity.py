@@ -1,7 +1,5 @@
 """What makes two numbers comparable, and which quantities are of one kind."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from nodegate.metric import Metric

@@ -1,7 +1,5 @@
 """A place that is slow on every node: the fleet calls it usual, the other places of the same nodes do not."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

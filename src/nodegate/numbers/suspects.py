@@ -1,7 +1,5 @@
 """Whether a fleet is measured again before a node of it is condemned, and for whose sake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

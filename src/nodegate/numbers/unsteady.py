@@ -1,7 +1,5 @@
 """A device that is slow in more of its looks than disturbances explain, however good the others are."""
 
-from __future__ import annotations
-
 import math
 
 from nodegate.metric import Metric, Statistic
