@@ -1,18 +1,11 @@
 """Platforms: recognised by GPU model and switches, whatever is broken, and never guessed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from support.hardware import NVSWITCH, gpu_seen, gpus_seen, host_seen, pci_seen
 from support.shipped import SHIPPED
 
 from nodegate.errors import NotJudged
 from nodegate.node import Node
-
-if TYPE_CHECKING:
-    pass
 
 H100, L40S, H200 = "10de:2330", "10de:26b9", "10de:2335"
 

@@ -1,8 +1,9 @@
 """What the checks of a node's boards say, word for word: one odd board among eight is named, eight alike pass."""
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, every_gpu, plant
+from support.judging import Case, both, every_gpu, plant
 
 from nodegate.profile import Profile
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, every_window, ran_by_others, refused
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
@@ -26,29 +27,24 @@ def moment(index: int, second: int, **values: object) -> Callable[[Document], ob
     return lambda found: found["gpus"][index]["samples"]["windows"][second + 1].update(values)
 
 
-def idle_from(index: int, second: int) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for each in found["gpus"][index]["samples"]["windows"][second + 1 :]:
-            each["load"] = 0
-
-    return change
+@changes
+def idle_from(found: Document, index: int, second: int) -> None:
+    for each in found["gpus"][index]["samples"]["windows"][second + 1 :]:
+        each["load"] = 0
 
 
-def odd_with_cublas(*, stopped: bool = False, **own: object) -> Callable[[Document], object]:
+@changes
+def odd_with_cublas(found: Document, *, stopped: bool = False, **own: object) -> None:
     """GPU 3's result in fp32 is odd; then the same with own kernels, with something changed on it."""
-
-    def change(found: Document) -> None:
-        phase(3, 1, checksum="deadbeef")(found)
-        clean = {"dtype": "fp32", "matrix": 8192, "iterations": 9, "seconds": 4.0, "checksum": "0000aaaa"}
-        clean |= {"mismatches": 0, "reference_errors": 0}
-        names = ("index", "name", "multiprocessors")
-        found["again"] = [
-            {name: gpu[name] for name in names} | {"error": "", "phases": [dict(clean)]} for gpu in found["gpus"]
-        ]
-        found["again"][3]["phases"][0].update(own)
-        found["again"][3]["error"] = "no answer within 60 s" if stopped else ""
-
-    return change
+    phase(3, 1, checksum="deadbeef")(found)
+    clean = {"dtype": "fp32", "matrix": 8192, "iterations": 9, "seconds": 4.0, "checksum": "0000aaaa"}
+    clean |= {"mismatches": 0, "reference_errors": 0}
+    names = ("index", "name", "multiprocessors")
+    found["again"] = [
+        {name: gpu[name] for name in names} | {"error": "", "phases": [dict(clean)]} for gpu in found["gpus"]
+    ]
+    found["again"][3]["phases"][0].update(own)
+    found["again"][3]["error"] = "no answer within 60 s" if stopped else ""
 
 
 def without_fp64(found: Document) -> None:
@@ -59,12 +55,10 @@ def without_fp64(found: Document) -> None:
         each["phases"][0]["seconds"] += 12.0
 
 
-def every_gpu(**values: object) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for index in range(8):
-            every_window(found, index, **values)
-
-    return change
+@changes
+def every_gpu(found: Document, **values: object) -> None:
+    for index in range(8):
+        every_window(found, index, **values)
 
 
 def stopped(found: Document) -> None:
@@ -77,39 +71,31 @@ def never_started(found: Document) -> None:
     gpu(3, error=error, started_s=None, phases=[], samples={"windows": [], "error": error})(found)
 
 
-def without(index: int) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        found["gpus"] = [each for each in found["gpus"] if each["index"] != index]
-
-    return change
+@changes
+def without(found: Document, index: int) -> None:
+    found["gpus"] = [each for each in found["gpus"] if each["index"] != index]
 
 
-def without_quantity(index: int | None, quantity: str, why: str) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for gpu in found["gpus"] if index is None else [found["gpus"][index]]:
-            gpu["samples"]["unread"] = {quantity: {"why": why, "detail": "NVML"}}
-            for window in gpu["samples"]["windows"]:
-                window.pop(quantity, None)
-
-    return change
+@changes
+def without_quantity(found: Document, index: int | None, quantity: str, why: str) -> None:
+    for gpu in found["gpus"] if index is None else [found["gpus"][index]]:
+        gpu["samples"]["unread"] = {quantity: {"why": why, "detail": "NVML"}}
+        for window in gpu["samples"]["windows"]:
+            window.pop(quantity, None)
 
 
-def slow(part: float) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for each in found["gpus"][3]["phases"]:
-            each["tflops"] *= part
-
-    return change
+@changes
+def slow(found: Document, part: float) -> None:
+    for each in found["gpus"][3]["phases"]:
+        each["tflops"] *= part
 
 
-def growing(counter: str, by: int) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        windows = found["gpus"][3]["samples"]["windows"]
-        for number, window in enumerate(windows):
-            count = by if number > 40 else 0
-            window[counter] = [count, count, count]
-
-    return change
+@changes
+def growing(found: Document, counter: str, by: int) -> None:
+    windows = found["gpus"][3]["samples"]["windows"]
+    for number, window in enumerate(windows):
+        count = by if number > 40 else 0
+        window[counter] = [count, count, count]
 
 
 def two_models(found: Document) -> None:
@@ -138,31 +124,25 @@ def no_enforced_limit(machine: Machine) -> None:
         machine.set_gpu(index, "power_limit_enforced_mw", {"why": "missing", "detail": "NVML 13"})
 
 
-def own_kernels(watts: float) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        every_gpu(power_w=[watts - 5, watts, watts + 5])(found)
-        for index in range(8):
-            gpu(index, path="ptx")(found)
-
-    return change
+@changes
+def own_kernels(found: Document, watts: float) -> None:
+    every_gpu(power_w=[watts - 5, watts, watts + 5])(found)
+    for index in range(8):
+        gpu(index, path="ptx")(found)
 
 
-def all_without(quantity: str) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for index in range(8):
-            without_quantity(index, quantity, "not supported")(found)
-
-    return change
+@changes
+def all_without(found: Document, quantity: str) -> None:
+    for index in range(8):
+        without_quantity(index, quantity, "not supported")(found)
 
 
-def lighter_after(seconds: float) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for each in found["gpus"]:
-            for window in each["samples"]["windows"]:
-                if window["start_s"] >= seconds:
-                    window["power_w"] = [400.0, 410.0, 430.0]
-
-    return change
+@changes
+def lighter_after(found: Document, seconds: float) -> None:
+    for each in found["gpus"]:
+        for window in each["samples"]["windows"]:
+            if window["start_s"] >= seconds:
+                window["power_w"] = [400.0, 410.0, 430.0]
 
 
 def gen4_slot(machine: Machine) -> None:

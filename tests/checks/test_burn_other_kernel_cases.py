@@ -1,8 +1,8 @@
 """Burns by the kernel wgmma that nodegate once had: they are read, and a wrong result by it blames no GPU."""
 
 import json
-from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, document
 from support.cases import ERROR, FAIL, PASS, asserting, of
@@ -14,19 +14,16 @@ PROVEN = {"used": True, "reason": "equal to mma.sync in 200 products of 8192 x 8
 GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"
 
 
-def by(kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> Callable[[Document], object]:
+@changes
+def by(found: Document, kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> None:
     """A burn by own kernels; something is changed of GPU 3 and of its results in bf16."""
-
-    def change(found: Document) -> None:
-        found.update(path="ptx", library="")
-        for gpu in found["gpus"]:
-            gpu.update(path="ptx", wgmma=PROVEN)
-            for phase in gpu["phases"]:
-                phase["kernel"] = kernel if phase["dtype"] == "bf16" else "fma"
-        found["gpus"][3].update(gpu3 or {})
-        found["gpus"][3]["phases"][0].update(of_phase)
-
-    return change
+    found.update(path="ptx", library="")
+    for gpu in found["gpus"]:
+        gpu.update(path="ptx", wgmma=PROVEN)
+        for phase in gpu["phases"]:
+            phase["kernel"] = kernel if phase["dtype"] == "bf16" else "fma"
+    found["gpus"][3].update(gpu3 or {})
+    found["gpus"][3]["phases"][0].update(of_phase)
 
 
 CASES = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, every_window, refused
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, asserting, of
@@ -15,14 +16,12 @@ def load(index: int, **values: object) -> Callable[[Document], object]:
     return lambda found: every_window(found, index, **values)
 
 
-def unread(index: int, quantity: str) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        samples = found["gpus"][index]["samples"]
-        samples["unread"] = {quantity: {"why": "not supported", "detail": "NVML"}}
-        for window in samples["windows"]:
-            window.pop(quantity, None)
-
-    return change
+@changes
+def unread(found: Document, index: int, quantity: str) -> None:
+    samples = found["gpus"][index]["samples"]
+    samples["unread"] = {quantity: {"why": "not supported", "detail": "NVML"}}
+    for window in samples["windows"]:
+        window.pop(quantity, None)
 
 
 def longer(found: Document) -> None:

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Mapping
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, plant
+from support.judging import Case, both, plant
 
 RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
 UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

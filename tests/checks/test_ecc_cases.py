@@ -1,8 +1,9 @@
 """What the checks of device memory say, word for word: 600 remapped rows never pass, MIG and old boards may."""
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, every_gpu, plant
+from support.judging import Case, both, every_gpu, plant
 
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}

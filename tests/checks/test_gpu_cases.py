@@ -1,8 +1,9 @@
 """What the GPU checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, every_gpu, plant
+from support.judging import Case, both, every_gpu, plant
 
 UPTIME_S = Machine.hgx_h100().sections["system"]["uptime_s"]
 

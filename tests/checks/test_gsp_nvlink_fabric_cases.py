@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, baseline_of, both, changes, every_gpu, fleet_of, judge_one, plant
+from support.judging import Case, baseline_of, both, every_gpu, fleet_of, judge_one, plant
 
 from nodegate import suite
 from nodegate.judge.judge import judge
@@ -47,15 +48,12 @@ def in_a_virtual_machine(machine: Machine) -> None:
     machine.set("system", "dmi.product_name", "Virtual Machine")
 
 
-def peers(*rows: tuple[int, ...]) -> Callable[[Machine], object]:
+@changes
+def peers(machine: Machine, *rows: tuple[int, ...]) -> None:
     """What the driver says of the peer access of these GPUs; of all others it is good."""
-
-    def change(machine: Machine) -> None:
-        said = {tuple(row[:2]): list(row) for row in rows}
-        listed = machine.sections["nvml"]["peers"]
-        machine.set("nvml", "peers", [said.get((row[0], row[1]), row) for row in listed])
-
-    return change
+    said = {tuple(row[:2]): list(row) for row in rows}
+    listed = machine.sections["nvml"]["peers"]
+    machine.set("nvml", "peers", [said.get((row[0], row[1]), row) for row in listed])
 
 
 @changes

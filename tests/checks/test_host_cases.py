@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
 from support.judging import Case, both, plant
@@ -38,12 +39,10 @@ def slurmd_open_files(soft: int, hard: int) -> Callable[[Machine], None]:
     return plant.set("limits", "slurmd", row)
 
 
-def login_limits(**limits: list[int]) -> Callable[[Machine], None]:
-    def change(machine: Machine) -> None:
-        machine.set("limits", "slurmd", {"why": "missing", "detail": "no slurmd"})
-        machine.sections["limits"]["self"].update(limits)
-
-    return change
+@changes
+def login_limits(machine: Machine, **limits: list[int]) -> None:
+    machine.set("limits", "slurmd", {"why": "missing", "detail": "no slurmd"})
+    machine.sections["limits"]["self"].update(limits)
 
 
 def blocked(name: str, waits_in: str) -> Callable[[Machine], None]:

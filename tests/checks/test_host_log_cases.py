@@ -1,7 +1,6 @@
 """What the kernel says of the host itself: each sort of fault by the words of real kernels, and what only looks bad."""
 
-from collections.abc import Callable
-
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, WARN, asserting, of
 from support.judging import Case, judge_one
@@ -19,14 +18,11 @@ JFS = "INFO: task jfsmount:136986 blocked for more than 120 seconds."
 STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
 
 
-def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+@changes
+def says(machine: Machine, *lines: str, ago_s: float = 600.0) -> None:
     """The kernel says these lines, a tenth of a second apart."""
-
-    def change(machine: Machine) -> None:
-        for number, line in enumerate(lines):
-            machine.kernel(line, ago_s=ago_s - 0.1 * number)
-
-    return change
+    for number, line in enumerate(lines):
+        machine.kernel(line, ago_s=ago_s - 0.1 * number)
 
 
 def still_waits(machine: Machine) -> None:

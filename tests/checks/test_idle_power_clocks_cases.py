@@ -1,8 +1,9 @@
 """What the checks of processes, power, heat and clocks say, word for word, and what they must not call a fault."""
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, every_gpu, plant
+from support.judging import Case, both, every_gpu, plant
 
 from nodegate.profile import Profile
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import EPOCH_S, Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
 from support.judging import Case, plant
@@ -22,14 +23,11 @@ FLAPS = {"kernel.nic_flap_max": 2, "kernel.nic_flap_window_h": 24}
 LOST = "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
-def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+@changes
+def says(machine: Machine, *lines: str, ago_s: float = 600.0) -> None:
     """The kernel says these lines, a second apart."""
-
-    def change(machine: Machine) -> None:
-        for number, line in enumerate(lines):
-            machine.kernel(line, ago_s=ago_s - number)
-
-    return change
+    for number, line in enumerate(lines):
+        machine.kernel(line, ago_s=ago_s - number)
 
 
 def xid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
@@ -40,38 +38,29 @@ def sxid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
     return says(*(SWITCH + text for text in texts), ago_s=ago_s)
 
 
-def left_out(kind: str, lines: int, *, ago_s: float) -> Callable[[Machine], None]:
+@changes
+def left_out(machine: Machine, kind: str, lines: int, *, ago_s: float) -> None:
     """Lines of a kind did not fit, the newest of them so long ago."""
-
-    def change(machine: Machine) -> None:
-        machine.set("kernel_log", "dropped", lines)
-        lost = {"kind": kind, "lines": lines, "until_epoch_s": EPOCH_S - ago_s}
-        machine.sections["kernel_log"]["lost"] = [lost]
-
-    return change
+    machine.set("kernel_log", "dropped", lines)
+    lost = {"kind": kind, "lines": lines, "until_epoch_s": EPOCH_S - ago_s}
+    machine.sections["kernel_log"]["lost"] = [lost]
 
 
-def flaps(count: int) -> Callable[[Machine], None]:
+@changes
+def flaps(machine: Machine, count: int) -> None:
     """The link goes down and comes back, every ten minutes."""
-
-    def change(machine: Machine) -> None:
-        for number in range(count):
-            machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0 - 600 * number)
-            machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7198.0 - 600 * number)
-
-    return change
+    for number in range(count):
+        machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0 - 600 * number)
+        machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7198.0 - 600 * number)
 
 
-def outage(seconds: float, *, before_the_boot: bool = False) -> Callable[[Machine], None]:
+@changes
+def outage(machine: Machine, seconds: float, *, before_the_boot: bool = False) -> None:
     """The link goes down once and comes back later."""
-
-    def change(machine: Machine) -> None:
-        if before_the_boot:
-            machine.set("system", "uptime_s", 3600.0)
-        machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0)
-        machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7200.0 - seconds)
-
-    return change
+    if before_the_boot:
+        machine.set("system", "uptime_s", 3600.0)
+    machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0)
+    machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7200.0 - seconds)
 
 
 def down_with_the_shutdown(machine: Machine) -> None:

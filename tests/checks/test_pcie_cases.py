@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, plant
+from support.judging import Case, both, plant
 
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit

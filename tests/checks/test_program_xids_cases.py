@@ -6,6 +6,7 @@ The forms are those of NVRM (open-gpu-kernel-modules, nverror.c and kernel_rc.c)
 from collections.abc import Callable
 
 import pytest
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import FAIL, PASS, WARN, asserting, of
 from support.judging import Case, judge_one
@@ -38,14 +39,12 @@ def nvlink(link: int, *registers: str) -> str:
     return f"74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link {link}({words})"
 
 
-def said(*lines: tuple[float, str | list[str]]) -> Callable[[Machine], None]:
-    def change(machine: Machine) -> None:
-        for ago_s, told in lines:
-            for number, line in enumerate([told] if isinstance(told, str) else told):
-                full = line if line.startswith("NVRM") else f"NVRM: Xid (PCI:0000:3e:00): {line}"
-                machine.kernel(full, ago_s=ago_s - number / 100)
-
-    return change
+@changes
+def said(machine: Machine, *lines: tuple[float, str | list[str]]) -> None:
+    for ago_s, told in lines:
+        for number, line in enumerate([told] if isinstance(told, str) else told):
+            full = line if line.startswith("NVRM") else f"NVRM: Xid (PCI:0000:3e:00): {line}"
+            machine.kernel(full, ago_s=ago_s - number / 100)
 
 
 SUSPECT = {

@@ -3,9 +3,10 @@
 import copy
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, changes, plant
+from support.judging import Case, plant
 
 from nodegate.records.finding import Limit
 

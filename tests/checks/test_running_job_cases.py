@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import FAIL, PASS, WARN, asserting, of
-from support.judging import Case, changes, judged
+from support.judging import Case, judged
 
 from nodegate.probe.jobs import DeviceUser
 from nodegate.profile import Profile

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.judging import Case, both, changes, plant
+from support.judging import Case, both, plant
 
 from nodegate.profile import Profile
 
@@ -23,24 +24,20 @@ def nccl_conf(*lines: str) -> Callable[[Machine], None]:
     return plant.set("environment", "nccl_conf", "\n".join(lines))
 
 
-def topology_file(*, there: object) -> Callable[[Machine], None]:
-    def change(machine: Machine) -> None:
-        nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")(machine)
-        machine.sections["environment"]["files"] = {TOPOLOGY: there}
-
-    return change
+@changes
+def topology_file(machine: Machine, *, there: object) -> None:
+    nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")(machine)
+    machine.sections["environment"]["files"] = {TOPOLOGY: there}
 
 
 def without_peermem(machine: Machine) -> None:
     machine.sections["system"]["modules"].pop("nvidia_peermem")
 
 
-def on_kernel(release: object) -> Callable[[Machine], None]:
-    def change(machine: Machine) -> None:
-        without_peermem(machine)
-        machine.set("system", "kernel_release", release)
-
-    return change
+@changes
+def on_kernel(machine: Machine, release: object) -> None:
+    without_peermem(machine)
+    machine.set("system", "kernel_release", release)
 
 
 def proprietary_without_peermem(machine: Machine) -> None:

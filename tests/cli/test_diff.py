@@ -1,7 +1,5 @@
 """`nodegate diff`: what is new, still there and gone between two runs; what was not looked at again is not gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

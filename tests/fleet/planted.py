@@ -1,15 +1,10 @@
 """What a run must find of the faults that are planted in a made-up node."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
+from fleet.machine import Machine
 from nodegate.demo.verify import PlantedFault
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from fleet.machine import Machine
 
 _FINDING = re.compile(r"(.+?) (fail|warn|error) ?(.*)")
 

@@ -1,7 +1,5 @@
 """Kernel logs compared: links that fell together, errors that few nodes have, and how little is kept of each log."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import EPOCH_S, Machine, facts_of
 

@@ -3,11 +3,9 @@
 Each log is read by the probe's own program, then judged.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fleet.machine import EPOCH_S, Machine
 from support.judging import fleet_of, judge_one
@@ -17,9 +15,6 @@ from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe.kernel_lines import Kept
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 XID = "NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 LINK_UP = "mlx5_core 0000:1a:00.0 ibp26s0: Link up"

@@ -4,8 +4,6 @@ Sources of the forms: the drivers' own source (NVIDIA open kernel modules 595, m
 ena, efa, ionic, mana, Linux 5.15 and 6.x). The values are invented.
 """
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_one

@@ -1,7 +1,5 @@
 """An error is known by each of its names: CUDA's text, cudaError* and CUDA_ERROR_*; verbs, UCX and PyTorch likewise."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The errors of the fabric manager's log: each row finds its own line, in both languages, and none is slow to read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

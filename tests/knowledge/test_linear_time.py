@@ -3,10 +3,8 @@
 A line of a log comes from anybody who may run a job. Each pattern is given long lines that nearly fit it.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -16,9 +14,6 @@ from nodegate.knowledge.signatures import LINE_LIMIT, find, signatures
 from nodegate.knowledge.words import Side
 from nodegate.probe.kernel_line import parse_line
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CHARACTERS = 128_000
 QUICK_S = 0.004  # the quickest that tells: a line is searched once for each pattern

@@ -1,7 +1,5 @@
 """Xids 144 to 150: what each row of the table says, in both layouts of the number."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

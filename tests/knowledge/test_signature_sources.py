@@ -1,7 +1,5 @@
 """Where the lines of a job's log were seen: each row of signatures.csv is to have a source, and no fewer have one."""
 
-from __future__ import annotations
-
 import re
 
 from nodegate.knowledge.tables import rows

@@ -1,7 +1,5 @@
 """Each signature finds a line of its form, and no earlier one takes it; healthy lines have none."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

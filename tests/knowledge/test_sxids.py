@@ -1,7 +1,5 @@
 """SXids: where, how bad, what to do; the printed word stands above the table."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.knowledge.sxids import FATAL, NONFATAL, is_fatal, sxids, unknown_sxid

@@ -1,7 +1,5 @@
 """The knowledge files say what they must, row by row."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

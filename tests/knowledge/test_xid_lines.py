@@ -1,7 +1,5 @@
 """Every form in which the drivers print Xids, SXids and lost GPUs; and lines that only look like one."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.knowledge.xid_lines import GpuEvent, SwitchEvent, Unparsed, gpu_events, serials, switch_events

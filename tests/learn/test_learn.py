@@ -1,7 +1,5 @@
 """Learning a baseline: what the good nodes of a run teach, what is refused, and that the file reads back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,7 +1,5 @@
 """nodegate_expect from a run: what all accepted nodes agree on, lists where several, and what is left out."""
 
-from __future__ import annotations
-
 import pytest
 from fleet.machine import Machine, facts_of
 

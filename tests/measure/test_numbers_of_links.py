@@ -3,10 +3,8 @@
 Each test changes one program run of a healthy node as the node would send it, and judges the node's checks.
 """
 
-from __future__ import annotations
-
+import pathlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from support import rdma_links
@@ -15,14 +13,10 @@ from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
 from nodegate.measure.rdma.asked import unlike_counted
+from nodegate.records.finding import Record
 from nodegate.records.program_run import Path
 from nodegate.records.verdict import Verdict, worst
 from nodegate.tools.perftest import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.records.finding import Record
 
 ASKED = ("ib_write_bw", "-d", "mlx5_0", "-p", "18515", "-s", "1048576", "-q", "4", "-D", "10", "--report_gbits", "-F")
 
@@ -145,7 +139,7 @@ def test_what_the_counters_cannot_confirm_is_told() -> None:
     assert told == ["measured; the ports' own counters cannot confirm it"]
 
 
-def test_counters_of_a_run(tmp_path: Path) -> None:
+def test_counters_of_a_run(tmp_path: pathlib.Path) -> None:
     with LoadFleet(tmp_path / "fleet", 2) as fleet:
         for node in fleet.nodes:
             for device in ("mlx5_0", "mlx5_1"):

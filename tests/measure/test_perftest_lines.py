@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fleet import pcie
+from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.rdma_fleet import LENGTH
 
@@ -46,16 +47,13 @@ def as_they_are(machine: Machine) -> None:
     """No change."""
 
 
-def renamed(*names: str, **port: str) -> Callable[[Machine], None]:
+@changes
+def renamed(machine: Machine, *names: str, **port: str) -> None:
     """The adapters under other names, and what their ports say."""
-
-    def change(machine: Machine) -> None:
-        adapters = machine.sections["infiniband"]
-        machine.sections["infiniband"] = dict(zip(names, adapters.values(), strict=False))
-        for adapter in machine.sections["infiniband"].values():
-            adapter["ports"]["1"].update(port)
-
-    return change
+    adapters = machine.sections["infiniband"]
+    machine.sections["infiniband"] = dict(zip(names, adapters.values(), strict=False))
+    for adapter in machine.sections["infiniband"].values():
+        adapter["ports"]["1"].update(port)
 
 
 def ipv6_only(machine: Machine) -> None:

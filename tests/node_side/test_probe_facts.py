@@ -1,22 +1,16 @@
 """The two halves of the probe fit together: what the node side sends becomes typed facts on the controller's side."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.payload import run_probe
 
 from lab.nodes.tree import hgx_h100
 from lab.nvml import scenario as nvml
-from lab.nvml.scenario import healthy_h100
+from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.facts import NodeFacts
 from nodegate.probe.collect import decode
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from lab.nvml.scenario import Scenario
 
 XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
 

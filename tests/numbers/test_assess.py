@@ -1,7 +1,5 @@
 """Assess: which comparison decides on a number, in which words, and what is never a pass."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

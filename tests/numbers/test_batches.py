@@ -1,7 +1,5 @@
 """Nodes that share a rack, a firmware or a driver are judged together, and the highest level that explains is named."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.measured import baseline, metric

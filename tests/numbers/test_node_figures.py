@@ -1,7 +1,5 @@
 """The node as a whole: the median of its devices beside that of the other nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.measured import baseline, metric

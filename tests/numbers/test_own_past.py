@@ -1,7 +1,5 @@
 """A number against the device's own past: what one run says, what is lost little by little, what is never forgotten."""
 
-from __future__ import annotations
-
 import pytest
 from support.measured import baseline, margins, metric, peers
 from support.measured import others as like

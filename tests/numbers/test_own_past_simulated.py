@@ -3,8 +3,6 @@
 The large one, with its tables, is bench/drift.py.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Peers: which values of other nodes a number is compared with, and when there are too few."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import numpy as np

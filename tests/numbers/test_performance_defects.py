@@ -3,8 +3,6 @@
 A slow node costs a job as much as a dead one, and is found later.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """A place that is slow on every node is told, though the fleet calls it usual."""
 
-from __future__ import annotations
-
 import pytest
 from support.measured import baseline, metric
 

@@ -3,8 +3,6 @@
 The seeds are fixed: these are claims about the procedure, not dice. bench/RESULTS.md has the table of many more.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Spreads that few values tell, and how far out a good value lies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import t as student

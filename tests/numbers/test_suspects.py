@@ -1,7 +1,5 @@
 """Who is measured again where nothing judges a number: a node whose pair is far behind the best pair."""
 
-from __future__ import annotations
-
 import pytest
 from support.shipped import SHIPPED
 

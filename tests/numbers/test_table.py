@@ -1,7 +1,5 @@
 """The table of what a fleet measured: its rows come back as they were added."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.numbers.table import Row, TableMaker

@@ -1,19 +1,13 @@
 """What is said with a run of how little its size or its noise allows to find."""
 
-from __future__ import annotations
-
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from support.measured import baseline, metric
 
 from nodegate.metric import Metric
-from nodegate.numbers.peers import Peers
+from nodegate.numbers.peers import Measured, Peers
 from nodegate.run.fleet_allows import fleet_allows
-
-if TYPE_CHECKING:
-    from nodegate.numbers.peers import Measured
 
 
 def said(nodes: int, noise: float, **changes: str) -> str:

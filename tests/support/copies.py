@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fleet.changes import changes
 from fleet.load import copies as recorded
 from fleet.load import plan
 from fleet.machine import Machine
@@ -67,15 +68,12 @@ def of_gpu(index: int, **values: object) -> Callable[[Document], object]:
     return lambda found: found["gpus"][index].update(values)
 
 
-def rate(what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> Callable[[Document], object]:
+@changes
+def rate(found: Document, what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> None:
     """Give a kind of copies of a GPU another rate."""
-
-    def change(found: Document) -> None:
-        for each in found["gpus"][gpu]["copies"]:
-            if (each["what"], each["when"]) == (what, when):
-                each["gb_per_s"] = gb_per_s
-
-    return change
+    for each in found["gpus"][gpu]["copies"]:
+        if (each["what"], each["when"]) == (what, when):
+            each["gb_per_s"] = gb_per_s
 
 
 def memory(gpu: int = 3, **values: object) -> Callable[[Document], object]:
@@ -90,22 +88,18 @@ def link(gpu: int = 3, **values: object) -> Callable[[Document], object]:
     return lambda found: found["gpus"][gpu]["link"][ALONE].update(values)
 
 
-def pair(source: int, target: int, **values: object) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for each in found["peers"]["copies"]:
-            if (each["from"], each["to"]) == (source, target):
-                each.update(values)
-
-    return change
+@changes
+def pair(found: Document, source: int, target: int, **values: object) -> None:
+    for each in found["peers"]["copies"]:
+        if (each["from"], each["to"]) == (source, target):
+            each.update(values)
 
 
-def each_pair_of(gpu: int, **values: object) -> Callable[[Document], object]:
-    def change(found: Document) -> None:
-        for each in found["peers"]["copies"]:
-            if gpu in {each["from"], each["to"]}:
-                each.update(values)
-
-    return change
+@changes
+def each_pair_of(found: Document, gpu: int, **values: object) -> None:
+    for each in found["peers"]["copies"]:
+        if gpu in {each["from"], each["to"]}:
+            each.update(values)
 
 
 def every_pair(**values: object) -> Callable[[Document], object]:

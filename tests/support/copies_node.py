@@ -1,19 +1,15 @@
 """The program of the copies, run for real on stand-ins for NVIDIA's libraries."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from support import cuda
 
+from lab.nvml.scenario import Scenario
 from nodegate.measure import own_program
 from nodegate.node_side.load.copies import WIRE
-
-if TYPE_CHECKING:
-    from lab.nvml.scenario import Scenario
 
 SOURCES = ("copies.c", "libcudamock.c", "memory.c")
 SMALL = {"seconds": 1.0, "size": 1 << 16, "kernel_size": 1 << 18, "peers": "none"}

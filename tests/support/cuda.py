@@ -1,7 +1,5 @@
 """A stand-in for NVIDIA's driver library (and for cuBLAS), compiled once, and the burn's real program run on it."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib
@@ -14,18 +12,16 @@ import tempfile
 import zlib
 from importlib import util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
+from lab.nvml.scenario import Scenario
 from nodegate.measure import own_program
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.burn import WIRE
-
-if TYPE_CHECKING:
-    from lab.nvml.scenario import Scenario
 
 SOURCES = Path(__file__).parent.parent / "cuda"
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")

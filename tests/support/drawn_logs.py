@@ -5,8 +5,6 @@ The lines are in the forms of PyTorch (ProcessGroupNCCL.cpp, CUDACachingAllocato
 (init.cc), Kubernetes (`kubectl logs --prefix`), stern, Docker compose and Fluent Bit.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,17 +1,11 @@
 """A plugin of mypy that writes where attributes of the facts' types are read, to the file that FACT_READS names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mypy.plugin import Plugin
-
-if TYPE_CHECKING:
-    from mypy.plugin import AttributeContext
-    from mypy.types import Type
+from mypy.plugin import AttributeContext, Plugin
+from mypy.types import Type
 
 ROOM = "nodegate.probe."
 

@@ -1,13 +1,8 @@
 """Dumps of PyTorch's flight recorder, written as torch/csrc/jit/serialization/pickler.cpp writes them (protocol 2)."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 BEGAN_NS = 1_786_376_165_000_000_000  # 2026-08-10 15:36:05
 

@@ -1,20 +1,17 @@
 """`python -m lab gpu` on stand-ins for NVIDIA's libraries, with short loads."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pynvml
 from support import copies_node
 
-if TYPE_CHECKING:
-    from lab.nvml.scenario import Scenario
+from lab.nvml.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 SHORT = ("--seconds", "1", "--matrix", "256", "--bytes", "65536")

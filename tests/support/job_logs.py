@@ -1,16 +1,10 @@
 """Job logs and kernel logs of our own writing, in the forms of PyTorch, NCCL, torchrun, Slurm and the kernel."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.triage.answer import Answer
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
 TIMEOUT_MS = 600_000
@@ -22,6 +16,13 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def answered(folder: Path, *lines: str, name: str = "job.log") -> Answer:
+    """What triage says of the logs of a folder, with one of these lines where there are any."""
+    if lines:
+        write(folder, name, *lines)
+    return triage([str(folder)], now_s=NOW_S)
 
 
 def told(answer: Answer) -> dict[str, object]:
@@ -45,7 +46,7 @@ def judge(folder: Path, files: Mapping[str, Sequence[str]], says: str = "", **ex
     """Asserts what triage comes to on logs of these lines, by the names of `told`, and what its sentence says."""
     for name, lines in files.items():
         write(folder, name, *lines)
-    answer = triage([str(folder)], now_s=NOW_S)
+    answer = answered(folder)
     found = told(answer)
     assert {name: found[name] for name in expected} == expected
     assert says in answer.sentence.en

@@ -1,15 +1,10 @@
 """Ten short stories of jobs, as logs of our own writing: what triage says of each is in tests/golden/triage."""
 
-from __future__ import annotations
-
 import gzip
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from support.job_logs import ecc_case, iteration, joins, kernel, peer_gone, stands_at, times_out, write, xid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _LOST = "GPU has fallen off the bus."
 

@@ -10,6 +10,7 @@ from functools import cache
 from operator import methodcaller
 from typing import Any
 
+from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support import cases
 from support.loaded import measured_of
@@ -126,11 +127,6 @@ class _Plant:
 
 
 plant = _Plant()
-
-
-def changes(function: Callable[..., object]) -> Callable[..., Change]:
-    """What it does to a machine is given later: called with the rest of its arguments it is a change."""
-    return lambda *given, **named: lambda machine: function(machine, *given, **named)
 
 
 @changes

@@ -6,27 +6,21 @@ operating system says, and what is between double quotes. Terms of the field ("r
 Chinese side of the sentence tables uses; each other word of their English side is English.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json
 import pkgutil
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
 import nodegate.triage
 from nodegate.knowledge.words import Text
 from nodegate.text import visible
 from nodegate.triage import render
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.triage.answer import Answer
-    from nodegate.triage.reading import Case
+from nodegate.triage.answer import Answer
+from nodegate.triage.reading import Case
 
 _WORD = re.compile(r"(?<![!-~])[(\"'`]*([a-z]{2,})(?=[,;:.!?)\"'`]*(?![!-~]))")
 _BETWEEN_QUOTES = re.compile(r'"[^"]*"')

@@ -1,8 +1,8 @@
 """What can be wrong with what was measured on RDMA links: each changes the links of one healthy node."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from fleet.changes import changes
 from fleet.machine import Machine
 from support.attempts import having
 from support.rdma_links import PARTNERS, RAILS, TESTS, Links, attempt, healthy, link
@@ -14,49 +14,38 @@ WRITE, READ = "ib_write_bw", "ib_read_bw"
 LOST = {"text": "peer-lost.txt", "timed_out": True}
 
 
+@changes
 def slow(
-    gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **fields: object
-) -> Callable[[Links], None]:
+    links: Links, gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **fields: object
+) -> None:
     """The device is slow with these partners, with all where none is named."""
-
-    def change(links: Links) -> None:
-        for peer in partners or PARTNERS:
-            known = {"peer_best": 391.5} | fields
-            links[tool, device, peer] = link(tool, device, peer, gbps, **known)
-
-    return change
+    for peer in partners or PARTNERS:
+        known = {"peer_best": 391.5} | fields
+        links[tool, device, peer] = link(tool, device, peer, gbps, **known)
 
 
-def broken(*partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
+@changes
+def broken(links: Links, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: object) -> None:
     """The transfers of a device with these partners, with all where none is named, go wrong in this way."""
-
-    def change(links: Links) -> None:
-        for peer in partners or PARTNERS:
-            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
-
-    return change
+    for peer in partners or PARTNERS:
+        links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
 
 
-def without(tool: str = WRITE, device: str = "mlx5_3") -> Callable[[Links], None]:
-    def change(links: Links) -> None:
-        for peer in PARTNERS:
-            links.pop((tool, device, peer), None)
-
-    return change
+@changes
+def without(links: Links, tool: str = WRITE, device: str = "mlx5_3") -> None:
+    for peer in PARTNERS:
+        links.pop((tool, device, peer), None)
 
 
-def one_way(*partners: str, gbps: float = 98.5, **fields: object) -> Callable[[Links], None]:
+@changes
+def one_way(links: Links, *partners: str, gbps: float = 98.5, **fields: object) -> None:
     """mlx5_3 sends slowly to these partners: as a client it writes, as a server it is read from."""
-
-    def change(links: Links) -> None:
-        for place, peer in enumerate(PARTNERS):
-            for tool in (WRITE, READ):
-                server, slowly = place % 2 == 1, peer in partners or not partners
-                value = gbps if slowly and server == (tool == READ) else TESTS[tool]
-                about = {"peer_best": 391.5, "role": Role.SERVER if server else Role.CLIENT} | fields
-                links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
-
-    return change
+    for place, peer in enumerate(PARTNERS):
+        for tool in (WRITE, READ):
+            server, slowly = place % 2 == 1, peer in partners or not partners
+            value = gbps if slowly and server == (tool == READ) else TESTS[tool]
+            about = {"peer_best": 391.5, "role": Role.SERVER if server else Role.CLIENT} | fields
+            links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
 
 
 def of_two_one_way() -> Links:
@@ -68,18 +57,15 @@ def of_two_one_way() -> Links:
     }
 
 
-def at_once(gbps: float, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
+@changes
+def at_once(links: Links, gbps: float, device: str = "mlx5_3", **how: object) -> None:
     """Both directions at the same time, of which this device carries so much with everybody."""
-
-    def change(links: Links) -> None:
-        for rail in RAILS:
-            for peer in PARTNERS:
-                value, more = (gbps, how) if rail == device else (774.5, {})
-                ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})  # type: ignore[arg-type]
-                both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
-                links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
-
-    return change
+    for rail in RAILS:
+        for peer in PARTNERS:
+            value, more = (gbps, how) if rail == device else (774.5, {})
+            ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})  # type: ignore[arg-type]
+            both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
+            links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
 
 
 def alone(links: Links) -> list[Attempt]:
@@ -87,26 +73,19 @@ def alone(links: Links) -> list[Attempt]:
     return [attempt({}, partners=0, more=tuple(inside.values()))]
 
 
-def with_inside(**how: object) -> Callable[[Links], list[Attempt]]:
+@changes
+def with_inside(links: Links, **how: object) -> list[Attempt]:
     """Rails as usual, and inside the node mlx5_3 like this."""
-
-    def attempts(links: Links) -> list[Attempt]:
-        values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [
-            link(WRITE, key, "gpu01", path=Path.INSIDE, peer_device="mlx5_2", **each) for key, each in values.items()
-        ]
-        return [attempt(links, more=runs)]
-
-    return attempts
+    values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
+    runs = [link(WRITE, key, "gpu01", path=Path.INSIDE, peer_device="mlx5_2", **each) for key, each in values.items()]
+    return [attempt(links, more=runs)]
 
 
-def with_gpu(**how: object) -> Callable[[Links], list[Attempt]]:
-    def attempts(links: Links) -> list[Attempt]:
-        values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
-        runs = [link(WRITE, device, "gpu02", memory=Memory.GPU, **each) for device, each in values.items()]
-        return [attempt(links, more=runs)]
-
-    return attempts
+@changes
+def with_gpu(links: Links, **how: object) -> list[Attempt]:
+    values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
+    runs = [link(WRITE, device, "gpu02", memory=Memory.GPU, **each) for device, each in values.items()]
+    return [attempt(links, more=runs)]
 
 
 def detour_everywhere(links: Links) -> list[Attempt]:

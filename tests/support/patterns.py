@@ -1,10 +1,8 @@
 """Texts that a pattern fits: one for each of its alternatives, at every depth."""
 
-from __future__ import annotations
-
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import re._constants as op
@@ -13,9 +11,8 @@ else:
     import sre_constants as op
     import sre_parse as parser
 
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator
+import re
+from collections.abc import Iterator
 
 _MOST = 400  # texts of one pattern
 _OF_CATEGORY = {op.CATEGORY_DIGIT: "7", op.CATEGORY_WORD: "w", op.CATEGORY_SPACE: " ", op.CATEGORY_NOT_SPACE: "x"}

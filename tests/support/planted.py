@@ -4,25 +4,20 @@ Which row a planted line has is decided here by trying all patterns one after th
 The healthy lines are written by hand, in the formats of launchers, frameworks, NCCL and kernels.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Generator
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from support.patterns import alternatives
 
 from nodegate.knowledge import kernel_signatures
+from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.signatures import signatures
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.triage import sources
 from nodegate.triage.reading import read
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.knowledge.signature import Signature
 
 NOW_S = 1_795_000_000.0
 BOOT_S = NOW_S - 40 * 86_400

@@ -1,23 +1,17 @@
 """A fleet's record for tests: runs of made-up nodes are kept in it, and what it knows of a node is asked."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from typing import TYPE_CHECKING
-
+from nodegate.metric import Metric
+from nodegate.past.event import Event
 from nodegate.past.kept import KeptNode, KeptRun
 from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.record import FleetRecord
+from nodegate.past.series import Key
+from nodegate.records.cause import Cause
 from nodegate.records.finding import Record
 from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.past.event import Event
-    from nodegate.past.record import FleetRecord
-    from nodegate.past.series import Key
-    from nodegate.records.cause import Cause
 
 DAY_S, BEGIN_S = 86400.0, 1_790_000_000.0
 

@@ -1,12 +1,14 @@
 """Training logs as the frameworks write them, from a list of iteration times in seconds."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from nodegate.watch.answer import Answer
+from nodegate.watch.given import Given
+from nodegate.watch.watcher import Watcher
 
 START = datetime(2026, 3, 2, 8, 0, 0)  # noqa: DTZ001 - logs have no zone
 
@@ -263,3 +265,17 @@ FORMATS = [
 def lines(text: str) -> Iterator[str]:
     """As the watch cuts them, for tests that feed it line by line."""
     return (line for line in text.replace("\r", "\n").split("\n") if line)
+
+
+def watched(text: str | Iterable[str], **options: object) -> Watcher:
+    """What has read a whole log, or these lines."""
+    watching = Watcher(**options)  # type: ignore[arg-type]
+    for line in lines(text) if isinstance(text, str) else text:
+        watching.line(line)
+    watching.end()
+    return watching
+
+
+def answer(text: str | Iterable[str], given: Given | None = None, **options: object) -> Answer:
+    """What a watch says of a whole log, or of these lines."""
+    return watched(text, given=given, **options).answer()

@@ -1,16 +1,11 @@
 """Whole jobs of our own writing, handed in as users have them."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from support.job_logs import write, xid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 START = datetime(2026, 8, 10, 7, 0, tzinfo=timezone.utc)
 FAULT = START + timedelta(minutes=20)

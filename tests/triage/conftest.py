@@ -3,8 +3,6 @@
 Every answer is asked whether its Chinese is Chinese, whatever else its test is about.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from types import SimpleNamespace
 

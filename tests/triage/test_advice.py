@@ -1,7 +1,5 @@
 """What a program is told to do with a job: wait, stop, restart without which nodes, or fix something first."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """System messages in Chinese are known by their number and by their words; what programs print in Chinese, by words."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import pytest
 
 from nodegate.knowledge.signatures import find

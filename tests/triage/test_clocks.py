@@ -1,12 +1,10 @@
 """Clocks that are hours apart: estimated by lines that both sides have, given by the user, or said to be unknown."""
 
-from __future__ import annotations
-
 import gzip
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from support.job_logs import iteration, remarks, times_out, write
+from support.job_logs import NOW_S, iteration, remarks, times_out, write
 from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
 
 from nodegate.cli import main
@@ -14,7 +12,6 @@ from nodegate.errors import UsageError
 from nodegate.knowledge.words import Cause
 from nodegate.triage.triage import triage
 
-NOW_S = 1_786_406_400.0  # 2026-08-11
 LOST = ("RuntimeError: CUDA error: unknown error", "Compile with `TORCH_USE_CUDA_DSA` to enable assertions.")
 MEMORY = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 2 has a total capacity"
 

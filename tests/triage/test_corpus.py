@@ -1,7 +1,5 @@
 """Real job logs, judged against what is known of them (the corpus lies outside the project)."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -4,8 +4,6 @@ Forms: Megatron-LM megatron/core/rerun_state_machine.py (its log, and the file o
 torchtitan torchtitan/observability/sdc_replayer.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import joins, judge
 

@@ -4,22 +4,15 @@ Each row is one thing that happens to a job of three workers, drawn in four layo
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
-from support.drawn_logs import TIMES, Line, drawn, files, joins, starts, times_out, trains
+from support.drawn_logs import TIMES, Layout, Line, drawn, files, joins, starts, times_out, trains
 from support.job_logs import told, write
 
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from support.drawn_logs import Layout
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
 DRAWS = 4

@@ -1,20 +1,15 @@
 """100 lines of an error, each with its class and place; 60 harmless lines that look like one; whom a launch names."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.job_logs import iteration, judge
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
-
-if TYPE_CHECKING:
-    from nodegate.triage.answer import Answer
+from nodegate.triage.answer import Answer
 
 _FOLDER = Path(__file__).parents[1] / "knowledge"
 _STEPS = [iteration(f"15:{minute:02}:00", minute) for minute in range(1, 6)]

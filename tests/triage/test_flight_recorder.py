@@ -1,7 +1,5 @@
 """The dumps of PyTorch's flight recorder: who is behind, in which collective, on which node; and dumps that attack."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

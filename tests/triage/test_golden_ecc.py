@@ -1,7 +1,5 @@
 """The worked example: a memory error on one GPU, told by its kernel at once and by the other rank ten minutes later."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 import pytest

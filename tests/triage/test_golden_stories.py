@@ -3,8 +3,6 @@
 Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A warning that programs print when they start is not the first error, whatever comes after it."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import judge
 

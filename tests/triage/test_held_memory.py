@@ -3,9 +3,8 @@
 The messages are those of PyTorch (CUDACachingAllocator.cpp) and NCCL.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
@@ -16,10 +15,6 @@ from nodegate.records.evidence import Evidence
 from nodegate.records.run_folder import RunFolder
 from nodegate.triage.held_memory import held
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
 LOGIN = "0::/user.slice/user-1002.slice/session-9.scope"

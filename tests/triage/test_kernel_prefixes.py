@@ -1,7 +1,5 @@
 """Kernel logs as people hand them in: from dmesg -H, from other outputs of the journal, through pdsh and grep."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.triage.triage import triage

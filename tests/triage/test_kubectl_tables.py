@@ -1,7 +1,5 @@
 """What kubectl prints about nodes, pods and events, as a table or as objects, is evidence: its node or pod is named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@ here is the rule itself (support/languages.py), and that it finds what it is to 
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

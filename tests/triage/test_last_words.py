@@ -1,21 +1,12 @@
 """What a lost worker leaves in a log: its last words without a time, another's report of it, noise of Python's exit."""
 
-from __future__ import annotations
-
 import pytest
-from support.job_logs import iteration, times_out, write
+from support.job_logs import answered, iteration, times_out
 
 from nodegate.knowledge.words import Cause
-from nodegate.triage.triage import triage
 
-NOW_S = 1_786_406_400.0  # 2026-08-11
 FIRST, SECOND = "[pod/moe-worker-0/main] ", "[pod/moe-worker-1/main] "
 DENIED = "[rank1]: PermissionError: [Errno 13] Permission denied: '/ckpt/iter_0000080'"
-
-
-def judged(folder, *lines, name="job.log"):
-    write(folder, name, *lines)
-    return triage([str(folder)], now_s=NOW_S)
 
 
 def worker_after_worker(*last_words, of_the_first=()):
@@ -30,7 +21,7 @@ def worker_after_worker(*last_words, of_the_first=()):
 
 
 def test_an_error_after_which_its_worker_is_silent_ended_the_rank_that_is_missing(tmp_path):
-    found = judged(tmp_path, *worker_after_worker("[rank0]: ready", DENIED))
+    found = answered(tmp_path, *worker_after_worker("[rank0]: ready", DENIED))
     assert found.sentence.en.startswith("perhaps host (moe-worker-0): a file or folder may not be used")
     assert (found.where.rank, found.where.pod) == (1, "moe-worker-0")
     assert found.overcome == ()
@@ -38,14 +29,14 @@ def test_an_error_after_which_its_worker_is_silent_ended_the_rank_that_is_missin
 
 def test_an_error_after_which_its_worker_goes_on_is_none(tmp_path):
     goes_on = ("2026-08-10 07:05:00 the checkpoint is written again",)
-    found = judged(tmp_path, *worker_after_worker(DENIED, of_the_first=goes_on))
+    found = answered(tmp_path, *worker_after_worker(DENIED, of_the_first=goes_on))
     assert found.root is None or found.root.kind.id == "watchdog_timeout"
     assert found.overcome
 
 
 @pytest.mark.parametrize("prefix", ["", "[rank1]: ", SECOND])
 def test_what_python_ignores_is_no_error(tmp_path, prefix):
-    found = judged(
+    found = answered(
         tmp_path,
         prefix + iteration("07:10:00", 500),
         *(
@@ -64,7 +55,7 @@ def test_what_python_ignores_is_no_error(tmp_path, prefix):
 
 def test_the_same_error_without_this_sentence_is_one(tmp_path):
     traceback = ("Traceback (most recent call last):", "    self._shutdown_workers()")
-    found = judged(tmp_path, iteration("07:10:00", 500), *traceback, "AssertionError: can only test a child process")
+    found = answered(tmp_path, iteration("07:10:00", 500), *traceback, "AssertionError: can only test a child process")
     assert found.cause is Cause.PROGRAM
 
 
@@ -80,19 +71,19 @@ def jax(*before):
 
 
 def test_the_task_that_jax_lost_is_named_and_not_those_that_report_it(tmp_path):
-    found = judged(tmp_path, *jax(), name="slurm.out")
+    found = answered(tmp_path, *jax(), name="slurm.out")
     assert (found.failed, found.cause, found.sure, found.where.rank) == (True, Cause.UNKNOWN, False, 5)
     assert "JAX lost this task" in found.sentence.en
 
 
 def test_what_that_task_said_itself_is_the_reason(tmp_path):
     said = "5: jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 68719"
-    found = judged(tmp_path, *jax(said), name="slurm.out")
+    found = answered(tmp_path, *jax(said), name="slurm.out")
     assert (found.cause, found.where.rank, found.root.kind.id) == (Cause.PROGRAM, 5, "cuda_oom")
 
 
 def test_ray_names_the_address_of_the_node_that_it_lost(tmp_path):
-    found = judged(
+    found = answered(
         tmp_path,
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
         "\tclass_name: Trainer",

@@ -1,15 +1,13 @@
 """Who ended first, where only a launcher or Kubernetes says so: torchrun, Open MPI 4 and 5, `kubectl describe`."""
 
-from __future__ import annotations
+from functools import partial
 
 import pytest
-from support.job_logs import iteration, torchrun_report, write
+from support.job_logs import answered, iteration, torchrun_report, write
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
-from nodegate.triage.triage import triage
 
-NOW_S = 1_786_406_400.0  # 2026-08-11
 CRASH = (
     "[gpu-r2-08:04711] *** Process received signal ***",
     "[gpu-r2-08:04711] Signal: Segmentation fault (11)",
@@ -17,10 +15,7 @@ CRASH = (
 )
 ENDED = "{by} noticed that process rank {rank} with PID 0 on node gpu-r2-08 exited on{wrap}signal {signal}."
 
-
-def judged(folder, *lines, name="launcher.out"):
-    write(folder, name, *lines)
-    return triage([str(folder)], now_s=NOW_S)
+judged = partial(answered, name="launcher.out")
 
 
 @pytest.mark.parametrize("prefix", ["", "mpi-launcher-0  | "])

@@ -1,32 +1,25 @@
 """One failed job in every layout that people hand in: the answer does not depend on how its logs were collected."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
-from support.job_logs import write
+from support.job_logs import NOW_S, answered, write
 from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
 from nodegate.triage.triage import triage
 
-NOW_S = 1_786_406_400.0  # 2026-08-11
 LOST = ("RuntimeError: CUDA error: unknown error", "Compile with `TORCH_USE_CUDA_DSA` to enable assertions.")
 OUT_OF_MEMORY = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 2 has a total capacity",)
 LAYOUT = pytest.mark.parametrize("layout", LAYOUTS)
-
-
-def judged(folder):
-    return triage([str(folder)], now_s=NOW_S)
 
 
 @LAYOUT
 def test_a_lost_gpu_is_found_on_its_node_with_its_rank(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job(last_words=LOST))
     kernel_log(tmp_path, code=79, text="pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.cause, found.sure, found.where.node, found.where.rank) == (Cause.HARDWARE, True, NODES[1], 6)
     assert found.device == "0000:9b:00.0"
     assert "move the job off gpu-a100-18 because the GPU no longer answers" in found.sentence.en
@@ -35,14 +28,14 @@ def test_a_lost_gpu_is_found_on_its_node_with_its_rank(tmp_path, layout):
 @LAYOUT
 def test_the_rank_without_memory_is_found_before_the_hang_of_the_others(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job(broken=2, last_words=OUT_OF_MEMORY))
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 2)
 
 
 @LAYOUT
 def test_the_rank_that_is_silent_in_a_hang_is_named(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job())
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.failed, found.cause, found.where.rank) == (True, Cause.UNKNOWN, 6)
     assert "rank 6 did not reach a collective" in found.sentence.en
     assert found.where.node == NODES[1]
@@ -52,7 +45,7 @@ def test_the_rank_that_is_silent_in_a_hang_is_named(tmp_path, layout):
 def test_a_warning_of_the_kernel_counts_beside_an_error_that_nobody_can_name(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job(last_words=("RuntimeError: CUDA error: unspecified launch failure",)))
     kernel_log(tmp_path, code=109, text="pid=31, name=python3, Ch 00000010, errorString CTX SWITCH TIMEOUT")
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.sure, found.where.node, found.device) == (False, NODES[1], "0000:9b:00.0")
     assert "CTX SWITCH TIMEOUT" in render.text(found)
 
@@ -62,7 +55,7 @@ def test_a_warning_of_the_kernel_counts_beside_an_error_that_nobody_can_name(tmp
 def test_a_kernel_log_of_an_unnamed_zone_is_read_by_the_zone_that_fits_and_says_so(tmp_path, form, zone_h):
     LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST))
     kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", form=form, zone_h=zone_h)
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, False, NODES[1])
     hours, minutes = divmod(round(abs(zone_h) * 60), 60)
     assert any(f"UTC{'-' if zone_h < 0 else '+'}{hours:02}:{minutes:02}" in reason.en for reason in found.why)
@@ -72,14 +65,14 @@ def test_a_kernel_log_of_an_unnamed_zone_is_read_by_the_zone_that_fits_and_says_
 def test_a_journal_that_names_its_zone_needs_no_guess(tmp_path, zone_h):
     LAYOUTS["container runtime"](tmp_path, job(last_words=LOST))
     kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", form="journal", zone_h=zone_h)
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, True, NODES[1])
 
 
 def test_a_fault_that_fits_no_half_hour_is_not_of_this_job(tmp_path):
     LAYOUTS["a file a worker"](tmp_path, job(last_words=("KeyError: 'image'",)))
     kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", zone_h=8.2)
-    assert judged(tmp_path).cause is not Cause.HARDWARE
+    assert answered(tmp_path).cause is not Cause.HARDWARE
 
 
 def test_the_logs_of_an_earlier_year_keep_it(tmp_path):
@@ -97,7 +90,7 @@ def test_without_a_word_on_its_node_a_pod_is_not_offered_as_one(tmp_path):
         for name, own in job(last_words=("RuntimeError: CUDA error: uncorrectable ECC error encountered",)).items()
     }
     LAYOUTS["kubectl logs -l --prefix"](tmp_path, workers)
-    found = judged(tmp_path)
+    found = answered(tmp_path)
     assert (found.where.node, found.where.pod) == ("", "moe-worker-1")
     assert found.sentence.en.startswith("hardware: move the job off the node of pod moe-worker-1 because")
 

@@ -1,7 +1,5 @@
 """Packed and recoded logs are read as plain ones are; a hostile archive costs little and is never called good."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

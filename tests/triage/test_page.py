@@ -1,7 +1,5 @@
 """The HTML page: everything escaped, nothing loaded, nothing run."""
 
-from __future__ import annotations
-
 import pytest
 from support import browser
 from support.job_logs import ecc_case, write

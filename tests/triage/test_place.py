@@ -1,8 +1,6 @@
 """Rank, node and GPU by prefix, text and file name."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import pytest
 
 from nodegate.triage import place

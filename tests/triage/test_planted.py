@@ -1,7 +1,5 @@
 """Every form of every row, alone among healthy lines of several formats, is found behind the quick searches."""
 
-from __future__ import annotations
-
 import pytest
 from support import planted
 

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - a line a form
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import judge
 

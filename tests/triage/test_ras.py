@@ -1,7 +1,5 @@
 """What NCCL says when it is asked (`ncclras`): reports in the form of NVIDIA/nccl issues 1911 and 1762, and JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

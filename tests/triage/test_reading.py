@@ -1,7 +1,5 @@
 """What triage takes as a log: packed, cut, hostile, many, from standard input; and what it refuses."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

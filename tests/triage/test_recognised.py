@@ -1,20 +1,12 @@
 """What shows that a job is well: growing counts of steps, a working service, a known ending; else "cannot tell"."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 
 import pytest
-from support.job_logs import NOW_S, kernel, write
+from support.job_logs import answered, kernel
 
 from nodegate.knowledge.tables import rows
-from nodegate.triage.triage import triage
-
-
-def answered(folder, *lines, name="job.log"):
-    write(folder, name, *lines)
-    return triage([str(folder)], now_s=NOW_S)
 
 
 def steps(form):

@@ -1,7 +1,5 @@
 """Which error is the first one: one rule a case."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, joins, judge, kernel, peer_gone, stands_at, times_out, torchrun_report, xid
 

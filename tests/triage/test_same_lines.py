@@ -1,7 +1,5 @@
 """Lines that look alike and are of different devices, nodes or days are different errors."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """The quick search finds every line that a signature fits, and nothing in a chunk costs more than it should."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,17 +1,12 @@
 """Job logs with secrets in them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nodegate.cli import main
 from nodegate.triage.secrets import HIDDEN, without_secrets
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKEN = "hf_" + "aB3dE5fG7hI9jK1lM3nO"
 FAILED = (

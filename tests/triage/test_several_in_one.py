@@ -1,7 +1,5 @@
 """One file that holds several logs: a host's and a job's, or those of several ranks; and times without a date."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

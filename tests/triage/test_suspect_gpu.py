@@ -1,7 +1,5 @@
 """Xids of applications in a job's kernel logs: counted by unit and program as the node check does, one rule a case."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, judge, kernel, xid
 

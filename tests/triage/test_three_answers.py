@@ -1,7 +1,5 @@
 """A cause, what only follows, and "cannot tell": which of the three, and that no more is claimed than was read."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, joins, judge, kernel, remarks, times_out, write, xid
 

@@ -1,7 +1,5 @@
 """The lines of an answer: no line says what another has said, and each says no more than is known."""
 
-from __future__ import annotations
-
 import pytest
 from support.job_logs import iteration, joins, kernel, stands_at, times_out, write, xid
 

@@ -1,35 +1,21 @@
 """A job that is slow from its first iteration: found against an earlier run, or against a time that was given."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
-from support.training_logs import lines, megatron, slashed, times, torchtitan, tqdm
+from support.training_logs import answer, megatron, slashed, times, torchtitan, tqdm, watched
 
 from nodegate.cli import main
 from nodegate.errors import UsageError
-from nodegate.watch.answer import Answer, State
+from nodegate.watch.answer import State
 from nodegate.watch.command import watch
 from nodegate.watch.given import Given
 from nodegate.watch.options import Asked
-from nodegate.watch.watcher import Watcher
-
-
-def answer(text: str, given: Given | None = None) -> Answer:
-    watching = Watcher(given=given)
-    for line in lines(text):
-        watching.line(line)
-    watching.end()
-    return watching.answer()
 
 
 def earlier(text: str) -> Given | None:
-    watching = Watcher()
-    for line in lines(text):
-        watching.line(line)
-    return watching.pace.setting("earlier.log")
+    return watched(text).pace.setting("earlier.log")
 
 
 def test_twice_the_time_of_the_earlier_run_is_slow_from_the_first_line() -> None:

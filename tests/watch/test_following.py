@@ -1,7 +1,5 @@
 """The real command on real files: growing, rotated, truncated, finished; pipes; notices; exit codes."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

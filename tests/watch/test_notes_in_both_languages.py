@@ -1,8 +1,6 @@
 """Each note of an answer is there in English and in Chinese, and the terminal shows the language that was asked for."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What a line says: the forms that frameworks have printed over the years, and what is no iteration."""
 
-from __future__ import annotations
-
 import pytest
 
 from nodegate.watch import marks

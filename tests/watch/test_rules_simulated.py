@@ -4,8 +4,6 @@ The mean of 5 against the fastest trips on spikes, the median of 15 does not up 
 10 % either. The default goes by time: here an iteration counts as 2 s. bench/slow_jobs.py tries it with whole logs.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from statistics import median

@@ -1,20 +1,17 @@
 """The lines of trainers (trainers.txt): each is read by its time base, and judged rightly."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.training_logs import START, tqdm_clock
+from support.training_logs import START, answer, tqdm_clock
 
 from nodegate.watch import render
-from nodegate.watch.answer import Answer, State
+from nodegate.watch.answer import State
 from nodegate.watch.curve import Curve
 from nodegate.watch.html import page
-from nodegate.watch.watcher import Watcher
 
 TABLE = (Path(__file__).parent / "trainers.txt").read_text(encoding="utf-8").replace("\\t", "\t").replace("\\e", "\x1b")
 
@@ -64,14 +61,6 @@ def paces(every: int, intervals: int) -> list[float]:
 
 def lines_of(every: int) -> int:
     return 10 if every == 1 else 1
-
-
-def answer(lines: Iterator[str]) -> Answer:
-    watching = Watcher()
-    for line in lines:
-        watching.line(line)
-    watching.end()
-    return watching.answer()
 
 
 EACH = pytest.mark.parametrize(("every", "base", "text"), [pytest.param(*row[1:], id=row[0]) for row in rows()])

@@ -1,8 +1,7 @@
 """Real logs, by what is known of them: the usual time of an iteration, and no false alarm."""
 
-from __future__ import annotations
-
 import pytest
+from support import training_logs
 from support.corpus import corpus
 
 from nodegate.watch.answer import Answer
@@ -29,11 +28,8 @@ NO_ITERATION = [
 
 
 def watched(name: str) -> Watcher:
-    splitter, watching = LineSplitter(), Watcher()
-    for line in [*splitter.feed(corpus(f"trainlog/{name}").encode()), *splitter.end()]:
-        watching.line(line)
-    watching.end()
-    return watching
+    splitter = LineSplitter()
+    return training_logs.watched([*splitter.feed(corpus(f"trainlog/{name}").encode()), *splitter.end()])
 
 
 def answer(name: str) -> Answer:

@@ -1,12 +1,9 @@
 """Whatever a log holds: an answer, in bounded time and memory, and never a traceback."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +14,10 @@ from fuzz.growth import cpu_s
 from nodegate.watch import render
 from nodegate.watch.answer import State
 from nodegate.watch.formats import FORMATS as READERS
-from nodegate.watch.formats import reader
+from nodegate.watch.formats import Reader, reader
 from nodegate.watch.html import page
 from nodegate.watch.lines import MOST_BYTES, LineSplitter
 from nodegate.watch.watcher import Watcher
-
-if TYPE_CHECKING:
-    from nodegate.watch.formats import Reader
 
 SNIPPETS = sorted({line for form in FORMATS for line in lines(form.write(times(3, form.usual_s)))})
 WORDS = [

@@ -1,7 +1,5 @@
 """The page of an answer: whole, escaped, without script, and with a plot of bounded size."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
@@ -9,21 +7,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from support.training_logs import lines, megatron, slowed, times
+from support.training_logs import megatron, slowed, times, watched
 
 from nodegate.watch.command import watch
 from nodegate.watch.curve import MOST_BUCKETS, Curve
 from nodegate.watch.html import page
 from nodegate.watch.options import Asked
 from nodegate.watch.plot import plot
-from nodegate.watch.watcher import Watcher
-
-
-def watched(text: str) -> Watcher:
-    watching = Watcher()
-    for line in lines(text):
-        watching.line(line)
-    return watching
 
 
 def test_the_page_of_a_slow_job() -> None:

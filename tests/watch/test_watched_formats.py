@@ -1,7 +1,5 @@
 """Each framework's log in each state: healthy, slow, silent, restarted, truncated, empty."""
 
-from __future__ import annotations
-
 import pytest
 from support.training_logs import FORMATS, Format, lines, slowed, times
 

@@ -1,22 +1,12 @@
 """What must not be taken for slowness or silence, and what must: one job after another, as logs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
-from support.training_logs import START, lines, llamafactory, megatron, nemo, slowed, times, tqdm
+from support.training_logs import START, answer, lines, llamafactory, megatron, nemo, slowed, times, tqdm
 
-from nodegate.watch.answer import Answer, State
+from nodegate.watch.answer import State
 from nodegate.watch.watcher import Watcher
-
-
-def answer(text: str, **options: object) -> Answer:
-    watching = Watcher(**options)  # type: ignore[arg-type]
-    for line in lines(text):
-        watching.line(line)
-    watching.end()
-    return watching.answer()
 
 
 def test_the_line_has_the_form_that_users_know() -> None:

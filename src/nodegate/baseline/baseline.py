@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
@@ -13,24 +15,20 @@ from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import alike, merged, overlaid
 from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
-from nodegate.baseline.plausible import ranges
+from nodegate.baseline.plausible import Ranges, ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.source import Source
 from nodegate.metric_names import METRICS
+from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from nodegate.baseline.overlay import Overlay
-    from nodegate.baseline.plausible import Ranges
     from nodegate.metric import Statistic
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
-    from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 
 
 PART_OF = "a virtual machine with a part of"

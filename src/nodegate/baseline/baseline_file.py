@@ -1,7 +1,5 @@
 """One baseline file: read strictly, so that a typing error is an error with its line and never a missing limit."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What baseline files may not say together: limits without effect, in two units, or switched off by a slip."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ One wrong word in a file would fail every node of a cluster, or pass every one. 
 author says that it is meant: `{value: 70, deliberate: "reason"}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from nodegate.baseline.baseline_file import BaselineFile

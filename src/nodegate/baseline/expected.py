@@ -1,7 +1,5 @@
 """What the inventory expects of a node (`nodegate_*` variables), as limits that win over the platform's."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping

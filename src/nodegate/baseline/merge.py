@@ -1,7 +1,5 @@
 """Several baseline files of one platform: later ones win, key by key; what physics allows stays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The limits of a policy, laid over the baselines: they win over every baseline file and over the inventory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

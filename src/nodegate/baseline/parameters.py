@@ -1,7 +1,5 @@
 """The parameters of a stored value: under which conditions a measured value may be compared with it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Which platform a node is: recognised by its GPUs and switches, never by a count that a fault may change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

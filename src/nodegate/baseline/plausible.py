@@ -1,7 +1,5 @@
 """Slips of the pen that would switch a limit off: sign, unit, order of magnitude, direction, tolerance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

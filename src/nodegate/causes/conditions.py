@@ -1,7 +1,5 @@
 """The table of conditions, checks/causes.yaml: what findings amount to, and which condition explains which."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

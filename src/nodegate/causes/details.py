@@ -1,7 +1,5 @@
 """`nodegate show NODE|CAUSE`: the details behind a line of the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from nodegate.causes.conditions import conditions

@@ -5,8 +5,6 @@ where the table says that this can be its reason, on the same part or node as th
 condition can cost; so a fault that the first does not explain stays a cause of its own.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

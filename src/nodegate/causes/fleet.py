@@ -1,7 +1,5 @@
 """The causes of a run: equal ones of several nodes as one, and those that crowd in one rack as the rack's."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

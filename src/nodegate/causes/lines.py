@@ -1,7 +1,5 @@
 """A cause in one line for people: where, which part, what is the matter, what to do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.causes.fleet import values

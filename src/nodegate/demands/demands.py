@@ -3,8 +3,6 @@
 It is JSON, which is YAML too and needs no package; the hash is over everything that is demanded, not over the time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The demands of the machine that nodegate runs on."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The limits in a demands file: the site's baseline files and its policy, read as a run reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compare what a run found with what was planted: every planted fault, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Files that are complete or absent: written under another name, then renamed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

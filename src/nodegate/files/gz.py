@@ -1,7 +1,5 @@
 """Files that may be kept compressed: NAME, or NAME.gz in its place, as gzip writes it."""
 
-from __future__ import annotations
-
 import zlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hints in messages about what a person wrote: the nearest known word, and foreign text made safe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

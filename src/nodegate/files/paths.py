@@ -1,7 +1,5 @@
 """Where the suite is: in a site folder, next to src/ in a checkout, or in nodegate/suite/ once installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CHECKS, BASELINES, POLICIES, INVENTORY, REPORTS = "checks", "baselines", "policies", "inventory", "reports"

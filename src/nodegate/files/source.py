@@ -1,7 +1,5 @@
 """A file that the verdicts of a run depend on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

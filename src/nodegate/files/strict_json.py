@@ -1,7 +1,5 @@
 """JSON in which no object has a key twice: readers differ in which of two values counts, so neither is believed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

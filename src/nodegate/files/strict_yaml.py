@@ -12,8 +12,6 @@ What differs from PyYAML's safe loader, and why:
   few lines cannot become millions of values. Depth and size are limited too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A text file that the user names: read whole, or an error that says which file and why."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What holds for nodes of which the inventory says nothing: Ansible's environment variables, then its ansible.cfg."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re

@@ -1,7 +1,5 @@
 """Ansible's INI inventories: `[group]`, `[group:vars]`, `[group:children]`, and lines of hosts with variables."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

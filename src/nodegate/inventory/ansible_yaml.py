@@ -1,7 +1,5 @@
 """Ansible's YAML inventories: groups with `hosts`, `children` and `vars`, below any top-level name."""
 
-from __future__ import annotations
-
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Loaded, dotted, shown
 from nodegate.inventory.names import parse_entry

@@ -1,7 +1,5 @@
 """How a node is reached: Ansible's connection variables, and its environment variables, as a `Connection`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Slurm hostlists: many names as one, `gpu[001-128,130],login1`, and back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

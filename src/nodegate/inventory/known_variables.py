@@ -1,7 +1,5 @@
 """Which variables mean something here, which are secrets, and which look like typing errors."""
 
-from __future__ import annotations
-
 import re
 from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Inventories from a program: what `ansible-inventory -i X --list` prints, or a file that holds such output."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

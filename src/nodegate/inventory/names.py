@@ -1,7 +1,5 @@
 """Names of nodes and addresses: strict, since they become folder names and command-line arguments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `gpu[001-128,130]` · `gpu:!gpu005:&rack1` · `rack*` · `~gpu0(01|02)` · `gpu[0:3]`, the first four of a group.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import warnings

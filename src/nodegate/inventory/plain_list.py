@@ -1,7 +1,5 @@
 """Plain lists of nodes: one `user@host:port` or Slurm hostlist per line, or the same with commas in one argument."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import ip_address
 

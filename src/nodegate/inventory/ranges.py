@@ -1,7 +1,5 @@
 """Bracketed ranges in names: Ansible's `gpu[001:128:2]` and `[a:c]`, Slurm's `gpu[001-128,130]`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import string

@@ -1,7 +1,5 @@
 """What `--inventory` names: files of several kinds, recognised by their content, folders of them, lists, stdin."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

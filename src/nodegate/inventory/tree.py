@@ -1,7 +1,5 @@
 """Hosts and groups as the inventory files write them, before variables are merged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """`group_vars/` and `host_vars/` next to an inventory: files and folders, .yml, .yaml, .json or no ending."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path

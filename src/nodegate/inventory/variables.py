@@ -1,7 +1,5 @@
 """A host's variables after merging all places that set them, in Ansible's order."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence

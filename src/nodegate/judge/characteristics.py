@@ -1,7 +1,5 @@
 """What nodes of one platform should have in common: versions, firmware and models, read from the probe's facts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

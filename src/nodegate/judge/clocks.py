@@ -1,7 +1,5 @@
 """The clocks of one run compared: whose is wrong, the node's or the controller's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median_low

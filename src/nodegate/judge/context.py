@@ -1,7 +1,5 @@
 """What a check's arguments mean on one node: facts, the node itself, its baseline, the profile and the fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast

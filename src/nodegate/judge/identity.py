@@ -1,7 +1,5 @@
 """Who a machine is: by what two names of the inventory are one machine, and whether it stayed the same over a run."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping

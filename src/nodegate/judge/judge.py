@@ -1,7 +1,5 @@
 """One check on one node: call it, and turn what it says or raises into a record. No pytest, no I/O."""
 
-from __future__ import annotations
-
 import operator
 import traceback
 from collections.abc import Callable, Sequence

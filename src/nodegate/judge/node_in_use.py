@@ -1,7 +1,5 @@
 """Whether a node is in use. A busy node is left alone at night."""
 
-from __future__ import annotations
-
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.node_side.load.residents import is_resident

@@ -1,7 +1,5 @@
 """The parts of one node, listed once from its facts, so that every finding names a part in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar

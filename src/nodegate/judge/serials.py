@@ -1,7 +1,5 @@
 """The serial numbers of a node's parts, for the manifest of an acceptance."""
 
-from __future__ import annotations
-
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.unknown import Unknown

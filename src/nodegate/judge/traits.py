@@ -1,7 +1,5 @@
 """What sets a node apart from others when numbers are compared: its place, and the make of its parts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,16 +1,11 @@
 """The kernel's own word on PCIe bandwidth: "available PCIe bandwidth, limited by ... link at ... (capable of ...)"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.window import is_before_boot
-
-if TYPE_CHECKING:
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.probe.pci import Pci
+from nodegate.probe.kernel_log import KernelLog
+from nodegate.probe.pci import Pci
 
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 # Without "limited by" the line is the kernel's way of saying that all is well. Cut lines do not say where the slow link

@@ -1,26 +1,17 @@
 """Link changes of NICs in the kernel log: a link that went down and came back, or stayed down, within one boot."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from nodegate.kernel_log.window import times
+from nodegate.kernel_log.window import LogWindow, times
+from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.records import part
-from nodegate.records.finding import AT_MOST
+from nodegate.records.finding import AT_MOST, NumberLimit
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.records.finding import NumberLimit
-    from nodegate.unknown import Known
-    from nodegate.verdicts import Verdicts
+from nodegate.unknown import Known, Unknown
+from nodegate.verdicts import Verdicts
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _CHANGES = (

@@ -1,17 +1,11 @@
 """The kernel logs of one run compared: links that went down together, and error lines that only few nodes have."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from nodegate.errors import NotJudged
 from nodegate.kernel_log.flaps import SAME_MOMENT_S, Together
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.kernel_log.traits import LinkDown, LogTraits
+from nodegate.kernel_log.traits import LinkDown, LogTraits
 
 MIN_NODES = 3  # of two nodes that differ, either may be the odd one; two that fall together may share a cable
 

@@ -1,29 +1,22 @@
 """Xids folded to faults: one per GPU and code, with what only followed from it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import program_xids
-from nodegate.kernel_log.window import times
+from nodegate.kernel_log.window import LogWindow, times
 from nodegate.knowledge import nvlink4, nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, Unparsed, gpu_events, serials
+from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.profile import Profile
 from nodegate.records import part
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"
 _MOST_UNITS = 1000  # of one GPU: more than any has

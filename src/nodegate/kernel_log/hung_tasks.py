@@ -1,21 +1,14 @@
 """Tasks that hang: who they are and where they wait, from the stack in the kernel log or from what waits now."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate.kernel_log.incidents import MAX_QUOTED, MESSAGES, incidents
-from nodegate.kernel_log.window import times
+from nodegate.kernel_log.window import LogWindow, times
+from nodegate.probe.host import Host
+from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.host import Host
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 _MOST_LINES = 40  # of one report: the kernel prints some twenty frames
 _HUNG = "blocked for more than"

@@ -1,28 +1,21 @@
 """Kernel lines that are no Xid, folded: one incident per rule and device."""
 
-from __future__ import annotations
-
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import reach
-from nodegate.kernel_log.window import shown, times
+from nodegate.kernel_log.window import LogWindow, shown, times
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines, recoveries
 from nodegate.knowledge.words import Role
+from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.records import part
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterable
-
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 200
 MESSAGES = "kernel messages"

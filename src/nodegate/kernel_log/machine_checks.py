@@ -1,19 +1,12 @@
 """Machine checks and memory errors: the part that the kernel names, how many errors it counted, and of what sort."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
-from nodegate.kernel_log.window import times
+from nodegate.kernel_log.incidents import MAX_QUOTED, Incident, incidents
+from nodegate.kernel_log.window import LogWindow, times
+from nodegate.probe.kernel_log import KernelLog
 from nodegate.records import part
-
-if TYPE_CHECKING:
-    from nodegate.kernel_log.incidents import Incident
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 _FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
 # "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0", or "not present. DMI handle: 0x0023"

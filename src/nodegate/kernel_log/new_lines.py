@@ -1,23 +1,19 @@
 """Kernel lines that came while the load ran: those of the later log that the earlier one does not hold."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.kernel_log import reach
+from nodegate.kernel_log.gpu_faults import Fault
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
+from nodegate.probe.kernel_log import KernelLine, KernelLog
+from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict, worst
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from nodegate.facts import NodeFacts
-    from nodegate.kernel_log.gpu_faults import Fault
-    from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.profile import Profile
 
 # Two probes of one boot may reckon the time of the same line a little differently (dmesg counts from the boot).
 _SAME_S = 2.0

@@ -4,23 +4,17 @@ Two programs that have nothing in common and fail on one GPU (13: on one TPC) ha
 suspicion: NVIDIA's workflow for both codes ends in a diagnostic of the GPU, not in its replacement.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Text
+from nodegate.knowledge.xid_lines import GpuEvent
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.knowledge.xid_lines import GpuEvent
 
 _MOST_PROCESSES = 200  # of one GPU and code: a hostile log must not make pairs of more
 _MOST_PLACES = 256  # GPUs and MIG instances, by code

@@ -1,21 +1,13 @@
 """Whether a kernel log is whole over the time that a check speaks about: only a whole log can be called clean."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from nodegate.kernel_log.window import CLOCK_STEP_S, shown
+from nodegate.kernel_log.window import CLOCK_STEP_S, LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
-from nodegate.probe.kernel_log import ANY_KIND
+from nodegate.probe.kernel_log import ANY_KIND, KernelLog, Lost
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
 from nodegate.text import counted
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLog, Lost
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 KEEP = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
 XID = "xid"

@@ -1,14 +1,9 @@
 """PCIe devices that do not work: a disk may be changed while the node runs, a GPU or NIC may not."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.kernel_log.incidents import Incident
-    from nodegate.probe.pci import Pci
+from nodegate.kernel_log.incidents import Incident
+from nodegate.probe.pci import Pci
 
 # Of knowledge/kernel_lines.csv: what is said of a disk's slot and of devices that nobody uses, too.
 _OF_ANY_DEVICE = frozenset({"pcie_link_down", "pcie_link_dead", "pcie_no_address"})

@@ -1,25 +1,18 @@
 """SXids folded: one finding per NVSwitch and code; what follows the loss of a GPU is said to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed
 from nodegate.kernel_log.incidents import MESSAGES
-from nodegate.kernel_log.window import times
+from nodegate.kernel_log.window import LogWindow, times
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
 from nodegate.knowledge.tables import Lasts, Rule
 from nodegate.knowledge.words import Cause
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
+from nodegate.probe.kernel_log import KernelLog
 from nodegate.records import part
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.kernel_log.window import LogWindow
-    from nodegate.probe.kernel_log import KernelLog
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 80
 SXID = Rule(

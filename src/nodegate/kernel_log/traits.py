@@ -1,18 +1,13 @@
 """What is kept of a node's kernel log after its facts are gone: what only the fleet can judge, and little of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.kernel_log import flaps
 from nodegate.kernel_log.unknown_errors import unknown_errors
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from nodegate.facts import NodeFacts
 
 MOST_LINK_DOWNS = 64  # of one node, the newest: beyond that their reason no longer matters
 

@@ -4,26 +4,20 @@ The fleet judges them best: what most nodes of a platform print is that platform
 printed while it boots is left out, unless a GPU, switch, NIC or disk is named.
 """
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log import flaps
 from nodegate.knowledge.roots import SLACK_S
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.tables import WRITERS
 from nodegate.knowledge.words import Role, Side
+from nodegate.probe.kernel_log import KernelLine
 from nodegate.records import part
+from nodegate.records.part import Part
 from nodegate.unknown import Known, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.probe.kernel_log import KernelLine
-    from nodegate.records.part import Part
 
 BOOTING_S = 300.0  # from the start of the boot: what kernels work around while they look for devices
 MOST_SHAPES = 100  # of one node; a healthy one has a handful

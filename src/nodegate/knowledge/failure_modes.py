@@ -1,17 +1,12 @@
 """What goes wrong on GPU nodes, by the ids that the checks' docstrings cite."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.files import strict_yaml
 from nodegate.knowledge.words import Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FILE = Path(__file__).parent / "failure_modes.yaml"
 

@@ -1,7 +1,5 @@
 """The kernel tables (Xids, SXids, other kernel lines) in the form of signatures."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from nodegate.knowledge.signature import Hit, Signature

@@ -4,8 +4,6 @@ Source: NVIDIA's workflow WORKFLOW_NVLINK_ERR as NVIDIA/NVSentinel quotes it. Th
 table and has one of its bits wins, in the order of the table: what is only secondary or corrected stands last.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

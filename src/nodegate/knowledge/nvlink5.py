@@ -5,8 +5,6 @@ second is the error status. Drivers before 575 use another layout for the first 
 wrote it: a row matches if either layout does.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

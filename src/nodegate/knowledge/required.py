@@ -4,10 +4,8 @@
 one. What may be absent (an optional group, a look-ahead, a class of characters) is never asked for.
 """
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import re._constants as op
@@ -16,9 +14,8 @@ else:  # pragma: no cover - the same modules by their former names
     import sre_constants as op
     import sre_parse as parser
 
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable
+import re
+from collections.abc import Iterable
 
 IGNORES_CASE = 2  # re.IGNORECASE: then no string of the pattern is sure to be there as it is written
 _LONG_ENOUGH = 10  # characters from which a longer string is not rarer

@@ -1,14 +1,7 @@
 """Which Xid of a GPU is the root cause, and which only follow from it: one root cause per GPU and incident."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from nodegate.knowledge.tables import XidKind
+from nodegate.knowledge.tables import XidKind, XidRule
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.knowledge.tables import XidRule
 
 # Events that are so close belong to one incident (NVIDIA's own tools take 3 minutes).
 INCIDENT_S = 180.0

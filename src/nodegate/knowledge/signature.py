@@ -1,7 +1,5 @@
 """A signature: a kind of log line, what it means and what to do; and a hit: a line that matches it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

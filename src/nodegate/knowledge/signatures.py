@@ -5,8 +5,6 @@ that they print, and `kernel_lines.csv`. A kernel line is given without its pref
 (`nodegate.probe.kernel_line.parse_line`), a line of a job log as it is.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -5,17 +5,12 @@ drivers for 40 codes, marked `disputed`. Sources: the driver's list of codes, NV
 user guide.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FATAL, NONFATAL = "Fatal", "Non-fatal"
 _RESET_ALL = "fabric"

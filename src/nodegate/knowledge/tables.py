@@ -1,22 +1,16 @@
 """The knowledge files of this package, read strictly: an error in one is a bug and stops at once."""
 
-from __future__ import annotations
-
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.required import required
 from nodegate.knowledge.words import Cause, Role, Text
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 _NICS = (

@@ -1,7 +1,5 @@
 """The words in which the knowledge tables classify what a log says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

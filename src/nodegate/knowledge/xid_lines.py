@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge import nvlink4
+from nodegate.probe.kernel_log import KernelLine
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.probe.kernel_log import KernelLine
 
 FELL_OFF_THE_BUS = 79
 RECOVERY_ACTION = 154

@@ -1,19 +1,13 @@
 """Whether the nodes of a run measured a quantity under the same conditions: else one baseline would mean two things."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.errors import UsageError
+from nodegate.metric import Metric
 from nodegate.text import some
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.metric import Metric
-
-    Conditions = tuple[tuple[str, str], ...]
+Conditions = tuple[tuple[str, str], ...]
 
 # of a group of nodes: racks have different sizes, which is not a contradiction
 _SHAPE = frozenset({"nodes", "gpus", "racks"})

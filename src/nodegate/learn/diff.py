@@ -1,18 +1,12 @@
 """Two baseline files compared, key by key; values for different conditions are not compared."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline_file import BaselineFile
+from nodegate.baseline.entry import Entry
 from nodegate.baseline.parameters import shown as conditions_shown
 from nodegate.numbers.comparison import number, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from nodegate.baseline.baseline_file import BaselineFile
-    from nodegate.baseline.entry import Entry
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,14 @@
 """What a reviewer should know of a learned limit: how little it finds, and how far it has followed an ageing fleet."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from statistics import median, stdev
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import shown
 from nodegate.numbers.spread import of_median, scale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.metric import Metric
 
 _FOUND = 1.645  # deviations beyond its limit at which a device is found in 95 of 100 runs
 _DEVICES, _NODES = 4, 8  # from which on the devices of a node say how far nodes would differ by chance

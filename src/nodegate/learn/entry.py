@@ -1,24 +1,18 @@
 """One learned limit: the median of the good nodes, and a tolerance from their spread."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
 from nodegate.learn.doubts import best_of, doubts, finds
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import believable, number, shown
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.split import find_split
 from nodegate.numbers.spread import mad, robust
 from nodegate.text import some
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
 
 _DIGITS = 5
 _WIDEST, _WIDEST_TIME = 0.2, 0.5  # with a wider limit a fifth less, or half as much time again, would be good

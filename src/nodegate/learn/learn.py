@@ -1,26 +1,20 @@
 """A baseline file from what the good nodes of a run measured: for review, with the source of each number."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.baseline import baseline_file
+from nodegate.baseline.entry import Entry
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.inventory.hostlist import natural
 from nodegate.learn.alike import alike
 from nodegate.learn.entry import Held, entry_of
 from nodegate.learn.text import baseline_text
+from nodegate.metric import Metric
+from nodegate.numbers.margins import Margins
 from nodegate.text import some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.baseline.entry import Entry
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
 
 HINTS = frozenset(
     {"°C", "W"}

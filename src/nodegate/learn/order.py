@@ -1,26 +1,19 @@
 """`nodegate_expect` from the accepted nodes of a run, as a file of variables for review."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import yaml
 
 from nodegate.errors import CannotMeasure, NotApplicable, UsageError
+from nodegate.facts import NodeFacts
 from nodegate.files import strict_yaml
 from nodegate.node import Node
 from nodegate.subjects.order import ORDER, VARIABLE, check_orders
 from nodegate.subjects.order_items import FIRMWARE, OF_MODEL, About, Item, Sort, items, of_key
 from nodegate.text import counted, some
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.facts import NodeFacts
 
 Value = int | str
 Seen = Mapping[str, frozenset[Value] | str]  # the values of an item on one node, or why one could not be read

@@ -1,17 +1,11 @@
 """Baseline entries as the text of a file, so that it reads back unchanged: every text quoted, every number plain."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.entry import Entry
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.baseline.entry import Entry
 
 
 def baseline_text(platform: str, entries: Sequence[Entry], remarks: Iterable[str]) -> str:

@@ -1,7 +1,5 @@
 """How long each measurement may take, by profile; `--burn` and `--hang-after` set the burn itself and NCCL's limit."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 

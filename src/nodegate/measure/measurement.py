@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -10,18 +11,15 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_begun
 from nodegate.records.from_labels import attempt_from_labels
 from nodegate.records.plain import from_plain, to_plain
-from nodegate.records.program_run import Attempt
+from nodegate.records.program_run import Attempt, ProgramRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.suspects import Suspects
-    from nodegate.records.program_run import ProgramRun
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 

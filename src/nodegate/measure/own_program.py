@@ -1,7 +1,5 @@
 """nodegate's own programs for load (node_side/load): how they are run, and what their documents have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar

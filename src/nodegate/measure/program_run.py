@@ -1,7 +1,5 @@
 """Programs run on a node for a measurement: their results are kept unchanged, to be parsed and checked by people."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 A measurement's module is imported on first use: a bootcheck needs none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module

@@ -3,8 +3,6 @@
 Each returns the value with its type; what is not set has the kind's empty value.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

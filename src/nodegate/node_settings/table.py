@@ -4,8 +4,6 @@ From this table follow the names that are known, what is refused, and the typed 
 docs/guide/running.md says what each means to a user.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial

@@ -1,20 +1,16 @@
 """A measured number against its baseline: the conditions, the unit, the limit, and what physics allows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from nodegate.baseline.entry import Entry
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import Comparison, shown
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import NoPeers
 
 _THOUSAND = 1000.0  # MB/s for GB/s, GFLOPS for TFLOPS, ns for µs
 _NEAR = 2.0  # a value in the wrong unit is right in the other one to within this factor

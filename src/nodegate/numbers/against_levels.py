@@ -1,25 +1,18 @@
 """A number of a node beside what its batch, its place on all nodes and other software explain of it."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
+from nodegate.metric import Metric
 from nodegate.numbers import against_others
-from nodegate.numbers.batches import OF_BATCH
+from nodegate.numbers.batches import OF_BATCH, Batch
 from nodegate.numbers.comparison import Comparison
 from nodegate.numbers.gap import beyond, gap, limit_of, worse_by
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.numbers.batches import Batch
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import NoPeers
 
 _DOUBTS = (Verdict.WARN, Verdict.FAIL)
 

@@ -5,23 +5,18 @@ effect that is sought, for a limit at the effect itself finds it half the time (
 tests/numbers/test_slow_nodes_simulated.py).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers
+from nodegate.numbers.pool import PeerGroup
+from nodegate.numbers.split import Split
 from nodegate.numbers.spread import reach
+from nodegate.records.finding import NumberLimit
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.pool import PeerGroup
-    from nodegate.numbers.split import Split
-    from nodegate.records.finding import NumberLimit
 
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
 _SOUGHT = 2.0  # the effect that is sought, in floors

@@ -6,24 +6,18 @@ model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/reference/st
 leave: what a device has lost since it was accepted is reported until it is accepted again.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist, median
-from typing import TYPE_CHECKING
 
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.own_past import Past
 from nodegate.numbers.spread import of_median, reach
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.own_past import Past
 
 _FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the newest, are compared
 _NEWEST = (2, 3, 4, 6, 8, 16, 32)

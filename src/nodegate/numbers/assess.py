@@ -1,33 +1,24 @@
 """One measured number judged: by physics, the baseline, the fleet, the rest of its node, and its own past."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
+from nodegate.metric import Metric, Statistic
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots, unsteady
-from nodegate.numbers.against_baseline import is_number
-from nodegate.numbers.batches import OF_BATCH
+from nodegate.numbers.against_baseline import Stored, is_number
+from nodegate.numbers.against_others import Reference
+from nodegate.numbers.batches import OF_BATCH, Batch
 from nodegate.numbers.comparison import Comparison, believable, number
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.gap import direction_of
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.own_past import Past
+from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.pool import PeerGroup
-from nodegate.records.finding import Limit
+from nodegate.numbers.slots import Slot
+from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 from nodegate.records.verdict import Verdict, worst
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.metric import Metric, Statistic
-    from nodegate.numbers.against_baseline import Stored
-    from nodegate.numbers.against_others import Reference
-    from nodegate.numbers.batches import Batch
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.own_past import Past
-    from nodegate.numbers.peers import NoPeers
-    from nodegate.numbers.slots import Slot
-    from nodegate.records.finding import AnyLimit, NumberLimit
 
 UNBOUNDED = Physics()
 _CODES = {unsteady.UNSTEADY: unsteady.UNSTEADY, "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}

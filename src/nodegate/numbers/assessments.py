@@ -1,34 +1,26 @@
 """All the numbers of one node, each judged with what it is compared with."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
+from nodegate.baseline.entry import Entry
+from nodegate.metric import Metric
 from nodegate.numbers.against_others import Reference
-from nodegate.numbers.assess import assess, of_batch
-from nodegate.numbers.derived import of_platform
+from nodegate.numbers.assess import Assessment, assess, of_batch
+from nodegate.numbers.derived import Physics, of_platform
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import key_of_devices, node_figures
 from nodegate.numbers.own_past import Pasts
+from nodegate.numbers.peers import NodePeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.records import part
+from nodegate.records.finding import AnyLimit
 from nodegate.records.verdict import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.baseline.entry import Entry
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.derived import Physics
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.finding import AnyLimit
-
-    Bounds = Callable[[Metric, Baseline], Physics]
+Bounds = Callable[[Metric, Baseline], Physics]
 
 _MIN_DEVICES = 3  # of two other devices that differ, either may be the odd one
 

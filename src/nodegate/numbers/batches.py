@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.spread import around_median, degrees, of_median, reach, scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import numpy as np
 
-    from nodegate.numbers.margins import Margins
-
-    Traits = Mapping[str, Mapping[str, str]]  # node -> what sets nodes apart: {"rack": "r7", "GPU VBIOS": "96.00.74"}
+Traits = Mapping[str, Mapping[str, str]]  # node -> what sets nodes apart: {"rack": "r7", "GPU VBIOS": "96.00.74"}
 
 OF_BATCH = "batch "  # begins the code of what is said of a batch: its name follows
 _FEWEST = 3  # nodes that make a batch: of two, each may be slow by itself

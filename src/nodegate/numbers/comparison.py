@@ -1,16 +1,10 @@
 """The outcome of comparing a measured number with one reference."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.records.finding import AnyLimit
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.records.finding import AnyLimit
-
 
 _MOST = 1e12  # in every unit of measurement here far beyond any machine; squares of it are still numbers
 

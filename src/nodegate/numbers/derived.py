@@ -4,19 +4,13 @@ The shares are wide: they find what is broken, on every platform whose peaks are
 alike. A stored value is closer and wins.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.entry import Entry
-from nodegate.metric import BOUNCE
+from nodegate.metric import BOUNCE, Metric
 from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.text import with_unit
-
-if TYPE_CHECKING:
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.metric import Metric
 
 _PROVES_FROM_PERCENT = 50.0  # of what physics allows
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS

@@ -1,15 +1,9 @@
 """How far a number is from what it is compared with, and the limit that follows from it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import shown
+from nodegate.numbers.margins import Margins
 from nodegate.records.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
-
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
 
 _SOURCES = {
     "fleet": ("the other nodes", LimitKind.FLEET),

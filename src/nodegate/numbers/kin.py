@@ -3,16 +3,12 @@
 Six collectives that each lose 4 % in the noise are beyond chance together, where none of them is alone.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodegate.metric import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 TOGETHER = "together"  # the condition that names the members of such a number
 _FAMILIES = {

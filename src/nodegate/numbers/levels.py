@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
-from nodegate.numbers.batches import find_batches
+from nodegate.metric import Metric
+from nodegate.numbers.batches import Batch, Traits, find_batches
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import OF
-from nodegate.numbers.slots import find_slot, is_compared
+from nodegate.numbers.slots import Slot, find_slot, is_compared
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+Key = tuple[object, ...]
 
-    from nodegate.metric import Metric
-    from nodegate.numbers.batches import Batch, Traits
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.slots import Slot
-
-    Key = tuple[object, ...]
-    Software = tuple[tuple[str, str], ...]
+Software = tuple[tuple[str, str], ...]
 
 # Conditions that say with which software something was measured: numbers are compared across them, which is said.
 SOFTWARE = frozenset({"driver", "cublas", "cuda", "nccl", "tool_version"})

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from nodegate.baseline.baseline import Baseline
 
 # Limit key of each margin. Those in percent are kept as parts of one.
 _KEYS = {

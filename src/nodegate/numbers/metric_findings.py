@@ -1,29 +1,21 @@
 """What every check on measured numbers shares: each metric judged, a finding for each device."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-from nodegate.metric import DIGITS
+from nodegate.baseline.baseline import Baseline
+from nodegate.metric import DIGITS, Metric
 from nodegate.metric_names import words
-from nodegate.numbers.assessments import assessments
+from nodegate.numbers.assess import Assessment
+from nodegate.numbers.assessments import Bounds, assessments
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.kin import TOGETHER
 from nodegate.numbers.node_figures import OF
+from nodegate.numbers.peers import NodePeers
 from nodegate.records import part
 from nodegate.records.finding import Finding
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 ADD_A_LIMIT = "add a limit for this platform: nodegate baseline learn, or --baseline"
 _NOTHING = "no number was measured"

@@ -1,16 +1,11 @@
 """The figure of a node: the median of its devices, for numbers that say little one by one and much together."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.metric import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OF = "median of"  # the condition by which a figure of a node is known
 _MIN_DEVICES = 4  # from which on the median holds off one bad device

@@ -1,22 +1,16 @@
 """A device's own past: its values in earlier runs, and how far two of its runs lie apart by chance."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.metric import Metric
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import Earlier, NoPeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import of_looks, scale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import Earlier, NoPeers
 
 _OF_DIFFERENCES = 0.5  # degrees of freedom that each difference of two runs in a row gives to their robust spread
 _KNOWN, _KNOWN_OF_FLEET = 16.0, 64.0  # degrees of freedom up to which a spread from elsewhere is added, of one device

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
-from nodegate.metric import Statistic
+from nodegate.metric import Metric, Statistic
 from nodegate.numbers import quantity
+from nodegate.numbers.batches import Batch, Traits
 from nodegate.numbers.comparison import believable
-from nodegate.numbers.kin import Together
+from nodegate.numbers.kin import Joined, Together
 from nodegate.numbers.levels import Levels, key_of
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import node_figures
 from nodegate.numbers.pool import PeerGroup, Pool, Spread
 from nodegate.numbers.quantities import Quantities
+from nodegate.numbers.quantity import Key
+from nodegate.numbers.slots import Slot
 from nodegate.numbers.spread import of_own_looks
 from nodegate.numbers.table import Row, Table, TableMaker
 from nodegate.text import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
 
-    from nodegate.metric import Metric
-    from nodegate.numbers.batches import Batch, Traits
-    from nodegate.numbers.kin import Joined
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.slots import Slot
-
-    Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
-    Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
-    from nodegate.numbers.quantity import Key
+Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
 
 
 @dataclass(frozen=True)

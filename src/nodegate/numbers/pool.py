@@ -1,20 +1,14 @@
 """The values that a number is compared with, and how far good ones lie apart."""
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
+from nodegate.numbers.margins import Margins
 from nodegate.numbers.split import Split, find_split
 from nodegate.numbers.spread import around_median, degrees, scale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.numbers.margins import Margins
 
 FEW = 512  # residuals up to which a node's own are left out of the spread: one node cannot hide itself
 

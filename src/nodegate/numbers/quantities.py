@@ -1,23 +1,17 @@
 """The values of each comparable quantity over the nodes, and how far good ones lie apart."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nodegate.metric import Statistic
 from nodegate.numbers import quantity
 from nodegate.numbers.kin import TOGETHER
+from nodegate.numbers.levels import Levels
 from nodegate.numbers.node_figures import OF
 from nodegate.numbers.pool import FEW, Pool, Spread
+from nodegate.numbers.quantity import Key
 from nodegate.numbers.spread import moderated, of_joined, of_looks, of_median, with_looks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from nodegate.numbers.levels import Levels
-    from nodegate.numbers.quantity import Key
-    from nodegate.numbers.table import Row, Scatter, Table
+from nodegate.numbers.table import Row, Scatter, Table
 
 _MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
 

@@ -1,15 +1,11 @@
 """What makes two numbers comparable, and which quantities are of one kind."""
 
-from __future__ import annotations
+from typing import cast
 
-from typing import TYPE_CHECKING, cast
-
+from nodegate.metric import Metric
 from nodegate.numbers.node_figures import OF
 
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-
-    Key = tuple[object, ...]  # two metrics of one key are comparable
+Key = tuple[object, ...]  # two metrics of one key are comparable
 
 OF_CHIPS = "burn"
 

@@ -1,20 +1,14 @@
 """A place that is slow on every node: the fleet calls it usual, the other places of the same nodes do not."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.metric import Metric
 from nodegate.numbers.comparison import Comparison, nothing, shown
+from nodegate.numbers.margins import Margins
 from nodegate.records.finding import AT_LEAST, Limit, LimitKind
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
 
 _FEWEST = 4  # places of one kind, from which on one can be odd
 _MOST = 0.25  # of the places are behind, or the node is built so

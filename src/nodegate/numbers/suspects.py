@@ -1,26 +1,18 @@
 """Whether a fleet is measured again before a node of it is condemned, and for whose sake."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.errors import NotJudged
-from nodegate.numbers.assessments import assessments
+from nodegate.metric import Metric
+from nodegate.numbers.assess import Assessment
+from nodegate.numbers.assessments import Bounds, assessments
 from nodegate.numbers.derived import of_platform
-from nodegate.numbers.peers import Peers
+from nodegate.numbers.peers import Earlier, Measured, NodePeers, Peers
 from nodegate.records.verdict import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import Earlier, Measured, NodePeers
-
-    Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
+Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)

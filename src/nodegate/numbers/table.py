@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate.numbers.spread import scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray

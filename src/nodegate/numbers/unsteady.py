@@ -1,22 +1,16 @@
 """A device that is slow in more of its looks than disturbances explain, however good the others are."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from nodegate.metric import Statistic
+from nodegate.metric import Metric, Statistic
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, limit_of, worse_by
 from nodegate.numbers.kin import TOGETHER
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.table import FAR, LOW
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from nodegate.metric import Metric
-    from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import NoPeers
 
 UNSTEADY = "unsteady"
 _FEWEST = 3  # looks, from which on one of them can be odd

@@ -1,7 +1,5 @@
 """Checks that only some contracts ask for: which are judged on a node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A policy: for each claim its class of defect, its clause, and how much of the fleet may fail it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

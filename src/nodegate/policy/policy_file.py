@@ -1,7 +1,5 @@
 """A policy file, shipped (policies/NAME.yaml) or a site's own: read strictly, so that a slip is never a mild policy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Collecting the facts of a node: run the probe over a session, check the answer."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What `nvidia-imex-ctl -N -j` prints of the IMEX domain, the nodes that share an NVLink domain. Section `services`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Resource limits of the login and of slurmd. Section `limits`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Section `nvml` of the probe document (docs/reference/probe-document.md): what NVML says of the GPUs, parsed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar

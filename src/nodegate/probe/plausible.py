@@ -1,7 +1,5 @@
 """What a GPU's readings can be at all: a number that no board has is unknown, neither a fault nor good."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The probe's program: its modules and pynvml in one Python source for a node's stdin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from nodegate.node_program import pack

@@ -3,8 +3,6 @@
 A reading is the value itself, or an object `{"why": ..., "detail": ...}` that says why there is none.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ A section that came later could not be recorded, which says nothing of the node.
 document when it arrives, so that no node can claim that a section is new.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 

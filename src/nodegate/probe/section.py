@@ -1,7 +1,5 @@
 """One section of the probe document: its data, or the reason why the node has none, and what to do about it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from nodegate.errors import CannotMeasure

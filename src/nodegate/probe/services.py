@@ -1,7 +1,5 @@
 """The systemd units that a GPU node needs. Section `services`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

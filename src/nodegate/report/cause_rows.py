@@ -1,7 +1,5 @@
 """The causes of a run as rows of the report: one line each, with the findings that it stands for below."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The claims of a run over all of its nodes: proven where, refuted where, and why the rest is open."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,22 +1,28 @@
-"""findings.csv (what is not good) and results.csv (every finding), for spreadsheets; no cell is taken for a formula."""
-
-from __future__ import annotations
+"""nodes.csv, findings.csv (what is not good) and results.csv (every finding); no cell is taken for a formula."""
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import IO
 
+from nodegate.records.cause import Cause
 from nodegate.records.finding import Finding, kinds
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.model import Report
+from nodegate.report.model import Report, worst_first
 from nodegate.text import visible
 
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),
     *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence"),
     "cause",
+)
+_COUNTED = (Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP)
+NODE_COLUMNS = (
+    *("node", "verdict", "rack", "platform", "gpus", "causes", "severity", "part", "cause", "action", "unreachable"),
+    *(verdict.value for verdict in _COUNTED),
+    *("waived", "failed_checks", "error_checks", "claims_not_proven", "serials"),
 )
 BOM = "\ufeff"  # by it Excel knows that a file is UTF-8
 NOT_GOOD = frozenset((Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.NOT_JUDGED))
@@ -84,3 +90,32 @@ def cell(value: object) -> object:
         return value
     text = _NEXT_CELL.sub(r"\1'", visible(str(value)))
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def write_nodes(report: Report, file: IO[str]) -> None:
+    """Write the header and the nodes, worst first. What a node is (driver, BIOS ..) stands in columns of its own."""
+    labels = dict.fromkeys(label for node in report.nodes for label, _ in node.identity)
+    more = [label for label in labels if label not in NODE_COLUMNS]
+    file.write(BOM)
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow([*NODE_COLUMNS, *map(cell, more)])
+    for node in worst_first(report.nodes):
+        known = dict(node.identity)
+        row = (*_node_row(node, report.node_causes[node.node]), *(known.get(label, "") for label in more))
+        table.writerow([cell(value) for value in row])
+
+
+def _node_row(node: NodeReport, causes: tuple[Cause, ...]) -> Iterator[object]:
+    """The cells of NODE_COLUMNS. The worst cause is told in words; `causes` says how many there are."""
+    worst = causes[0] if causes else None
+    yield from (node.node, node.verdict.value, node.rack, node.platform, node.gpus, len(causes))
+    yield from (worst.severity.value, worst.part.label, worst.message, worst.action) if worst else [""] * 4
+    yield node.unreachable
+    counts = Counter(record.verdict for record in node.records if not record.waiver)
+    yield from (counts[verdict] for verdict in _COUNTED)
+    yield sum(bool(record.waiver) for record in node.records)
+    for verdict in (Verdict.FAIL, Verdict.ERROR):
+        yield " ".join(record.check for record in node.records if record.verdict is verdict and not record.waiver)
+    yield " ".join(shown.claim for shown in node.unproven)
+    # as text: a spreadsheet would round numbers that long
+    yield "; ".join(f"{part} {serial}" for part, serial in node.serials.items())

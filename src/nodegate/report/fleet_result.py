@@ -1,7 +1,5 @@
 """The result for the fleet as a whole, by the policy of the run: accepted, with reservations, refused, not decided."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone

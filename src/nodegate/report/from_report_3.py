@@ -1,7 +1,5 @@
 """report.json of nodegate 0.2, schema `nodegate.report/3`: read for one release more."""
 
-from __future__ import annotations
-
 import hashlib
 from io import BytesIO
 from pathlib import Path

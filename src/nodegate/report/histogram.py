@@ -1,7 +1,5 @@
 """A histogram of a metric over the fleet as a small SVG: bars, and a line at the limit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 WIDTH, HEIGHT, BINS = 180, 26, 45

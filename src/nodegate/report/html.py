@@ -1,7 +1,5 @@
 """report.html: one file that opens offline, sends nothing, and prints to the copy that is signed."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """report.json for other programs: run, policy, claims, nodes, causes and statistics, schema `nodegate.report/4`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields

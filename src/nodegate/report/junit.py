@@ -1,7 +1,5 @@
 """junit.xml for CI systems: one suite a node, with the node's verdict and one test case per check."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which look at a number is the one that was judged, by the evidence beside the results."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

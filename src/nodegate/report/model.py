@@ -1,7 +1,5 @@
 """What a report is made of: the run's conditions, nodes with their records, drift, and the checks' sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a run says nothing about, and why: checks that had nothing to judge by, that gave no result, or do not apply."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The data inside report.html: every cell as a letter, every text once, findings as numbers into the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from nodegate.files.gz import ENDING

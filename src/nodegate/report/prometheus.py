@@ -1,7 +1,5 @@
 """metrics.prom, for node_exporter's textfile collector."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import IO
 

@@ -1,7 +1,5 @@
 """A report read back from a run folder: to render it again, redact it, compare it or send it on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report without what names machines and people: for a ticket, a vendor or a public page."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The files of a run folder, written from one report."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 from pathlib import Path
@@ -11,7 +9,7 @@ from nodegate.files.bounded import open_regular
 from nodegate.files.gz import ENDING
 from nodegate.records.results import RESULTS, fingerprint, write_all
 from nodegate.records.run_folder import EVIDENCE
-from nodegate.report import csv_file, json_file, junit, nodes_csv, prometheus
+from nodegate.report import csv_file, json_file, junit, prometheus
 from nodegate.report.model import Report
 from nodegate.report.stats import measurements
 
@@ -39,7 +37,7 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
         raise OSError(errno.EIO, "it was truncated during the run", str(folder / RESULTS))
     with replacing_bytes(folder / "report.json") as raw:
         json_file.write(report, raw, results, fleet)
-    tables = {"nodes.csv": nodes_csv.write, "findings.csv": csv_file.write_findings}
+    tables = {"nodes.csv": csv_file.write_nodes, "findings.csv": csv_file.write_findings}
     if everything:
         tables[RESULTS_CSV] = csv_file.write
     for name, write in {**tables, "metrics.prom": prometheus.write}.items():

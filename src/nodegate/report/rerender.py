@@ -1,7 +1,5 @@
 """The reports of a run, written once more from report.json; a node whose evidence was changed is accepted no more."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the fleet measured: for each metric the lowest, the median and the highest value, and who held them."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """The failures that waivers cover, equal ones of many nodes as one row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.report.model import Report, in_order

@@ -1,7 +1,5 @@
 """The words of a report: its title, the plain sentences of its verdict, and what each verdict word means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nodegate.records.cause import NOT_JUDGED

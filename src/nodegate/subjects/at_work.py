@@ -1,7 +1,5 @@
 """GPUs at work under a job that runs now: one that is slow among the others, and all that only wait for each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median

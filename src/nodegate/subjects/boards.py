@@ -1,7 +1,5 @@
 """The GPU boards of a node beside each other: what most of them are, and which carry the same number."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar

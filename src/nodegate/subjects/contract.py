@@ -1,7 +1,5 @@
 """What contracts ask for, as limits say it."""
 
-from __future__ import annotations
-
 from nodegate.records.finding import AnyLimit
 
 

@@ -1,7 +1,5 @@
 """The fabric manager's log: errors since its present start, and old ones that a restart or reboot has settled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whose the processes on a GPU are: the job's, foreign to it, or not known whose."""
 
-from __future__ import annotations
-
 from nodegate.node_side.load.residents import is_mps, is_resident
 from nodegate.probe.gpu import Gpu
 from nodegate.probe.jobs import Jobs, Owner

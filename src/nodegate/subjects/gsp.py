@@ -1,7 +1,5 @@
 """Whether a GPU runs its GSP firmware, as NVML and as the driver's own file report it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

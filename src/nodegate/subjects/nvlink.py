@@ -1,7 +1,5 @@
 """The NVLinks of a GPU in the shapes that checks judge: which are down, how fast, with which errors."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a site can demand of a node (`nodegate_expect`): each item with where its readings come from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """PCIe links: the devices for which they matter, whether a narrow one is a fault or by design, and their rates."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable
 from dataclasses import replace

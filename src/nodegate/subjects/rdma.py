@@ -1,7 +1,5 @@
 """Rails: the RDMA ports that carry jobs, told apart from storage, management and unused ports."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NoReturn, TypeVar

@@ -1,7 +1,5 @@
 """Versions compared part by part: 5.15 is newer than 5.5, whatever the letters say."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tools that nodegate brings: the folder of --tools, packed once, and sent to a node when it first needs something."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

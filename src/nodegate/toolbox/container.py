@@ -1,7 +1,5 @@
 """Tools in a container image: what starts one there (node_side/tools/in_container.py), and which ones the image has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

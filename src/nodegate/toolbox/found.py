@@ -1,7 +1,5 @@
 """What node_side/tools/find_tools.py found of one tool on a node."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

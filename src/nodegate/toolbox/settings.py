@@ -1,7 +1,5 @@
 """The inventory's settings for a node's tools: nodegate_tools, _tool_paths, _image and _cublas."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

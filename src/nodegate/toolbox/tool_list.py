@@ -1,7 +1,5 @@
 """The tools that measurements use: their names, the usual folders, and how to get one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Where the tools of a node are: its PATH, the usual folders, the inventory, a container image, or nodegate itself."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """/var/log/fabricmanager.log: entries with their level; an entry may continue on lines without a time."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone

@@ -3,8 +3,6 @@
 Its exit code is always 0, and a GPU that never ran is listed OK: only the reports show which GPUs worked.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

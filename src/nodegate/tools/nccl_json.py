@@ -5,8 +5,6 @@ Traps: it contains the whole environment of the job, of which nothing is kept or
 to `<name>.0` then. Source: NVIDIA/nccl-tests v2.19.6, src/util.cu.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

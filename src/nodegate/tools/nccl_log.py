@@ -4,8 +4,6 @@ Source of the lines: NVIDIA/nccl, src/init.cc ("Using network", "MNNVL"), src/tr
 src/mnnvl.cc.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

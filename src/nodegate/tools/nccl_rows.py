@@ -1,7 +1,5 @@
 """The result table of nccl-tests: rows found by their shape, in text that launchers and NCCL's messages interrupt."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

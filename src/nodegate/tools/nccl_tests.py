@@ -4,8 +4,6 @@ Source of the layouts: NVIDIA/nccl-tests v2.0 to v2.19.6 (src/common.cu, src/uti
 times µs, sizes bytes. "Avg bus bandwidth" is not a bandwidth of the machine: it averages every size of the sweep.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

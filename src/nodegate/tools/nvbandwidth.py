@@ -6,8 +6,6 @@ although a case failed; wrong data is only reported by a line that the GPU print
 NVIDIA/nvbandwidth v0.8, json_output.cpp, output.cpp, inline_common.h, kernels.cu.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Each GPU becomes one `Shown`, so that every field is looked up in one place (nvi
 driver's layout.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from re import Match

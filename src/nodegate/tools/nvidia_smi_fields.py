@@ -1,7 +1,5 @@
 """Where nvidia-smi -q -x shows each fact of a GPU, in the layouts of all drivers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

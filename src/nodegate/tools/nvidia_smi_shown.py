@@ -1,7 +1,5 @@
 """What nvidia-smi -q shows of one GPU: values by their path, each a reading or the reason why there is none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

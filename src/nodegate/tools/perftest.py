@@ -5,8 +5,6 @@ bits. Some builds print Gb/sec below a head that says MB/sec: the message rate o
 exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024) has no units: a cross-check.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

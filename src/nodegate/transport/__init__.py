@@ -1,7 +1,5 @@
 """Transports: how programs are run on a node, with time limits and without leaving anything behind."""
 
-from __future__ import annotations
-
 from nodegate.transport.connect import connect
 from nodegate.transport.options import Options
 from nodegate.transport.session import Busy, NodeLock, Output, Running, Session

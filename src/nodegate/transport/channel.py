@@ -1,7 +1,5 @@
 """The bytes between the controller and one guard on a node: over SSH, or over the pipes of a local program."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

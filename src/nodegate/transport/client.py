@@ -1,29 +1,23 @@
 """An authenticated paramiko connection: the route, the host key, the login."""
 
-from __future__ import annotations
-
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import paramiko
 
 from nodegate.errors import Unreachable
+from nodegate.records.taken_key import TakenKey
 from nodegate.transport import dial
 from nodegate.transport.banner import SAID_BUSY, Told, TurnedAway, await_banner
 from nodegate.transport.call import printable
 from nodegate.transport.dial import Way
 from nodegate.transport.host_key import HostKeys
 from nodegate.transport.identities import identities, open_agent
+from nodegate.transport.options import Options
+from nodegate.transport.ssh_config import HostConfig
 from nodegate.transport.turns import LIMIT_TIMES, way_to
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.records.taken_key import TakenKey
-    from nodegate.transport.options import Options
-    from nodegate.transport.ssh_config import HostConfig
 
 KEEPALIVE_S = 15
 BINARY = "use ansible_connection: ssh-binary, which logs in with the ssh program"

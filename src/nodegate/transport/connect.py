@@ -1,15 +1,9 @@
 """From a node of the inventory to an open session."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from nodegate.errors import Unreachable
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
-    from nodegate.transport.options import Options
-    from nodegate.transport.session import Session
+from nodegate.node import Node
+from nodegate.transport.options import Options
+from nodegate.transport.session import Session
 
 
 def connect(node: Node, options: Options) -> Session:

@@ -1,7 +1,5 @@
 """What all sessions with a guard on the node share: run, start, lock, close."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

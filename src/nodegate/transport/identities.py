@@ -1,7 +1,5 @@
 """The keys that can be offered to a server: key files, certificates, and those of the user's agent."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import copy

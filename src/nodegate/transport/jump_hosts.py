@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
+from nodegate.records.taken_key import TakenKey
 from nodegate.transport.ssh_config import HostConfig, misconfigured, resolve, ssh_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import paramiko
 
-    from nodegate.records.taken_key import TakenKey
     from nodegate.transport.client import Client
 
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")

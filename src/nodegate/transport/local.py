@@ -1,7 +1,5 @@
 """The local machine, under the same guard as a node over SSH."""
 
-from __future__ import annotations
-
 from nodegate.errors import Unreachable
 from nodegate.transport.call import guard_argv
 from nodegate.transport.channel import Channel, PipeChannel

@@ -1,15 +1,11 @@
 """Connection settings of the command line, the same for all nodes of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from nodegate.transport.jump_hosts import JumpHosts
 from nodegate.transport.turns import Turns
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

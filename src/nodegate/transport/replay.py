@@ -1,7 +1,5 @@
 """A node that was recorded: nothing runs, each measurement comes from a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

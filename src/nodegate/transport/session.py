@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from nodegate.node import Node
+from nodegate.records.taken_key import TakenKey
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from typing_extensions import Self
-
-    from nodegate.node import Node
-    from nodegate.records.taken_key import TakenKey
 
 MAX_OUTPUT_BYTES = 4 << 20
 LOCK_PATH = "/run/lock/nodegate.lock"

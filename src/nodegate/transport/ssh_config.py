@@ -1,7 +1,5 @@
 """What the user's own SSH configuration says about a host, as the ssh program itself resolves it (`ssh -G`)."""
 
-from __future__ import annotations
-
 import getopt
 import getpass
 import os

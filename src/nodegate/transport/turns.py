@@ -5,8 +5,6 @@ run makes one connection to each node, so a node's own sshd never comes to that;
 is reached again for each node (ProxyCommand, or ProxyJump with ssh-binary), and so does one address of many nodes.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import random

@@ -1,15 +1,10 @@
 """What to do with the job, as a program can act on it: wait, stop, restart or fix, and which nodes to leave out."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Do(str, Enum):

@@ -1,32 +1,24 @@
 """The answer: what ended the job, where, its class, why that is the root, what to do, and what followed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import details, launch, launchers, meanings, reasons, suspect_gpu
 from nodegate.triage.advice import Advice, advice
 from nodegate.triage.candidates import ERROR_LINE, soft
 from nodegate.triage.doubt import ACTION, doubt
-from nodegate.triage.episodes import ending, job_logs
+from nodegate.triage.episodes import Ending, ending, job_logs
+from nodegate.triage.events import Event
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.notes import kernel_log_helps, notes
 from nodegate.triage.place import Place
-from nodegate.triage.recognised import lines_around
+from nodegate.triage.reading import Case
+from nodegate.triage.recognised import Worth, lines_around
+from nodegate.triage.remarks import Note
 from nodegate.triage.root import Root, find_root
 from nodegate.triage.silence import late_start
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.events import Event
-    from nodegate.triage.reading import Case
-    from nodegate.triage.recognised import Worth
-    from nodegate.triage.remarks import Note
-    from nodegate.triage.waits import Stall
+from nodegate.triage.waits import Stall
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains

@@ -4,22 +4,16 @@
 times in a file holds only if one clock made them.
 """
 
-from __future__ import annotations
-
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.files.bounded import open_regular
 from nodegate.triage import place
 from nodegate.triage.clock import find_stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.triage.place import Place
+from nodegate.triage.place import Place
 
 MOST_BYTES = 24 << 20  # of a log that is held in memory to be taken apart
 APART_S = 2700.0  # by which workers of one job print one moment at different times, at most

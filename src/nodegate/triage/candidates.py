@@ -1,11 +1,9 @@
 """Which errors can be the first one of a job, and which of these is the earliest: what follows from what."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
@@ -13,15 +11,10 @@ from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS
 from nodegate.records.verdict import Verdict
 from nodegate.triage import details
-from nodegate.triage.episodes import SKEW_S, began
+from nodegate.triage.episodes import SKEW_S, Ending, began
+from nodegate.triage.events import Event
 from nodegate.triage.place import same_node, without_domain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.events import Event
-    from nodegate.triage.reading import Case
+from nodegate.triage.reading import Case
 
 NODE_FAILED = frozenset(("slurm_node_failed", "k8s_node_not_ready"))
 ERROR_LINE = "error_line"  # looks like an error, and nothing more is known of it

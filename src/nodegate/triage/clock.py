@@ -1,15 +1,10 @@
 """The time that a log line prints, in every form that launchers, frameworks and NCCL use."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from re import Match
+from re import Match
 
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _CLOCK = r"([0-9]{2})[:：]([0-9]{2})[:：]([0-9]{2})(?:[.,]([0-9]{1,9}))?"

@@ -1,18 +1,12 @@
 """What is to be said of clocks: which were moved, which zones were guessed, and where the order is doubtful."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nodegate.knowledge.words import Text
 from nodegate.triage.clock import zone_name
 from nodegate.triage.wording import lasting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.zones import Clocks
+from nodegate.triage.zones import Clocks
 
 
 def of_zones(clocks: Clocks) -> Iterator[Text]:

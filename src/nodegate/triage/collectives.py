@@ -1,15 +1,10 @@
 """Collectives that timed out: ranks that called different ones, and the rank that never reached it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.triage.events import Collective, Reached
+from nodegate.triage.events import Collective, Reached
 
 # Every rank must give these the same sizes; others (all-to-all, gather, send) may differ by design.
 _EVEN = ("ALLREDUCE", "ALLGATHER", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "_ALLGATHER_BASE", "BROADCAST", "REDUCE")

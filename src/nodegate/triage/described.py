@@ -1,15 +1,9 @@
 """What `kubectl describe` and Ray say around a line: the pod, its node, and when a container ended."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from nodegate.triage.clock import find_stamp
+from nodegate.triage.clock import Stamp, find_stamp
 from nodegate.triage.place import Place
-
-if TYPE_CHECKING:
-    from nodegate.triage.clock import Stamp
 
 _NEARBY_BYTES = 1 << 15  # the description of a pod with many containers and volumes
 _BELOW_BYTES = 2000

@@ -1,23 +1,16 @@
 """What a line says in addition to its kind: how long which collective ran, who is blamed, who is where."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Role, Side
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Reached
+from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Event, Events, Reached
+from nodegate.triage.place import Place
 from nodegate.triage.secrets import without_secrets
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.triage.events import Event, Events
-    from nodegate.triage.place import Place
 
 _BEFORE, _AFTER, _AROUND_BYTES = 5, 2, 1 << 13
 BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")

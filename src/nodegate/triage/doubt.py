@@ -1,24 +1,17 @@
 """The answer where no error was found and nothing shows that the job is well: "cannot tell", and what to read."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Text
 from nodegate.text import counted
-from nodegate.triage.episodes import job_logs
+from nodegate.triage.episodes import Ending, job_logs
+from nodegate.triage.log import Log
+from nodegate.triage.reading import Case
+from nodegate.triage.recognised import Worth
 from nodegate.triage.remarks import Note
 from nodegate.triage.wording import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.log import Log
-    from nodegate.triage.reading import Case
-    from nodegate.triage.recognised import Worth
 
 _MOST_WORTH = 40
 _QUIET_S = 3600.0  # an evaluation or a checkpoint after the last iteration

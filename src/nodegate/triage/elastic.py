@@ -1,18 +1,11 @@
 """What PyTorch's launchers report: which worker failed first on their own node, and that they ended the others."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nodegate.triage.clock import find_stamp
+from nodegate.triage.clock import Stamp, find_stamp
 from nodegate.triage.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.clock import Stamp
 
 _STARTS = re.compile(r"Root Cause \(first observed failure\)")
 _ENDS_WORKERS = re.compile(r"\s{0,4}Killing subprocess [0-9]{1,10}\s*$")  # torch.distributed.launch, after a failure

@@ -1,16 +1,11 @@
 """Which events belong to the end of the job: not followed by progress, and not of another job or another day."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Side
-
-if TYPE_CHECKING:
-    from nodegate.triage.events import Event
-    from nodegate.triage.log import Log
-    from nodegate.triage.reading import Case
+from nodegate.triage.events import Event
+from nodegate.triage.log import Log
+from nodegate.triage.reading import Case
 
 SKEW_S = 2.0  # by which the clocks of two nodes may differ
 _UNDER_WAY_S = 10.0  # an iteration that had ended when the error struck may still be printed

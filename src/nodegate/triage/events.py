@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side, Text
+from nodegate.probe.jobs import Owner
+from nodegate.triage.clock import Stamp
+from nodegate.triage.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.knowledge.signature import Signature
-    from nodegate.probe.jobs import Owner
-    from nodegate.triage.clock import Stamp
     from nodegate.triage.flight_recorder import Dump
     from nodegate.triage.held_memory import Held
-    from nodegate.triage.place import Place
     from nodegate.triage.ras import Finding
     from nodegate.triage.recognised import Tail
 

@@ -6,23 +6,18 @@ A pickle is a program. Only the opcodes that build numbers, texts, lists and dic
 unpickler, which then knows no class either.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodegate.triage import place, remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.triage.events import Events
-    from nodegate.triage.log import Log
+from nodegate.triage.events import Events
+from nodegate.triage.log import Log
 
 _MOST_BYTES = 32 << 20  # 90,000 collectives; PyTorch keeps 2,000
 _MOST_CONTAINERS = 2_000_000

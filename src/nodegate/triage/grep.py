@@ -11,16 +11,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
 
 from nodegate.triage.read import is_plain
 from nodegate.triage.scan import GLOG, STRINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from types import TracebackType
 
 LARGE_BYTES = 1 << 16  # a smaller file is searched faster in Python
 MOST_FILES = 1000  # of one grep: the system limits how long a command is

@@ -1,17 +1,11 @@
 """What followed, folded over the ranks: equal errors are one line with the ranks and nodes that they were seen on."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.triage.events import Event, Kind
+from nodegate.triage.events import Event, Kind
 
 
 @dataclass(frozen=True)

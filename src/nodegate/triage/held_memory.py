@@ -1,19 +1,13 @@
 """Who holds the memory of a GPU on which a rank ran out of it: the rank, its job, another, or not known who."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import signature
 from nodegate.knowledge.words import Text
 from nodegate.probe.jobs import Whose
-from nodegate.triage.events import Kind
-
-if TYPE_CHECKING:
-    from nodegate.triage.events import Event, Names
+from nodegate.triage.events import Event, Kind, Names
 
 OUT_OF_MEMORY = "cuda_oom"
 _SIZE = r"(?P<size>[0-9.]{1,16} [KMG]iB)"

@@ -1,22 +1,16 @@
 """On which node each pod ran, as far as the logs say: a word in a pod's first lines, a table of kubectl, its events."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.text_file import read_text
 from nodegate.triage import kubectl_objects, place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from nodegate.triage.events import Names
-    from nodegate.triage.log import Log
-    from nodegate.triage.writers import Writer
+from nodegate.triage.events import Names
+from nodegate.triage.log import Log
+from nodegate.triage.writers import Writer
 
 _NAME = r"[A-Za-z](?:[\w-]{0,80}[0-9][\w-]{0,20})(?:\.[\w.-]{1,80})?"
 _SAYS = re.compile(

@@ -1,21 +1,15 @@
 """A kernel log or journal of a host. What a job printed into it is found line by line, and read as the log of a job."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.triage import details, kernel_log, place, scan
+from nodegate.triage.events import Events
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.triage.events import Events
 
 _HEAD_BYTES = 1 << 14
 # Programs under which jobs run: an exception of any other one in a host's log may be a service's.

@@ -1,15 +1,10 @@
 """What looks like an error and is none: exceptions that Python ignores (of destructors, at exit), notes of XLA."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.triage.place import Place
+from nodegate.knowledge.signature import Hit
+from nodegate.triage.place import Place
 
 _KINDS = frozenset(("python_error", "unknown_error", "error_line"))
 # XLA and JAX at their level I: "2026-05-02 03:14:41.1: I xla/a.cc:7]", "I0000 00:00:17.1 42 a.cc:7]"

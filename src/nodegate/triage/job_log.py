@@ -1,29 +1,21 @@
 """One job log, from its first chunk to its last: its errors, how far the training got, its first and last time."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
 from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, recognised, scan
-from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
-from nodegate.triage.events import Event, Kind, template
+from nodegate.triage.clock import Stamp, dated, find_stamp, last_stamp, zone_in
+from nodegate.triage.events import Event, Events, Kind, template
+from nodegate.triage.grep import Positions
+from nodegate.triage.log import Log
 from nodegate.triage.place import Place
+from nodegate.triage.progress import Iteration
 from nodegate.triage.remarks import NUL_BYTES
 from nodegate.triage.secrets import without_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Events
-    from nodegate.triage.grep import Positions
-    from nodegate.triage.log import Log
-    from nodegate.triage.progress import Iteration
 
 _NEARBY_BYTES = 1 << 16
 _HEAD_BYTES = 1 << 16

@@ -1,34 +1,25 @@
 """Kernel logs among the inputs: recognised, read line by line, bursts folded by the minute."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.unknown_errors import speaker
 from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.required import shortest
+from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import Role, Side
-from nodegate.knowledge.xid_lines import NONFATAL, address_of, xid_said
-from nodegate.probe.kernel_line import parse_line
+from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said
+from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
-from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
+from nodegate.triage.events import TEXT_SHOWN, Event, Events, Kind, template
+from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import NUL_BYTES
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.knowledge.xid_lines import GpuEvent
-    from nodegate.probe.kernel_line import KernelLine
-    from nodegate.triage.events import Events
-    from nodegate.triage.log import Log
 
 # The kernel, and services of a host: lines of any other program are the log of a job.
 _HOST_SERVICES = (

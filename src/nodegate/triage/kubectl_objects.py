@@ -1,15 +1,10 @@
 """Objects that `kubectl -o json` or `-o yaml` printed, written as the lines of its tables: those a log is read by."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST_BYTES = 32 << 20  # three thousand pods
 _OBJECTS = re.compile(

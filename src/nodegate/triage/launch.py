@@ -1,22 +1,16 @@
 """A start that fails on all nodes alike: the launch is at fault, and no node."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause, Role, Text
 from nodegate.triage.candidates import apart
+from nodegate.triage.episodes import Ending
+from nodegate.triage.events import Event
+from nodegate.triage.reading import Case
 from nodegate.triage.reasons import AT_START
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.events import Event
-    from nodegate.triage.reading import Case
-    from nodegate.triage.root import Root
+from nodegate.triage.root import Root
 
 _WITHIN_S = 60.0
 _SHARE = 0.9  # of the nodes that started

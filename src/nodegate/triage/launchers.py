@@ -1,18 +1,11 @@
 """The rank of an error whose line names none: the one that the launcher saw end first on that node."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Side
-from nodegate.triage.place import same_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.triage.events import Event
-    from nodegate.triage.place import Place
+from nodegate.triage.events import Event
+from nodegate.triage.place import Place, same_node
 
 _SEVERAL = ": tasks "
 _LATER_S = 120.0  # a launcher notices within seconds, and prints its report when it has ended all workers

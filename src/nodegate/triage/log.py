@@ -1,20 +1,14 @@
 """A log as it was read: its name, place and size, how far the training got, who wrote it, and how it ends."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from nodegate.triage.recognised import End
+from nodegate.probe.kernel_line import KernelLine
+from nodegate.triage.clock import Stamp
+from nodegate.triage.place import Place
+from nodegate.triage.progress import Iteration
+from nodegate.triage.recognised import End, Tail, Worth
 from nodegate.triage.remarks import Remarks
 from nodegate.triage.writers import Writers
-
-if TYPE_CHECKING:
-    from nodegate.probe.kernel_line import KernelLine
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.place import Place
-    from nodegate.triage.progress import Iteration
-    from nodegate.triage.recognised import Tail, Worth
 
 
 @dataclass

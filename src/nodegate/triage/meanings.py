@@ -1,10 +1,8 @@
 """What happened first and what to do now, as sentences in English and Chinese."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
+from collections.abc import Sequence
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
 from nodegate.kernel_log import program_xids
@@ -13,18 +11,14 @@ from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage import waits
 from nodegate.triage.clock import shown
+from nodegate.triage.collectives import Mismatch
 from nodegate.triage.details import LAST_ERROR
+from nodegate.triage.events import Event
 from nodegate.triage.groups import rank_list
+from nodegate.triage.place import Place
+from nodegate.triage.reading import Case
+from nodegate.triage.root import Root
 from nodegate.triage.wording import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.triage.collectives import Mismatch
-    from nodegate.triage.events import Event
-    from nodegate.triage.place import Place
-    from nodegate.triage.reading import Case
-    from nodegate.triage.root import Root
 
 _ONLY_FOLLOWS = Text("they show only what follows an error", "只看到后续现象，没有首个错误")
 _NOTHING = Text("the logs contain no error", "日志中没有错误")

@@ -3,16 +3,11 @@
 Open MPI 4 writes its sentence on one line, Open MPI 5 (prterun) breaks it at 80 characters.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nodegate.triage.elastic import Exit
 from nodegate.triage.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STARTS = re.compile(r"noticed that process rank|one or more processes exited with non-zero|exited due to process rank")
 _ENDED = re.compile(

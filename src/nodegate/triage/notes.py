@@ -1,10 +1,8 @@
 """The notes of an answer: what is to be known of the logs before it is believed, and what was left out."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.unknown_errors import unknown_errors
 from nodegate.knowledge.failure_modes import failure_modes
@@ -13,14 +11,10 @@ from nodegate.knowledge.words import Cause, Side, Text
 from nodegate.text import counted
 from nodegate.triage import clock_words
 from nodegate.triage.clock import shown
+from nodegate.triage.events import Event
+from nodegate.triage.reading import Case
 from nodegate.triage.remarks import Note
 from nodegate.triage.wording import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from nodegate.triage.events import Event
-    from nodegate.triage.reading import Case
 
 _MOST_UNREAD = 20
 _OF_DEVICES = (Cause.HARDWARE, Cause.FABRIC)

@@ -4,8 +4,6 @@ gzip, zstd, xz and bzip2, zip and tar; in an archive the regular members one lev
 larger than the limits, damaged or packed once more is "not read to its end".
 """
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import os
@@ -13,14 +11,11 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from typing import IO, Protocol
 
 from nodegate.triage import remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.remarks import Remarks
+from nodegate.triage.remarks import Remarks
 
 PIECE_BYTES = 1 << 20
 MOST_MEMBERS = 1000

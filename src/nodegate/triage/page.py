@@ -1,25 +1,19 @@
 """The answer as one HTML page: opens offline, loads no other files, runs no script; every text escaped."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from markupsafe import Markup
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing
 from nodegate.files.paths import REPORTS, suite_folder
+from nodegate.knowledge.words import Text
 from nodegate.report.html import content_policy, environment
 from nodegate.triage import render
+from nodegate.triage.answer import Answer
 from nodegate.triage.clock import shown
 from nodegate.triage.groups import Group, rank_list
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.knowledge.words import Text
-    from nodegate.triage.answer import Answer
 
 _MOST_ROWS = 500
 _WORDS = {

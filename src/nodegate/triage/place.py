@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from re import Match
 
+from nodegate.knowledge.signature import Hit
 from nodegate.triage import labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from re import Match
-
-    from nodegate.knowledge.signature import Hit
 
 _MOST_PREFIXES = 8
 _STERN = re.compile(r"(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,100}-)[a-z0-9]{1,20}) [a-z][a-z0-9-]{0,60} (?=\S)")

@@ -5,8 +5,6 @@ a log has far more iterations than errors.
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

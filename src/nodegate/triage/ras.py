@@ -5,24 +5,19 @@ an operation apart too: they hang if the next report in the same file has the sa
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodegate.knowledge.words import Text
 from nodegate.triage import remarks
+from nodegate.triage.events import Events
 from nodegate.triage.groups import rank_list
+from nodegate.triage.log import Log
 from nodegate.triage.place import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.events import Events
-    from nodegate.triage.log import Log
 
 MOST_BYTES = 16 << 20
 _MOST_PLACES = 1000  # of one finding

@@ -7,19 +7,16 @@ import os
 import shutil
 import subprocess
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
 from nodegate.triage import flight_recorder, packed, remarks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.remarks import Remarks
+from nodegate.triage.remarks import Remarks
 
 CHUNK_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 12

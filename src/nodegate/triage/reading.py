@@ -1,15 +1,15 @@
 """All logs of a failure, read one after the other into one set of events on one clock."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.words import Text
 from nodegate.triage import (
     apart,
     flight_recorder,
@@ -26,23 +26,14 @@ from nodegate.triage import (
     zones,
 )
 from nodegate.triage.clock import Stamp, dated
-from nodegate.triage.events import Events
-from nodegate.triage.given_zones import given_zones
+from nodegate.triage.events import Event, Events, Names
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import begun, chunks, is_plain, members
 from nodegate.triage.remarks import Remarks
-from nodegate.triage.sources import STDIN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.knowledge.signature import Hit
-    from nodegate.knowledge.words import Text
-    from nodegate.triage.events import Event, Names
-    from nodegate.triage.sources import Source, Sources
-    from nodegate.triage.zones import Clocks
+from nodegate.triage.sources import STDIN, Source, Sources
+from nodegate.triage.zones import Clocks
 
 _HEAD_BYTES = 1 << 16
 
@@ -108,7 +99,7 @@ def read(
         raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)
     events.names.no_nodes = _names_of_files(logs, events.names)
-    given = given_zones(zones_given, logs)
+    given = zones.given_zones(zones_given, logs)
     clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))

@@ -1,30 +1,22 @@
 """The sentences of an answer, in English and Chinese: what, why it is the root cause, what to do."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
 from nodegate.triage import clock_words, waits
 from nodegate.triage.clock import shown
-from nodegate.triage.episodes import SKEW_S
+from nodegate.triage.collectives import Laggards
+from nodegate.triage.episodes import SKEW_S, Ending
+from nodegate.triage.events import Event
 from nodegate.triage.groups import rank_list
-from nodegate.triage.place import same_node
+from nodegate.triage.place import Place, same_node
+from nodegate.triage.reading import Case
+from nodegate.triage.root import Root
 from nodegate.triage.silence import late_start
 from nodegate.triage.wording import cut, lasting, later
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.collectives import Laggards
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.events import Event
-    from nodegate.triage.place import Place
-    from nodegate.triage.reading import Case
-    from nodegate.triage.root import Root
 
 CLASS = {
     Cause.HARDWARE: Text("hardware", "硬件故障"),

@@ -6,26 +6,19 @@ that no row knows is neither.
 """
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import rows
+from nodegate.triage.clock import Stamp
+from nodegate.triage.events import Event
+from nodegate.triage.place import Place
 from nodegate.triage.secrets import without_secrets
 from nodegate.triage.writers import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Event
-    from nodegate.triage.place import Place
-
 
 MOST_WORTH = 12  # lines of one log that are kept for a reader
 _SHOWN = 300

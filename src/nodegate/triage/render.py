@@ -1,25 +1,19 @@
 """An answer as about ten lines of text for a person, and as JSON for a program."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause, Text
 from nodegate.text import counted, visible
+from nodegate.triage.answer import Answer
 from nodegate.triage.clock import dated_s, shown, zone_name
+from nodegate.triage.events import Event
 from nodegate.triage.groups import Group, rank_list
+from nodegate.triage.waits import Stall
 from nodegate.triage.wording import SAME_MOMENT_S, cut, cut_middle, lasting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.answer import Answer
-    from nodegate.triage.events import Event
-    from nodegate.triage.waits import Stall
 
 SCHEMA = "nodegate.triage/1"
 _MOST_WHY = 4

@@ -1,28 +1,20 @@
 """Which of the last errors was the first one: the rules of docs/guide/triage.md, in the order in which they apply."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.program_xids import Suspicion
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import collectives, silence, suspect_gpu, waits
 from nodegate.triage.candidates import ERROR_LINE, NEAR_S, NODE_FAILED, SOFT, apart, candidates, earliest, soft, weight
-from nodegate.triage.collectives import Laggards
-from nodegate.triage.episodes import began, job_logs
+from nodegate.triage.collectives import Laggards, Mismatch
+from nodegate.triage.episodes import Ending, began, job_logs
+from nodegate.triage.events import Event
 from nodegate.triage.place import same_node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.kernel_log.program_xids import Suspicion
-    from nodegate.triage.collectives import Mismatch
-    from nodegate.triage.episodes import Ending
-    from nodegate.triage.events import Event
-    from nodegate.triage.ras import Finding
-    from nodegate.triage.reading import Case
-    from nodegate.triage.silence import Silent, Unstarted
-    from nodegate.triage.waits import Stall
+from nodegate.triage.ras import Finding
+from nodegate.triage.reading import Case
+from nodegate.triage.silence import Silent, Unstarted
+from nodegate.triage.waits import Stall
 
 TIME_OUT = "watchdog_timeout"
 STOPPED = frozenset(("stopped_by_hangup", "stopped_by_interrupt"))

@@ -1,10 +1,8 @@
 """The kernel logs in a run folder, with the index of each GPU."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
@@ -14,17 +12,12 @@ from nodegate.records.evidence import FACTS
 from nodegate.records.run_folder import RunFolder
 from nodegate.subjects.gpu_processes import owners
 from nodegate.triage.clock import Stamp
-from nodegate.triage.events import template
+from nodegate.triage.events import Events, template
 from nodegate.triage.kernel_log import kernel_event, which
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.remarks import without_kernel_log
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.triage.events import Events
 
 
 def read_run(run: Path, events: Events) -> list[Log]:

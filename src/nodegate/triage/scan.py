@@ -3,18 +3,13 @@
 A log has millions of healthy lines. One search for all strings that a known line can hold skips them.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import literals
 from nodegate.knowledge.words import Side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
 _IDENTITY = (" nranks ", "NCCL INFO Bootstrap")

@@ -1,7 +1,5 @@
 """Secrets in a line of a job log, mostly of a command line: tokens, passwords and keys are hidden."""
 
-from __future__ import annotations
-
 import re
 
 HIDDEN = "[hidden]"

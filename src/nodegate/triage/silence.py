@@ -1,18 +1,12 @@
 """Hangs without a time-out: a writer that fell silent first, ranks that did not finish NCCL's start."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from nodegate.triage.episodes import job_logs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.triage.place import Place
-    from nodegate.triage.reading import Case
-    from nodegate.triage.writers import Writer
+from nodegate.triage.place import Place
+from nodegate.triage.reading import Case
+from nodegate.triage.writers import Writer
 
 _SILENT_S = 120.0  # a writer that was silent for less may only be between two lines
 _HABITS = 5  # times the usual pause between two lines of this writer

@@ -4,21 +4,16 @@ All workers of a job print the same iterations, and their watchdogs give up the 
 such lines are hours apart, the clocks are: a container of another zone, a host whose clock is wrong.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+from nodegate.triage.clock import Stamp
+from nodegate.triage.events import Event
+from nodegate.triage.log import Log
 
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Event
-    from nodegate.triage.log import Log
-
-    Seconds = Callable[[Stamp | None, str], float | None]
+Seconds = Callable[[Stamp | None, str], float | None]
 
 _APART_S = 2700.0  # by which one moment is printed at different times, at most: a collective waits for half an hour
 _AGREE_S = 900.0  # by which the differences of several such lines may differ

@@ -1,23 +1,19 @@
 """Which logs are to be read: files, folders, globs, standard input, a run folder."""
 
-from __future__ import annotations
-
 import glob
 import os
 import stat
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_given, open_regular
 from nodegate.knowledge.words import Text
 from nodegate.triage import flight_recorder, remarks
 from nodegate.triage.read import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 STDIN = "-"
 MOST_LOGS = 100_000

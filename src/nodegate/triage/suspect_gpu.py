@@ -1,22 +1,15 @@
 """A GPU on which programs that have nothing in common meet an application's Xid: it is suspected, not each of them."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from nodegate.kernel_log.program_xids import ProgramXids
+from nodegate.kernel_log.program_xids import ProgramXids, Suspicion
 from nodegate.knowledge.words import Cause
 from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage.candidates import NEAR_S, apart
+from nodegate.triage.events import Event
 from nodegate.triage.place import same_node
 from nodegate.unknown import Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.kernel_log.program_xids import Suspicion
-    from nodegate.triage.events import Event
 
 _CODE = re.compile(r"xid_[0-9]{1,5}")
 _DAY_S = 86400.0  # from the error of a rank: a GPU that was suspect then still is

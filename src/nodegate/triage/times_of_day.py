@@ -3,18 +3,12 @@
 Where nothing in the logs has a date, such times put the errors in order and are shown without one.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.triage.clock import DAY_S, Stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.triage.events import Event
+from nodegate.triage.events import Event
 
 _SLACK_S = 2.0  # by which lines of one writer may be out of order
 _BESIDE_S = 3600.0  # before and after the dated lines of a job

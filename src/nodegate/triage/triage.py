@@ -1,20 +1,13 @@
 """What ended a job: from the logs that the command line names to the answer."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from nodegate.errors import UsageError
 from nodegate.triage import sources
-from nodegate.triage.answer import answer
-from nodegate.triage.given_zones import offset_s
+from nodegate.triage.answer import Answer, answer
 from nodegate.triage.reading import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.triage.answer import Answer
+from nodegate.triage.zones import offset_s
 
 
 def triage(

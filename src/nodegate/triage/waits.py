@@ -1,22 +1,16 @@
 """Who waits for whom: the collectives that did not end when the ranks' flight recorders were dumped."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Text
 from nodegate.triage.clock import shown
 from nodegate.triage.collectives import Mismatch
+from nodegate.triage.flight_recorder import Dump, Step
 from nodegate.triage.groups import rank_list
 from nodegate.triage.wording import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.triage.flight_recorder import Dump, Step
 
 _LATER_S = 10.0  # progress that is so much later than a dump is of a job that went on, or of its next start
 _OF_ONE_STEP_S = 3600.0  # by which ranks may come to the same collective one after the other

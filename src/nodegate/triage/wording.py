@@ -1,8 +1,6 @@
 """Parts of sentences in both languages: how long something lasted, a quoted line, a list of nodes."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 from nodegate.knowledge.words import Text
 
 SAME_MOMENT_S = 0.05  # what is printed as 0.0 s

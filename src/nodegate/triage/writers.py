@@ -1,19 +1,13 @@
 """Who wrote into a log: the pods, containers or nodes that its lines' prefixes name, and when each wrote."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.triage import place
-from nodegate.triage.clock import find_stamp
-
-if TYPE_CHECKING:
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.place import Place
+from nodegate.triage.clock import Stamp, find_stamp
+from nodegate.triage.place import Place
 
 _MOST_WRITERS = 10_000
 _MOST_LINES = 120  # of the head and of the tail of a log

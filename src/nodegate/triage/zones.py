@@ -1,32 +1,34 @@
-"""The zones of clocks that name none: by what other lines name, else by the half hours at which two sides agree.
+"""The zones of clocks that name none: by the user, by what other lines name, by half hours at which two sides agree.
+
+A user names `+08:00` for all logs, `worker3.log=+08:00` for one, `dmesg-*=+08:00` for several.
 
 A job's containers mostly keep UTC, their hosts mostly the zone of their place, and `dmesg -T` and syslog do not name
 it. A fault of hardware and the error of the job that it caused were within seconds of each other, whatever was printed.
 """
 
-from __future__ import annotations
-
+import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
 
+from nodegate.errors import UsageError
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import skew
+from nodegate.triage.clock import Stamp
+from nodegate.triage.events import Event, Names
+from nodegate.triage.log import Log
+from nodegate.triage.remarks import ZONE_KNOWN
 from nodegate.triage.skew import Skew
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.triage.clock import Stamp
-    from nodegate.triage.events import Event, Names
-    from nodegate.triage.log import Log
 
 _HALF_HOUR_S = 1800.0
 _EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14
 _APART = 52  # half hours between these two: of a host, where the job's zone is not known either
 _BESIDE_S = 60.0  # how far a fault and its first symptom are apart where the zone is known or named
 _TIGHT_S = 12.0  # the same where the zone is only guessed: one half hour in 75 is as near by chance
+_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
+_HINT = "write it as +08:00, or LOG=+08:00 for the times of one log"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,54 @@ class Given:
 
     of_all: float | None = None
     of_log: Mapping[str, float] = field(default_factory=dict)
+
+
+def given_zones(said: Iterable[str], logs: Sequence[Log]) -> Given:
+    """What the user says, by log.
+
+    Raises:
+        UsageError: an offset is not valid, or there is no such log.
+    """
+    of_all: float | None = None
+    of_log: dict[str, float] = {}
+    for each in said:
+        name, mark, offset = each.rpartition("=")
+        seconds = offset_s(offset)
+        if not mark:
+            of_all = seconds
+            continue
+        meant = [log.name for log in logs if _is_meant(name, log)]
+        if not meant:
+            raise UsageError(f"--tz {each!r}: no log that was given has this name", hint=_HINT)
+        of_log.update(dict.fromkeys(meant, seconds))
+    for log in logs:
+        if log.name in of_log and log.zone_s is not None:
+            log.remarks.say(ZONE_KNOWN)
+    return Given(of_all, of_log)
+
+
+def offset_s(offset: str) -> float:
+    """Seconds east of UTC.
+
+    Raises:
+        UsageError: the offset is not valid.
+    """
+    match = _OFFSET.fullmatch(offset)
+    if match is None:
+        raise UsageError(f"--tz {offset!r} is not a valid UTC offset", hint=_HINT)
+    seconds = int(match[2]) * 3600.0 + int(match[3]) * 60.0
+    return -seconds if match[1] == "-" else seconds
+
+
+def _is_meant(name: str, log: Log) -> bool:
+    """Matches a log by its path, the end of its path, a pattern of either, or the node or pod that wrote it."""
+    path = log.name
+    ends = {path, path.rsplit("/", 1)[-1]}
+    return (
+        path.endswith(f"/{name}")
+        or any(fnmatchcase(each, name) for each in ends)
+        or name in {log.place.node, log.place.pod}
+    )
 
 
 def find(logs: Sequence[Log], events: Sequence[Event], names: Names, given: Given) -> Clocks:

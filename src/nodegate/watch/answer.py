@@ -1,13 +1,9 @@
 """The result of watching a log."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nodegate.watch.pattern import Period
+from nodegate.watch.pattern import Period
 
 EVIDENCE = "pytest --inventory hosts.yaml --nodes NODES-OF-THE-JOB --profile troubleshoot"
 

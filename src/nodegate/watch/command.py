@@ -1,31 +1,24 @@
 """`nodegate watch LOG`: from the command line to the exit code."""
 
-from __future__ import annotations
-
 import sys
 import time
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.text import visible
 from nodegate.watch import notice, render
-from nodegate.watch.follow import CHUNK_BYTES, Packed, source
-from nodegate.watch.formats import FORMATS
+from nodegate.watch.answer import Silent, Slow
+from nodegate.watch.follow import CHUNK_BYTES, Packed, Stream, source
+from nodegate.watch.formats import FORMATS, Reader
 from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
+from nodegate.watch.options import Asked
 from nodegate.watch.own_pattern import OwnPattern
 from nodegate.watch.stop import Stop
 from nodegate.watch.watcher import Watcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from nodegate.watch.answer import Silent, Slow
-    from nodegate.watch.follow import Stream
-    from nodegate.watch.formats import Reader
-    from nodegate.watch.options import Asked
 
 POLL_S = 1.0
 LINGER_S = 10.0  # after the log said that training is over

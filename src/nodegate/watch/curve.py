@@ -1,7 +1,5 @@
 """The curve for the plot, of bounded size: neighbouring points share a bucket once there are too many."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 MOST_BUCKETS = 2000

@@ -5,16 +5,12 @@ time of a step, `data_time` and `optimizer_step_time` are not; `Train Steps/Sec`
 `tps`, `tokens_per_second_per_gpu` and `312 img/sec` that of tokens or samples.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nodegate.watch.reading import elapsed_s, positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _WORK = frozenset(("step", "iter", "iteration", "batch", "update", "it", "ba"))
 _MS = frozenset(("ms", "msec", "millisecond"))

@@ -1,20 +1,15 @@
 """Where the bytes come from: a finished file, plain or packed, a growing one (rotated or truncated), a pipe."""
 
-from __future__ import annotations
-
 import os
 import select
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files import bounded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 CHUNK_BYTES = 1 << 18
 

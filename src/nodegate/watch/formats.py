@@ -4,11 +4,9 @@ If a log has lines of several formats, the first of FORMATS is used: it has the 
 object for each log: it remembers lines.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nodegate.watch.forms import FORMS
 from nodegate.watch.keras import KerasBars
@@ -16,10 +14,7 @@ from nodegate.watch.metric_lines import metrics
 from nodegate.watch.reading import Reading, elapsed_s, positive, whole
 from nodegate.watch.trainer_lines import TrainerLines
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Reader = Callable[[str], Reading | None] | type[TrainerLines | KerasBars]
+Reader = Callable[[str], Reading | None] | type[TrainerLines | KerasBars]
 
 _MEGATRON = re.compile(r"iteration\s{1,20}([0-9]{1,13})/\s{0,20}([0-9]{1,13}) \|")
 _NEMO = re.compile(r"Training epoch [0-9]{1,9}, iteration [0-9]{1,12}/[0-9]{1,12} \|")

@@ -4,8 +4,6 @@ A row stands here where the words of a line do not tell what its numbers are: a 
 `train_time`, an interval in brackets, a counter of samples, a scale letter.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,12 +1,8 @@
 """What is usual by the user's word: a time (`--usual 3.1s`), that of an earlier run's log, or an MFU (`--mfu 40`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nodegate.watch.reading import Point
+from nodegate.watch.reading import Point
 
 SETTINGS = {3: "global batch size", 4: "sequence length", 5: "number of ranks"}  # by their place in a point's key
 

@@ -1,23 +1,17 @@
 """The answer as one HTML file that opens offline, without scripts or other files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from nodegate.text import visible
-from nodegate.watch.answer import counted
+from nodegate.watch.answer import Answer, counted
+from nodegate.watch.curve import Curve
 from nodegate.watch.plot import plot
 from nodegate.watch.render import MOST_LINES, headline
-
-if TYPE_CHECKING:
-    from nodegate.watch.answer import Answer
-    from nodegate.watch.curve import Curve
 
 _HERE = Path(__file__).parent
 

@@ -4,8 +4,6 @@ Their time of a step is the mean since the epoch began, so a step's own is the d
 A program that writes the last step's own there is known by such a difference that is negative.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,13 +1,9 @@
 """Lines out of a stream of bytes, bounded; the time and the sender at the start of a line."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 MOST_BYTES = 16_384  # of one line; the rest of a longer one is dropped
 

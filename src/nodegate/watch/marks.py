@@ -1,7 +1,5 @@
 """Lines that are not iterations but explain one: starts, checkpoints, evaluations, ends, settings, the slowest rank."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

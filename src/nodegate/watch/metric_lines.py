@@ -4,17 +4,12 @@ No two programs name the fields alike, so a field is known by the words of its n
 `iteration_time_ms`, `timing_s/step` are the time of a step; `data_time` and `steps_per_sec` are not.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from nodegate.watch.fields import kind, words_of
 from nodegate.watch.lines import stamp
 from nodegate.watch.reading import Reading, positive, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _ITERATION = (
     "train/global_step",

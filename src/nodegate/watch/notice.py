@@ -1,7 +1,5 @@
 """The user's own program for a finding: it gets the line on its standard input."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """The options of `nodegate watch`; see docs/guide/watch.md."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import re

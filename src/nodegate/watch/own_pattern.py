@@ -4,21 +4,14 @@ A pattern can take time that grows with a power of the line's length, or worse. 
 longer than MOST_CPU_S of processor time is ended, and the pattern is refused if that continues.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.watch.reading import GROUPS, reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.watch.reading import Reading
+from nodegate.watch.reading import GROUPS, Reading, reading
 
 MOST_CHARACTERS = 2000
 MOST_CPU_S = 0.1

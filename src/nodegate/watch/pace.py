@@ -1,21 +1,16 @@
 """Judges the pace: the rule over comparable points, and the slow times that it finds."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import median
-from typing import TYPE_CHECKING
 
 from nodegate.watch.answer import Slow
 from nodegate.watch.given import Given
+from nodegate.watch.reading import Point
 from nodegate.watch.rules import rule
 from nodegate.watch.scales import pace
-
-if TYPE_CHECKING:
-    from nodegate.watch.reading import Point
-    from nodegate.watch.seen import Rule, Seen
+from nodegate.watch.seen import Rule, Seen
 
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000

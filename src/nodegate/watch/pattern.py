@@ -1,18 +1,13 @@
 """Spikes: single slow iterations, and whether they come at a period (garbage collection, logging, checkpoints)."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.watch.reading import Point
+from nodegate.watch.reading import Point
 
 SPIKE = 1.4  # times the usual value around it
 AROUND = 15  # points that define the usual value

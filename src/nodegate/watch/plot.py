@@ -1,16 +1,9 @@
 """The iteration times as an SVG: the spread, the mean, the usual time, slow times shaded. It contains only numbers."""
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
 
-from typing import TYPE_CHECKING
-
-from nodegate.watch.answer import of_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.watch.answer import Slow
-    from nodegate.watch.curve import Bucket
+from nodegate.watch.answer import Slow, of_one
+from nodegate.watch.curve import Bucket
 
 WIDTH, HEIGHT, LEFT, BELOW = 960, 260, 70, 24
 TOP_OF_MEANS = 1.25  # the axis ends this far above the highest mean: one spike of minutes must not flatten the rest

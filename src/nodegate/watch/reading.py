@@ -1,16 +1,11 @@
 """What one line of a log says about the training's pace, and what a point of the series is."""
 
-from __future__ import annotations
-
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.watch.seen import ONE, Span
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_ITERATION = 10**12
 MOST_S = 1e8

@@ -1,14 +1,8 @@
 """The notes of an answer, which change no verdict, in English and in Chinese."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from nodegate.knowledge.words import Text
-
-if TYPE_CHECKING:
-    from nodegate.watch.pattern import Pauses, Period
+from nodegate.watch.pattern import Pauses, Period
 
 ITSELF = Text(
     "compared with its own pace only: a job that is slow from its first iteration looks like this too;"

@@ -1,18 +1,11 @@
 """The answer as text for people and as one JSON object for programs."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-from nodegate.watch.answer import Silent, Slow, counted, of_one
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nodegate.watch.answer import Answer
+from nodegate.watch.answer import Answer, Silent, Slow, counted, of_one
 
 SCHEMA = "nodegate.watch/1"
 MOST_LINES = 50  # of slow times and silences that the text shows

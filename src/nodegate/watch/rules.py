@@ -4,17 +4,11 @@ The medians compare a running median with the running 10th percentile of such me
 a percentile does not sink for ever as a minimum does. They count lines of the log, not time.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections import deque
-from typing import TYPE_CHECKING
 
 from nodegate.watch.scales import ScalesRule
-from nodegate.watch.seen import ONE, Seen, Span
-
-if TYPE_CHECKING:
-    from nodegate.watch.seen import Rule
+from nodegate.watch.seen import ONE, Rule, Seen, Span
 
 MOST_HISTORY = 10_000  # points for the 10th percentile
 FEWEST = 10  # medians before anything is judged

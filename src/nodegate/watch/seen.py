@@ -1,7 +1,5 @@
 """What a rule is given and what it answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 

@@ -1,17 +1,11 @@
 """From the readings of a log to one series of points: one source, restarts seen, the first iterations marked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodegate.watch.formats import FORMATS
-from nodegate.watch.reading import Point
+from nodegate.watch.marks import Setting
+from nodegate.watch.reading import Point, Reading
 from nodegate.watch.seen import Span
-
-if TYPE_CHECKING:
-    from nodegate.watch.marks import Setting
-    from nodegate.watch.reading import Reading
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
 ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out

@@ -1,19 +1,13 @@
 """Silence: between two lines by the times that they carry, and now by the clock of this machine."""
 
-from __future__ import annotations
-
+from collections import deque
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nodegate.knowledge.words import Text
 from nodegate.watch import remarks
 from nodegate.watch.answer import Silent
-
-if TYPE_CHECKING:
-    from collections import deque
-
-    from nodegate.knowledge.words import Text
-    from nodegate.watch.lines import Stamp
+from nodegate.watch.lines import Stamp
 
 SILENCE_S = 300.0
 TIMES_USUAL = 4  # a job that writes every 14 minutes is not silent after 5

@@ -4,17 +4,11 @@ A record may have several lines: the counter in one, the time or rate in one bel
 of the HF Trainer have no counter: their lines are counted, and only a clock before each gives them a time.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from nodegate.watch.fields import measured
+from nodegate.watch.fields import Field, measured
 from nodegate.watch.reading import Reading
-
-if TYPE_CHECKING:
-    from nodegate.watch.fields import Field
 
 RISES = 6
 MOST_LINES = 40  # of a record below its counter

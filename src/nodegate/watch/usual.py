@@ -1,14 +1,10 @@
 """What is usual for a job, and how much of a difference is its own noise: learned from blocks of its training time."""
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from statistics import fmean, median
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 TOGETHER = 5  # blocks that are one entry of the history
 FEWEST = 3  # entries before anything is judged

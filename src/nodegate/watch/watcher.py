@@ -1,31 +1,23 @@
 """Reads the lines of one log, one by one, and gives the result."""
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from nodegate.knowledge.words import Text
 from nodegate.text import counted
 from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
-from nodegate.watch.formats import FORMATS, reader
-from nodegate.watch.lines import plain, sender, stamp
+from nodegate.watch.formats import FORMATS, Reader, reader
+from nodegate.watch.given import Given
+from nodegate.watch.lines import Stamp, plain, sender, stamp
 from nodegate.watch.pace import Pace
 from nodegate.watch.pattern import Spikes
+from nodegate.watch.reading import Point, Reading
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
 from nodegate.watch.trainer_lines import TrainerLines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.knowledge.words import Text
-    from nodegate.watch.formats import Reader
-    from nodegate.watch.given import Given
-    from nodegate.watch.lines import Stamp
-    from nodegate.watch.reading import Point, Reading
 
 MOST_UNREAD = (
     200  # lines that a log's own format did not read: then any other is looked for; else it costs half the time

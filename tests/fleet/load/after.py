@@ -1,8 +1,9 @@
 """A made-up node once more after the load: time has passed, and what the load did is in its counters and its log."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from fleet.changes import changes
 from fleet.load.plan import LOAD_S
 from fleet.machine import Machine
 from nodegate.run.campaign import COUNTER_SECTIONS
@@ -18,37 +19,28 @@ def document_after(machine: Machine) -> dict[str, Any]:
     return document
 
 
-def port_counts(device: str, **added: int) -> Callable[[Machine], None]:
+@changes
+def port_counts(machine: Machine, /, device: str, **added: int) -> None:
     """A port counts so much more: `port_counts("mlx5_1", symbol_error=900)`."""
-
-    def change(machine: Machine) -> None:
-        port: Mapping[str, Any] = machine.sections["infiniband"][device]["ports"]["1"]
-        for name, count in added.items():
-            folder = "counters" if name in port["counters"] else "hw_counters"
-            machine.set_port(device, 1, f"{folder}.{name}", str(int(port[folder][name]) + count))
-
-    return change
+    port: Mapping[str, Any] = machine.sections["infiniband"][device]["ports"]["1"]
+    for name, count in added.items():
+        folder = "counters" if name in port["counters"] else "hw_counters"
+        machine.set_port(device, 1, f"{folder}.{name}", str(int(port[folder][name]) + count))
 
 
-def link_goes_down(number: int, netdev: str) -> Callable[[Machine], None]:
+@changes
+def link_goes_down(machine: Machine, number: int, netdev: str) -> None:
     """The link of mlx5_<number> goes down under load and comes up again."""
-
-    def change(machine: Machine) -> None:
-        address = machine.nic_address(number)
-        machine.kernel(f"mlx5_core {address} {netdev}: Link down", ago_s=240.0)
-        machine.kernel(f"mlx5_core {address} {netdev}: Link up", ago_s=233.0)
-        before = int(machine.sections["netdev"][netdev]["carrier_changes"])
-        machine.set_netdev(netdev, "carrier_changes", str(before + 2))
-
-    return change
+    address = machine.nic_address(number)
+    machine.kernel(f"mlx5_core {address} {netdev}: Link down", ago_s=240.0)
+    machine.kernel(f"mlx5_core {address} {netdev}: Link up", ago_s=233.0)
+    before = int(machine.sections["netdev"][netdev]["carrier_changes"])
+    machine.set_netdev(netdev, "carrier_changes", str(before + 2))
 
 
-def gpu_counts(index: int, **added: int) -> Callable[[Machine], None]:
+@changes
+def gpu_counts(machine: Machine, /, index: int, **added: int) -> None:
     """A GPU counts so many more memory errors: `gpu_counts(2, volatile_corrected=5200)`."""
-
-    def change(machine: Machine) -> None:
-        gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if gpu["index"] == index)
-        for name, count in added.items():
-            machine.set_gpu(index, f"ecc.{name}", gpu["ecc"][name] + count)
-
-    return change
+    gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if gpu["index"] == index)
+    for name, count in added.items():
+        machine.set_gpu(index, f"ecc.{name}", gpu["ecc"][name] + count)

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fleet.changes import changes
 from fleet.load import boards
 from fleet.load.boards import Figures
-from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near, wire
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near, wire
 from fleet.machine import Machine
 from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
@@ -30,30 +31,24 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
 
 
-def trained_down(index: int, width: int) -> Change:
+@changes
+def trained_down(document: Document, index: int, width: int) -> None:
     """A GPU whose link comes down to so many lanes as soon as it has work; it had all of them before."""
-
-    def change(document: Document) -> None:
-        gpu = document["gpus"][index]
-        for each in gpu["copies"]:
-            if (each["what"], each["when"]) in {(OUT, ALONE), (IN, ALONE), (BOTH, ALONE)}:
-                each.update(_rates(each["gb_per_s"] * width / _LANES))
-            elif each["when"] == AT_ONCE:
-                each.update(_rates(min(each["gb_per_s"], _alone(gpu, each["what"]))))
-        for when in (ALONE, AT_ONCE):
-            gpu["link"][when]["link_width"] = [width, width, width if when == AT_ONCE else _LANES]
-
-    return change
+    gpu = document["gpus"][index]
+    for each in gpu["copies"]:
+        if (each["what"], each["when"]) in {(OUT, ALONE), (IN, ALONE), (BOTH, ALONE)}:
+            each.update(_rates(each["gb_per_s"] * width / _LANES))
+        elif each["when"] == AT_ONCE:
+            each.update(_rates(min(each["gb_per_s"], _alone(gpu, each["what"]))))
+    for when in (ALONE, AT_ONCE):
+        gpu["link"][when]["link_width"] = [width, width, width if when == AT_ONCE else _LANES]
 
 
-def words_lost(index: int, what: str, words: int) -> Change:
+@changes
+def words_lost(document: Document, index: int, what: str, words: int) -> None:
     """A GPU that loses a few words on one way: OUT, IN or INSIDE."""
-
-    def change(document: Document) -> None:
-        data = next(each for each in document["gpus"][index]["data"] if each["what"] == what or what == OUT)
-        data.update(what=what, wrong_words=words, first_word=70_254_592)
-
-    return change
+    data = next(each for each in document["gpus"][index]["data"] if each["what"] == what or what == OUT)
+    data.update(what=what, wrong_words=words, first_word=70_254_592)
 
 
 def never_started(document: Document) -> None:

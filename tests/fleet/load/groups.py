@@ -3,15 +3,15 @@
 Who is launched with whom, who is looked for in halves and what each node keeps is the measurement's own doing.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from fleet.changes import changes
 from fleet.load import boards, nccl
-from fleet.load.plan import BEGIN_S, BURN_S, near
-from fleet.machine import facts_of
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near
+from fleet.machine import Machine, facts_of
 from fleet.racks import racks
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.launch import RANK, WHOLE_UP_TO
@@ -20,22 +20,14 @@ from nodegate.measure.groups.result import NAMES, parse
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
+from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.suspects import Doubt
+from nodegate.numbers.suspects import Doubt, Suspects
+from nodegate.records.program_run import Attempt, ProgramRun
+from nodegate.records.taken_key import TakenKey
 from nodegate.toolbox.tool_list import CublasPlaces, how_to_get, lacks
 from nodegate.toolbox.toolbox import Tool
-from nodegate.transport.session import Output
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from fleet.load.plan import Attempts, Change
-    from fleet.machine import Machine
-    from nodegate.metric import Metric
-    from nodegate.numbers.suspects import Suspects
-    from nodegate.records.program_run import Attempt, ProgramRun
-    from nodegate.records.taken_key import TakenKey
-    from nodegate.transport.session import NodeLock
+from nodegate.transport.session import NodeLock, Output
 
 T = TypeVar("T")
 NAME = "nccl_groups"
@@ -78,14 +70,11 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     return found
 
 
-def slower(share: float, *whats: str) -> Change:
+@changes
+def slower(shape: Shape, share: float, *whats: str) -> None:
     """A node with which these collectives, or all of them, reach only this share of their bandwidth."""
-
-    def change(shape: Shape) -> None:
-        for what in whats or tuple(shape.shares):
-            shape.shares[what] *= share
-
-    return change
+    for what in whats or tuple(shape.shares):
+        shape.shares[what] *= share
 
 
 def hangs(shape: Shape) -> None:

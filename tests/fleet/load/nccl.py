@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.changes import changes
 from fleet.load import boards
-from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near
 from fleet.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
@@ -45,14 +46,11 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
 
 
-def slower(share: float, *whats: str) -> Change:
+@changes
+def slower(found: Collectives, share: float, *whats: str) -> None:
     """These launches, or all of them, reach only this share of their bandwidth."""
-
-    def change(found: Collectives) -> None:
-        for what in whats or tuple(found):
-            found[what].busbw *= share
-
-    return change
+    for what in whats or tuple(found):
+        found[what].busbw *= share
 
 
 def without_nvls(found: Collectives) -> None:

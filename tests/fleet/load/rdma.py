@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fleet.changes import changes
 from fleet.load import boards, perftest
-from fleet.load.plan import BEGIN_S, BURN_S, Attempts, Change, near
+from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near
 from fleet.machine import Machine, facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.rdma.ends import Ends
@@ -79,15 +80,12 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     return attempts
 
 
-def slower(device: str, gbps: float) -> Change:
+@changes
+def slower(found: Nics, device: str, gbps: float) -> None:
     """A NIC that reaches no more than this in either direction."""
-
-    def change(found: Nics) -> None:
-        for tool in found[device].gbps:
-            most = 2 * gbps if tool == BOTH.what else gbps
-            found[device].gbps[tool] = min(most, found[device].gbps[tool])
-
-    return change
+    for tool in found[device].gbps:
+        most = 2 * gbps if tool == BOTH.what else gbps
+        found[device].gbps[tool] = min(most, found[device].gbps[tool])
 
 
 def _station(machine: Machine, attempt: int) -> _Station:

@@ -1,7 +1,5 @@
 """The burn document as types: what each GPU computed, and what NVML reported. docs/reference/burn-document.md."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

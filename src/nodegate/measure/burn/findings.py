@@ -1,7 +1,5 @@
 """Findings of the burn: which GPUs took part, whose results are wrong, what another program says."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,6 +9,7 @@ from statistics import median
 from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
+from nodegate.text import counted
 from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
 from nodegate.unknown import Unknown
 from nodegate.verdicts import Verdicts
@@ -176,7 +175,7 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
             continue
         if phase.mismatches > 0:
             place = f" ({phase.first_mismatch})" if phase.first_mismatch else ""
-            message = f"{phase.mismatches} wrong result{_s(phase.mismatches)} in {phase.dtype}{place}"
+            message = f"{counted(phase.mismatches, 'wrong result')} in {phase.dtype}{place}"
             wrong(load, phase, (message, "wrong results", phase.mismatches), verdicts)
             bad = True
         if phase.reference_errors > 0:
@@ -219,7 +218,8 @@ def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdi
     """What gpu_burn shows of one GPU, whatever it says at its end."""
     wrong = gpu.errors > 0 or (gpu.verdict == "FAULTY" and not gpu.died)
     if wrong:
-        message = f"{gpu.errors or 'some'} wrong result{_s(gpu.errors)} in gpu_burn ({mode}): {_CORRUPT}"
+        some = counted(gpu.errors, "wrong result") if gpu.errors else "some wrong results"
+        message = f"{some} in gpu_burn ({mode}): {_CORRUPT}"
         verdicts.found(
             Verdict.FAIL, part=whose, text=message, action=WRONG, quantity="wrong results", observed=gpu.errors
         )
@@ -234,10 +234,6 @@ def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdi
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=str(gpu.verdict), action=AGAIN)
     else:
         verdicts.passed(part=whose, text=f"{gpu.processed} products without an error in gpu_burn ({mode})")
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
 
 
 def _products(phases: Sequence[Phase]) -> int:

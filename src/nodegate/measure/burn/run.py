@@ -4,32 +4,25 @@ nodegate's own program needs only the driver on the node. If gpu_burn is install
 too: a program by others that should come to the same answer.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
+from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.measure.burn.power import in_first
-from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import by_index, read_attempts, run_own
 from nodegate.measure.program_run import check_end, kept, not_run, reason, unended
 from nodegate.metric import Metric, joined
-from nodegate.records.program_run import Plan, ProgramRun
+from nodegate.records.program_run import Attempt, Plan, ProgramRun
 from nodegate.tools import gpu_burn
+from nodegate.tools.gpu_burn import GpuBurnRun
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.measurement import Target
-    from nodegate.records.program_run import Attempt
-    from nodegate.tools.gpu_burn import GpuBurnRun
 
 OWN = "burn"
 OTHER = "gpu_burn"  # the tool, once for each of its modes

@@ -1,7 +1,5 @@
 """Findings on the state of a GPU under load: what limits its clock, how hot it is, its PCIe link."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median

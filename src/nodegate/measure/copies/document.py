@@ -1,7 +1,5 @@
 """The document of the copies (docs/reference/copies-document.md) as types: what was copied, how fast, how correctly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

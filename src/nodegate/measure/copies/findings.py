@@ -1,7 +1,5 @@
 """Findings of the copies: host copies in the words of PCIe, pairs of GPUs and which of the two is slow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
@@ -18,6 +16,7 @@ from nodegate.records import part
 from nodegate.records.finding import OWN_WORD, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Kind, Part
 from nodegate.records.verdict import Verdict
+from nodegate.text import counted
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdicts import Verdicts
 
@@ -199,7 +198,7 @@ def _way(what: str) -> str:
 
 def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
     where = "" if first is None else f" (first at byte {4 * first})"
-    return f"{count} wrong word{'' if count == 1 else 's'} of {size // 4} {copied}{where}: {_CORRUPT}"
+    return f"{counted(count, 'wrong word')} of {size // 4} {copied}{where}: {_CORRUPT}"
 
 
 def _mib(sizes: Sequence[int]) -> str:

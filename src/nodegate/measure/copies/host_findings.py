@@ -1,7 +1,5 @@
 """Findings of copies with the host, each in the words of PCIe; what makes them slow by design is named, not blamed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

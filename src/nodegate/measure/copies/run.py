@@ -4,8 +4,6 @@ nodegate's own program needs only the driver on the node. If nvbandwidth is inst
 runs too: a program by others that should come to the same answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.errors import CannotMeasure, Unreachable

@@ -1,7 +1,5 @@
 """How a launch over several nodes ended, by what it printed and when; and why one never came to a GPU."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

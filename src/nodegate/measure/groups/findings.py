@@ -1,32 +1,25 @@
 """Findings of NCCL over several nodes: whose fault a bad launch is, and a finding for each collective."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import APART_NAME, NAMES, lost, whose
+from nodegate.measure.groups.result import APART_NAME, NAMES, GroupRun, NcclGroups, Whose, lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
+from nodegate.numbers.assessments import Bounds
 from nodegate.numbers.derived import Physics, of_platform, share_of
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.rdma import Rdma, RdmaPort
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
+from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import rails
 from nodegate.text import some, with_unit
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.groups.result import GroupRun, NcclGroups, Whose
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma, RdmaPort
-    from nodegate.records.part import Part
-    from nodegate.verdicts import Verdicts
+from nodegate.verdicts import Verdicts
 
 SHARE = "nccl.group_share_of_rate_percent"
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"

@@ -1,26 +1,18 @@
 """A node made ready for launches over several nodes: its GPUs, its programs, their build, its launcher."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.launchers import LAUNCHERS
-from nodegate.launchers.launcher import first, heard, look
-from nodegate.measure.groups.network import door
+from nodegate.launchers.launcher import Launcher, LaunchSettings, Said, first, heard, look
+from nodegate.measure.groups.network import Door, door
 from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import gpu_count
 from nodegate.subjects.fabric import domain_of
+from nodegate.toolbox.toolbox import Tool
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.launchers.launcher import Launcher, LaunchSettings, Said
-    from nodegate.measure.groups.network import Door
-    from nodegate.measure.measurement import Target
-    from nodegate.toolbox.toolbox import Tool
 
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
 LOOK_S = 60.0  # reading NCCL's library means 300 MB

@@ -6,8 +6,6 @@ its time limit is reached; and a program on each node (node_side/tools/end_ranks
 then kills processes with the mark.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Open MPI takes each interface that is up. Nodes with Docker, libvirt or a CNI al
 which no other node answers, and a launch waits there for ever. Source: open-mpi/ompi issues 4963 and 6377.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

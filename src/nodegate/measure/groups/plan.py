@@ -1,7 +1,5 @@
 """Which nodes are launched together: pairs of neighbours, racks, the whole fleet; and what can run at the same time."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,14 +6,13 @@ fast as its slowest node, and hangs with any that does; so a bad group says noth
 count against it.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.durations import OF_PROFILE
+from nodegate.facts import NodeFacts
+from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.groups.findings import bounds_of
-from nodegate.measure.groups.group_node import COLLECTIVES
+from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.result import is_settled, parse
 from nodegate.measure.groups.second_looks import (
@@ -26,19 +25,11 @@ from nodegate.measure.groups.second_looks import (
     slow_launches,
 )
 from nodegate.measure.groups.tour import Tour
-from nodegate.measure.measurement import Inapplicable, Measurement, split_by_mig
+from nodegate.measure.measurement import Inapplicable, Measurement, Pool, Runs, Target, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON
 from nodegate.measure.nccl.run import gpu_count
+from nodegate.numbers.suspects import Suspects
 from nodegate.profile import Profile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nodegate.facts import NodeFacts
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.groups.group_node import GroupNode
-    from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.numbers.suspects import Suspects
 
 ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too
 

@@ -1,26 +1,20 @@
 """Second looks at suspects: in pairs with nodes that passed; and at the racks and fleets that were slow."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.plan import PAIR, Group, pair, pairs_by_rack, without
 from nodegate.measure.groups.result import NAMES
 from nodegate.measure.groups.search import Result
-from nodegate.measure.groups.tour import SEARCHES
+from nodegate.measure.groups.tour import SEARCHES, Tour
+from nodegate.numbers.suspects import Doubt, Suspects
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from nodegate.measure.groups.tour import Tour
-    from nodegate.numbers.suspects import Doubt, Suspects
-
-    Enough = Mapping[str, float]  # collective -> what it has to reach, in GB/s
+Enough = Mapping[str, float]  # collective -> what it has to reach, in GB/s
 
 PARTNERS = 2
 SLOWER = 0.975  # not a limit: of two nodes the one that is this much slower than the other makes their pair slow

@@ -1,7 +1,5 @@
 """The inventory's settings for launches over several nodes: who launches, with which words, settings and network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from ipaddress import ip_network

@@ -4,8 +4,6 @@ Only rank 0 prints a table, so the times are read from the JSON report (-I 1 -J,
 contains the environment of the head: it is read into memory, and only the times are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The launches over nodes that are alike: pairs, racks, the fleet, and the search in those that are bad."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Findings of the ways that NCCL itself says it takes between nodes: RDMA or sockets, NVLink between trays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from nodegate.measure.groups.plan import PAIR

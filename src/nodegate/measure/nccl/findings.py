@@ -1,7 +1,5 @@
 """Findings of NCCL inside a node: one for each launch, whatever became of it."""
 
-from __future__ import annotations
-
 from nodegate.baseline.baseline import Baseline
 from nodegate.baseline.parameters import difference
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING

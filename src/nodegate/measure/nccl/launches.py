@@ -1,7 +1,5 @@
 """Launches of nccl-tests: those that are made inside a node; and what any launch gave, and how it ended."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@ is no faster, has lost NVLink SHARP (NVLS): the sum that the NVSwitches compute,
 multicast. Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 with Ring) and README.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

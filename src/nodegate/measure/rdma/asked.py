@@ -1,7 +1,5 @@
 """Whether what perftest printed is the result of what was asked, and what the ports themselves counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A rail beside those of others: slow on many nodes, and only that one; or late because its node is further away."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the two ends of each link reached with others: which of them is bad, and which links were only disturbed."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Both ends of a pair are slow when one is. A part that is slow with all partners 
 one partner is not: then it is that partner, if it is slow with others too, else the path between the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum

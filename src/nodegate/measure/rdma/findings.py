@@ -1,33 +1,25 @@
 """RDMA measurements between nodes: when a run is a good one, and where the fault of a bad one is."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.rails import is_bond
-from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, is_latency
+from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, LinkRun, RdmaBandwidth, is_latency
+from nodegate.metric import Metric
 from nodegate.metric_names import words
-from nodegate.numbers.assessments import assessments
+from nodegate.numbers.assess import Assessment
+from nodegate.numbers.assessments import Bounds, assessments
 from nodegate.numbers.derived import Physics, of_platform
-from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
+from nodegate.numbers.peers import NodePeers
+from nodegate.probe.rdma import Rdma, RdmaPort
+from nodegate.records.finding import AT_LEAST, AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
+from nodegate.tools.perftest import Trouble
 from nodegate.unknown import Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
-    from nodegate.metric import Metric
-    from nodegate.numbers.assess import Assessment
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import NodePeers
-    from nodegate.probe.rdma import Rdma, RdmaPort
-    from nodegate.records.finding import AnyLimit
-    from nodegate.tools.perftest import Trouble
 
 SHARE = "rdma.share_of_rate_percent"
 SHARE_OF_BOTH = "rdma.both_ways_share_of_rate_percent"

@@ -1,7 +1,5 @@
 """Two nodes that meet for RDMA measurements: the command lines of all links, and each link's result for both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Who is measured with whom: rounds of node pairs in which no node is twice, and NIC pairs of a node pair by rail."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest

@@ -6,8 +6,6 @@ node all programs run under one guard (run_many.py), so that they start together
 channel for its servers and one for its clients.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The RDMA ports of a node that are measured, their GIDs, and how a site's jobs use its fabric: by facts, inventory."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter

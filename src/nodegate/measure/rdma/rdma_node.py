@@ -1,7 +1,5 @@
 """A node prepared for RDMA measurements: its rails, its perftest, its GIDs. Read once, before nodes are paired."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,39 +4,29 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 (different congestion control, a bad uplink) shows. Latency is measured first, while the fabric is idle.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.measurement import Inapplicable, Measurement
+from nodegate.facts import NodeFacts
+from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.measurement import Inapplicable, Measurement, Pool, Runs, Target
 from nodegate.measure.program_run import not_begun
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.findings import bounds_of
-from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
-from nodegate.measure.rdma.pairing import in_rounds, rounds, second_looks, with_good_ones, with_roles
+from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WRITE, NodePair, Test, not_met, runs_of
+from nodegate.measure.rdma.pairing import Pair, Round, in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.result import INSIDE, doubtful, is_latency, parse
+from nodegate.numbers.suspects import Doubt, Suspects
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, MissingRail, ProgramRun
 from nodegate.subjects.pcie import rdma_nics
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from nodegate.facts import NodeFacts
-    from nodegate.measure.durations import Durations
-    from nodegate.measure.measurement import Pool, Runs, Target
-    from nodegate.measure.rdma.node_pair import Test
-    from nodegate.measure.rdma.pairing import Pair, Round
-    from nodegate.numbers.suspects import Doubt, Suspects
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes, of those that passed if there are enough
 ROUNDS_AGAIN = 4  # of a second look, however many are suspects: enough for two suspects per good node

@@ -1,7 +1,5 @@
 """What the checks of RDMA bandwidth say: findings for numbers, directions and errors, and the next steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from nodegate.baseline.baseline import Baseline
