@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -39,9 +38,6 @@ from nodegate.run.results import Results
 from nodegate.run.run_evidence import drop_node
 from nodegate.run.settings import Settings
 from nodegate.text import counted
-
-if TYPE_CHECKING:
-    from nodegate.job.answer import Answer
 
 MOST_NOTES = 10
 # Items, records and facts have no cycles: they go when the last reference goes. Python's usual thresholds spend a tenth
@@ -218,24 +214,14 @@ class PytestRun:
             plan = self.prepared.plan(self._asked_for(), judged_here=not self._is_distributed)
             self._campaign = Campaign(plan, folder, self.prepared.connections, Gate(self.judging), self._measuring)
             try:
-                if self.judging.profile is Profile.TROUBLESHOOT and self.results is not None:
-                    self.results.metrics = self._metrics(folder)
+                if self.results is not None:
+                    self.results.metrics = self.prepared.metrics(folder)
                 self._campaign.start()
             except UsageError as said:
                 raise pytest.UsageError(str(said)) from None
             if settings.run_dir is None and settings.resume is None:
                 folder.point_latest()
         return self._campaign
-
-    def _metrics(self, folder: RunFolder) -> Answer | None:
-        """What the metrics say of the nodes, before anything is measured: a load of ours would be in them."""
-        settings = self.prepared.settings
-        before = settings.replay or (settings.resume and folder.path)
-        if settings.metrics is None and before is None:
-            return None
-        from nodegate.run.metrics import look  # noqa: PLC0415 - numpy only where a server is asked
-
-        return look(settings.metrics, RunFolder(before) if before else None, folder, self.judging.register.asked)
 
     def known_checks(self) -> dict[str, tuple[str, ...]]:
         """The ids of all checks that there are here, of any profile, and what each asks for."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nodegate.files.source import Source
+    from nodegate.job.answer import Answer
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
@@ -103,6 +104,20 @@ class Prepared:
     def connections(self) -> Connections:
         """How nodes are reached, and tools found on them."""
         return Connections(self.connect, self._toolbox)
+
+    def metrics(self, folder: RunFolder) -> Answer | None:
+        """What a troubleshoot's metrics say, before anything is measured: a load of ours would be in them.
+
+        Raises:
+            UsageError: they cannot be kept in the run folder.
+        """
+        settings = self.settings
+        before = settings.replay or (settings.resume and folder.path)
+        if self.judging.profile is not Profile.TROUBLESHOOT or (settings.metrics is None and before is None):
+            return None
+        from nodegate.run.metrics import look  # noqa: PLC0415 - numpy only where a server is asked
+
+        return look(settings.metrics, RunFolder(before) if before else None, folder, self.judging.register.asked)
 
     def _toolbox(self, session: Session) -> Toolbox:
         from nodegate.toolbox.toolbox import Toolbox  # noqa: PLC0415
