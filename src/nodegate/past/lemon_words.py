@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from dataclasses import asdict
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
+from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Text
 from nodegate.past.lemon import WATCH
 from nodegate.text import day_of, some, visible
@@ -25,8 +24,7 @@ MOST_NODES = 8
 
 @cache
 def _table() -> Mapping[str, Text]:
-    text = resources.files(__package__).joinpath("lemon_words.csv").read_text("utf-8")
-    return {row["id"]: Text(row["en"], row["zh"]) for row in csv.DictReader(text.splitlines())}
+    return {row["id"]: Text(row["en"], row["zh"]) for row in rows("lemon_words.csv")}
 
 
 def _say(sentence: str, **values: object) -> Text:
