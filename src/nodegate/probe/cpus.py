@@ -1,5 +1,7 @@
 """CPUs and NUMA nodes of the host. Section `cpus`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

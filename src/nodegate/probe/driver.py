@@ -1,5 +1,7 @@
 """The NVIDIA kernel driver according to its own files and device nodes. Section `driver`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

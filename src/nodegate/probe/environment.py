@@ -1,5 +1,7 @@
 """What a job inherits: login variables, the settings files of NCCL, the site's demands. Section `environment`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

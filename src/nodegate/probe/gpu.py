@@ -1,5 +1,7 @@
 """GPUs as typed facts with units, whichever tool they were read with (probe/nvml.py, tools/nvidia_smi.py)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
 
 from nodegate.records.part import Part

@@ -1,5 +1,7 @@
 """The host itself: system identity and kernel state. Section `system` of docs/reference/probe-document.md."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Resource limits of the login and of slurmd. Section `limits`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """NVML's library and whether it fits the loaded driver. Section `nvml`, also if NVML refused to start."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """PCIe devices from sysfs: GPUs, NVSwitches, NICs and the bridges above them. Section `pci`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

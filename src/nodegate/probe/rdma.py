@@ -1,5 +1,7 @@
 """InfiniBand and RoCE adapters, and plain network devices, from sysfs. Sections `infiniband` and `netdev`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The systemd units that a GPU node needs. Section `services`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

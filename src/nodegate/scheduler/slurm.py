@@ -33,6 +33,14 @@ _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
 
 
+class _Refused(CannotMeasure):
+    """One of Slurm's programs failed; `printed` is what it said."""
+
+    def __init__(self, program: str, code: int, printed: str) -> None:
+        self.printed = printed
+        super().__init__(f"{program}: exit code {code}: {printed}", next_step="see sinfo and squeue")
+
+
 @dataclass
 class SlurmHold:
     """Slurm as this machine's login reaches it.
@@ -129,8 +137,8 @@ class SlurmHold:
         }
         try:
             _said("scontrol", "create", "reservation", *(f"{word}={value}" for word, value in words.items()))
-        except CannotMeasure as said:
-            if said.reason.endswith(_NO_RIGHT):
+        except _Refused as said:
+            if said.printed.endswith(_NO_RIGHT):
                 return dict.fromkeys(by_name, f"Slurm lets only operators make a reservation ({_NO_RIGHT})")
             raise
         time.sleep(RESERVED_S)
@@ -216,5 +224,5 @@ def _said(program: str, *arguments: str) -> str:
         raise CannotMeasure(f"{program} did not start: {error.strerror}", next_step="check Slurm's programs") from None
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).split())[:160]
-        raise CannotMeasure(f"{program}: exit code {done.returncode}: {said}", next_step="see sinfo and squeue")
+        raise _Refused(program, done.returncode, said)
     return done.stdout

@@ -1,5 +1,7 @@
 """Error counters before and after the load: by how much each has grown, and how much of that is allowed."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """GPUs: which a node has, which of them respond, and how hot they may get."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

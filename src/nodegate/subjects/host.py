@@ -1,5 +1,7 @@
 """What jobs need of the host: limits that they inherit, sizes and mounts, in the units of the limits."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import replace

@@ -3,6 +3,8 @@
 Each item is one value, a list of accepted values, a range (">= 550.54, < 560"), or a pattern with * and ?.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

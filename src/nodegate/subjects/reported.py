@@ -1,5 +1,7 @@
 """What a GPU that does not report a reading means: nothing where its kind has none, a gap where it should have one."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping
 

@@ -4,6 +4,8 @@ nodegate's own program needs only the driver on the node. If gpu_burn is install
 too: a program by others that should come to the same answer.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

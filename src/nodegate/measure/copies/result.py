@@ -1,5 +1,7 @@
 """The copies of a node: the first measurement and those of a suspect, and nvbandwidth's."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,7 @@
 """The results of launches over several nodes for one node: bandwidths of its groups, hangs, and bisection."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """The launches of NCCL inside a node: bandwidths, hangs, faults, wrong data, and what could not be measured."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,7 @@
 """The RDMA measurements of one node: each run of each rail, its number or its trouble, and its partner."""
 
+from __future__ import annotations
+
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
