@@ -71,7 +71,7 @@ def test_a_run_leaves_its_verdicts_causes_and_numbers(site: Path) -> None:
     ]
     assert ("hgx03", "GPU 3") in {(row[1], row[2]) for row in places}
     assert any(row[1] == "hgx03" and row[2].endswith("/gpu_lost") and row[3].startswith("S/N ") for row in causes)
-    assert any(row[1] == "driver version" for row in traits)
+    assert {"driver version", "GPU serials", "rack"} <= {row[1] for row in traits}
     assert {(row[0], row[6]) for row in numbers if row[1] == "burn.bf16_tflops"}
     sound = {row[6] for row in numbers if row[0].startswith("S/N 1650002")}
     assert sound == {0}
