@@ -69,7 +69,7 @@ def test_samples_that_are_no_numbers_are_said(tmp_path: Path, values: str, capsy
         rows = f"[{row}]" if "step" in query.at else "[]"
         (tmp_path / query.file).write_text(f'{{"status":"success","data":{{"resultType":"matrix","result":{rows}}}}}')
     assert main(["job", "--replay", str(tmp_path), "--nodes", "a", "--at", "2026-09-21T14:13:20Z", "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["why"] == ["an answer has samples that are no pairs of numbers"]
+    assert json.loads(capsys.readouterr().out)["why"] == ["an answer has samples that are not pairs of numbers"]
 
 
 HANG = Answer(Finding(Class.HANG, (), 1_790_000_000.0))

@@ -139,17 +139,17 @@ def _samples(rows: Sequence[Row]) -> tuple[list[int], Array, Array]:
     """How many samples each series has, and the moments and values of all of them, one after the other.
 
     Raises:
-        UsageError: they are no numbers.
+        UsageError: one of them is not a pair of numbers.
     """
     texts = [bytes(row.values) for row in rows]
     counts = [text.count(b'"') // 2 for text in texts]
     flat: Array | None = None
     joined = b",".join(filter(None, (text.translate(None, b'[]"') for text in texts)))
     with warnings.catch_warnings(), contextlib.suppress(ValueError, DeprecationWarning):
-        warnings.simplefilter("error", DeprecationWarning)  # numpy's word for text that is no number
+        warnings.simplefilter("error", DeprecationWarning)  # what numpy says of text that is not a number
         flat = np.fromstring(joined.decode("ascii", "replace"), sep=",")
     if flat is None or len(flat) != 2 * sum(counts):
-        raise UsageError("an answer has samples that are no pairs of numbers")
+        raise UsageError("an answer has samples that are not pairs of numbers")
     return counts, flat[::2], flat[1::2]
 
 
