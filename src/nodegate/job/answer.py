@@ -20,6 +20,8 @@ WRONG = tuple(each for each in Class if each not in (Class.HEALTHY, Class.CANNOT
 _FOLLOWS = {
     Class.COMMUNICATION: frozenset(WRONG) - {Class.COMMUNICATION, Class.INPUT, Class.MEMORY},
     Class.INPUT: frozenset({Class.HANG, Class.RANK_GONE, Class.WORKER_LOST}),
+    # Who waits for one that works more is at 100 % of use, by its busy-wait: low use is not of imbalance.
+    Class.IMBALANCE: frozenset({Class.INPUT}),
 }  # what says nothing of its own beside these
 
 

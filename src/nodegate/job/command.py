@@ -43,15 +43,15 @@ def look(asked: Asked, source: Source) -> Answer:
 
     try:
         end = asked.at if asked.at is not None else server_time(source)
-        answer = judged(named(asked, end), source)
-        if asked.slurm_job and answer.nothing_seen:
+        answer = judged(replace(asked.job, end=end), source)
+        if asked.job.slurm_job and answer.nothing_seen:
             answer = _by_slurm(asked, source, end)
     except UsageError as said:
         answer = unknown(Text(str(said), str(said)))
     if asked.with_log:
         from nodegate.job.with_log import decided  # noqa: PLC0415
 
-        return decided(answer, asked.with_log, asked.nodes)
+        return decided(answer, asked.with_log, asked.job.nodes)
     return answer
 
 
@@ -72,16 +72,11 @@ def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
     from nodegate.job.answer import unknown  # noqa: PLC0415
     from nodegate.job.slurm import nodes_of  # noqa: PLC0415
 
-    nodes = nodes_of(asked.slurm_job, kept=asked.run_dir, replay=asked.replay)
+    nodes = nodes_of(asked.job.slurm_job, kept=asked.run_dir, replay=asked.replay)
     if not nodes:
         return unknown(render.say("no_slurm_label"))
-    answer = judged(Job(end, asked.since_s, nodes), source)
+    answer = judged(Job(end, asked.job.since_s, nodes), source)
     return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
-
-
-def named(asked: Asked, end: int) -> Job:
-    """The job and the window of a look."""
-    return Job(end, asked.since_s, asked.nodes, asked.pods, asked.namespace, asked.slurm_job)
 
 
 def _changed(asked: Asked, answer: Answer) -> str:
@@ -116,11 +111,10 @@ def _into(folder: Path) -> Callable[[str, bytes], None]:
 def _print(asked: Asked, access: Access) -> int:
     """The requests as shell lines. They need a fixed end of the window: this machine's clock if --at is not given."""
     end = asked.at if asked.at is not None else int(time.time())
-    window = named(asked, end)
     lines = [
         "# in an empty folder: these fetch the answers; then nodegate job --replay with the folder, and",
-        f"# --at {render.moment(end)} --since {asked.since_s}s and the same name of the job",
-        *(curl(access, query) for query in queries(window)),
+        f"# --at {render.moment(end)} --since {asked.job.since_s}s and the same name of the job",
+        *(curl(access, query) for query in queries(replace(asked.job, end=end))),
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
-from nodegate.job.look import quiet_nan, trailing
+from nodegate.job.look import WORK, quiet_nan, trailing
 from nodegate.job.render import say
 
 if TYPE_CHECKING:
@@ -100,20 +100,12 @@ def _numbers(look: Look, rows: Indices) -> Text:
     """The numbers of those that wait, over the last minutes."""
     window = slice(max(0, look.end - look.steps("sure_s") + 1), look.end + 1)
     said = []
-    for quantity in ("tensor", "sm", "dram"):
-        level = (
-            np.nanmedian(quiet_nan("nanmean", look.gpus[quantity][rows, window]))
-            if _known(look, quantity, rows)
-            else None
-        )
-        said += [f"{quantity} {100 * float(level):.1f} %"] if level is not None else []
+    for quantity in WORK:
+        level = quiet_nan("nanmean", look.gpus[quantity][rows, window])
+        said += [] if np.isnan(level).all() else [f"{quantity} {100 * float(np.nanmedian(level)):.1f} %"]
     power, most = quiet_nan("nanmean", look.gpus["power"][rows, window]), look.greatest[rows]
     said += [f"{np.nanmedian(power):.0f} W"] if not np.isnan(power).all() else []
     return say("wait_numbers", numbers=", ".join(said), most=np.nanmedian(most))
-
-
-def _known(look: Look, quantity: str, rows: Indices) -> bool:
-    return not np.isnan(look.gpus[quantity][rows]).all()
 
 
 def pauses(look: Look) -> list[tuple[int, int]]:

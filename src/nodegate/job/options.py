@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
+from nodegate.job.queries import Job
 from nodegate.watch.notice import arguments
 
 if TYPE_CHECKING:
@@ -22,16 +23,12 @@ _LEAST_S, _MOST_S = 90, 24 * 3600
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asks for. `at` is UTC seconds, None for the server's own time."""
+    """What the command line asks for. `at` is the end of the job's window, UTC seconds; None: the server's time."""
 
     access: Access | None
     replay: Path | None
-    nodes: tuple[str, ...]
-    pods: str
-    namespace: str
-    slurm_job: str
+    job: Job
     at: int | None
-    since_s: int
     run_dir: Path | None
     print_queries: bool
     json: bool
@@ -84,15 +81,12 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
         raise UsageError("--run-dir keeps the answers of a server; --replay asks none")
     if asked.slurm_job and not re.fullmatch(r"[0-9]{1,12}([_+][0-9]{1,8})?", asked.slurm_job, re.ASCII):
         raise UsageError("--slurm-job is not the number of a job", hint="for example 4711 or 4711_3")
+    nodes = _nodes(asked.nodes, asked.inventory)
     return Asked(
         access=access or None,
         replay=asked.replay,
-        nodes=_nodes(asked.nodes, asked.inventory),
-        pods=_pattern(asked.pods),
-        namespace=asked.namespace,
-        slurm_job=asked.slurm_job or "",
+        job=Job(0, _span(asked.since), nodes, _pattern(asked.pods), asked.namespace, asked.slurm_job or ""),
         at=_moment(asked.at),
-        since_s=_span(asked.since),
         run_dir=asked.run_dir,
         print_queries=asked.print_queries,
         json=asked.json,

@@ -187,6 +187,8 @@ def _hosts(look: Look, window: slice) -> Text:
 
 def _communication_bound(look: Look) -> Iterator[Finding]:
     rows = look.rows
+    if np.isnan(look.seen.gpus["util"][rows]).all():
+        return  # MIG: how much of its instance a job uses is not measured
     quantity, _ = look.work(rows)
     busy = quiet_nan("nanmedian", look.util[rows], axis=0) > limit("busy")
     ports = _ports(look)
