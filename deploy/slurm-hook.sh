@@ -96,6 +96,7 @@ setting() { # LINE
     case $key:$value in
     NODEGATE:?*) NODEGATE=$value ;;
     NODEGATE_NODES:?*) NODEGATE_NODES=$value nodes_at="$at: " ;;
+    NODEGATE_OPTIONS:*--gate*) unusable "$at: NODEGATE_OPTIONS has --gate, of which runs do not know: write gate = on" ;;
     NODEGATE_OPTIONS:*) NODEGATE_OPTIONS=$value ;;
     NODEGATE:* | NODEGATE_NODES:* | NODEGATE_LIMIT_S:) unusable "$at: $key has no value" ;;
     NODEGATE_LIMIT_S:*[!0-9]* | NODEGATE_LIMIT_S:0*) unusable "$at: NODEGATE_LIMIT_S is not a number of seconds" ;;

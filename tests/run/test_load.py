@@ -94,6 +94,7 @@ def put_under_load(
     *,
     keep: bool = False,
     looks: tuple[int, ...] = LENGTH.looks,
+    holding: object = None,
 ) -> Load:
     (tmp_path / "evidence").mkdir(exist_ok=True)
     load = Load(
@@ -101,6 +102,7 @@ def put_under_load(
         [target(name, looks) for name in nodes],
         ThreadPool(Progress(None), threading.Event()),
         judge,
+        holding,
     )
     load.run([what], keep=keep)
     return load
@@ -262,3 +264,24 @@ def test_jobs_end_with_the_run_and_say_so() -> None:
     assert isinstance(results["waits"], CannotMeasure)
     assert "the run was ended" in results["waits"].reason
     never.set()
+
+
+@dataclass
+class Lost:
+    """A hold that ends before the first measurement, or during it."""
+
+    after: int
+    asked: int = 0
+
+    def lost(self) -> dict[str, CannotMeasure]:
+        self.asked += 1
+        return {"a": CannotMeasure("the hold was ended", next_step="resume")} if self.asked > self.after else {}
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_node_that_is_held_no_more_has_no_number(tmp_path: Path, after: int) -> None:
+    what = measurement({"a": ["400"] * 3, "b": ["400"] * 3})
+    put_under_load(tmp_path, what, Judge(), ["a", "b"], holding=Lost(after))
+    kept = evidence(tmp_path, "a")
+    assert (kept.document, kept.error and kept.error.reason) == (None, "the hold was ended")
+    assert attempts(tmp_path, "b") == ["400"]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nodegate.measure.durations import OF_PROFILE
+from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.holding import SPARE_S, Holding, holders
+from nodegate.run.holding import Holding, holders
 from nodegate.run.plan import Plan
 from nodegate.scheduler.hold import Held, has_ended, owner
 from nodegate.scheduler.slurm import SlurmHold, reservation_name
@@ -64,38 +66,92 @@ def test_launches_on_held_nodes_are_of_mpirun_or_inside_the_reservation() -> Non
 
 
 @dataclass
-class Refusing:
-    """A scheduler that holds all but one node, and does not take them back."""
+class Scheduler:
+    """A scheduler that holds all but `refuses`, and fails to take back what it holds for the first `fails` times."""
 
     names: dict[str, str] = field(default_factory=lambda: {"a": "a", "b": "b"})
+    refuses: str = ""
+    fails: int = 0
     until: float = 0.0
+    holds: list[str] = field(default_factory=list)
+    left: tuple[str, ...] = ()
+    asks: Callable[[], None] = lambda: None
 
-    def hold(self, nodes: list[str], until: float) -> Held:
+    def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool]) -> Held:
         self.until = until
-        return Held(("a",), {"b": "its state in Slurm is mixed"} if "b" in nodes else {})
+        self.asks()
+        self.holds = [each for each in nodes if each != self.refuses and not ended()]
+        return Held(tuple(self.holds), {self.refuses: "its state in Slurm is mixed"} if self.refuses in nodes else {})
+
+    def lost(self) -> tuple[str, ...]:
+        return tuple({"a", "b"} - set(self.holds))
 
     def give_back(self) -> str:
-        return "scancel did not answer within 30 s"
+        self.fails -= 1
+        if self.fails >= 0:
+            return "scancel did not answer within 30 s"
+        self.holds = []
+        return ""
 
     def left_behind(self) -> tuple[str, ...]:
-        return ("12",)
+        return self.left
 
 
-def test_a_run_says_what_it_could_not_hold_or_give_back() -> None:
-    holder = Refusing()
-    durations = OF_PROFILE[Profile.NIGHTLY]
-    holding = Holding(Plan([], durations, measurements=wanted(MEASURED), holders=[holder]))
-    refused = holding.begin(["a", "b", "c"])
-    assert {name: said.reason for name, said in refused.items()} == {
-        "b": "the node cannot be held: its state in Slurm is mixed"
-    }
-    assert holder.until - time.time() > SPARE_S + durations.burn_s
-    holding.give_back()
-    holding.give_back()
-    first, second = holding.notes
-    assert first == "given back what a run that was killed had held: 12"
-    assert second.endswith("or until they are given back: scancel did not answer within 30 s")
+def holding(scheduler: Scheduler, durations: Durations = OF_PROFILE[Profile.NIGHTLY]) -> Holding:
+    return Holding(Plan([], durations, measurements=wanted(MEASURED), holders=[scheduler]))
+
+
+def test_a_run_says_what_it_could_not_hold_and_what_was_left() -> None:
+    ours = holding(Scheduler(refuses="b", left=("12",)))
+    refused = {name: said.reason for name, said in ours.begin(["a", "b", "c"]).items()}
+    assert refused == {"b": "the node cannot be held: its state in Slurm is mixed"}
+    assert ours.notes == ("given back what a run that was killed had held: 12",)
+
+
+@pytest.mark.parametrize(("fails", "notes"), [(0, 0), (2, 0), (3, 1)])
+def test_what_is_not_given_back_is_tried_again_and_then_told(
+    monkeypatch: pytest.MonkeyPatch, fails: int, notes: int
+) -> None:
+    monkeypatch.setattr("nodegate.run.holding.PAUSES_S", (0.0, 0.0, 0.0))
+    scheduler = Scheduler(fails=fails)
+    ours = holding(scheduler)
+    ours.begin(["a"])
+    ours.give_back()
+    assert (len(ours.notes), len(scheduler.holds)) == (notes, notes)
+    assert all(note.endswith("or until they are given back: scancel did not answer within 30 s") for note in ours.notes)
+    ours.give_back()
+    assert (ours.notes, scheduler.holds) == ((), [])
+
+
+def test_a_run_that_is_ended_while_nodes_are_held_gives_back_what_comes_meanwhile() -> None:
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def asks() -> None:
+        asked.set()
+        goes_on.wait(10)
+
+    scheduler = Scheduler(asks=asks)
+    ours = holding(scheduler)
+    begins = threading.Thread(target=ours.begin, args=(["a", "b"],))
+    begins.start()
+    assert asked.wait(10)
+    ends = threading.Thread(target=ours.give_back)
+    ends.start()
+    time.sleep(0.2)
+    goes_on.set()
+    begins.join(10)
+    ends.join(10)
+    assert (scheduler.fails, scheduler.holds) == (-1, [])
+
+
+@pytest.mark.parametrize("hours", [0.0, 1.0, 24.0])
+def test_a_hold_is_as_long_as_the_load_with_some_to_spare(hours: float) -> None:
+    """Later looks burn for a short time: a partition's limit has room for the burn and half as much again."""
+    scheduler, durations = Scheduler(), OF_PROFILE[Profile.DELIVERY]
+    holding(scheduler, replace(durations, burn_s=hours * 3600 or durations.burn_s)).begin(["a"])
+    needed_h = (scheduler.until - time.time()) / 3600
+    assert 1.5 * hours < needed_h < 1.5 * hours + 4.5
 
 
 def test_a_run_without_load_holds_nothing() -> None:
-    assert Holding(Plan([], OF_PROFILE[Profile.NIGHTLY], holders=[Refusing()])).begin(["b"]) == {}
+    assert Holding(Plan([], OF_PROFILE[Profile.NIGHTLY], holders=[Scheduler()])).begin(["b"]) == {}

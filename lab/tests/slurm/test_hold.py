@@ -29,7 +29,8 @@ nodes, reservation = sys.argv[1].split(","), sys.argv[2]
 holder = SlurmHold({name: name for name in nodes}, reservation=reservation)
 held = holder.hold(nodes, time.time() + 600)
 print(json.dumps({"held": held.nodes, "refused": dict(held.refused)}), flush=True)
-sys.stdin.read()
+while "lost" in sys.stdin.readline():
+    print(json.dumps(holder.lost()), flush=True)
 print(holder.give_back() or "given back", flush=True)
 """
 LEFT = """\
@@ -46,6 +47,15 @@ class Holding(NamedTuple):
     held: list[str]
     refused: dict[str, str]
     process: subprocess.Popen[str]
+
+    def lost(self) -> list[str]:
+        """What it holds no more."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("lost\n")
+        self.process.stdin.flush()
+        found: list[str] = json.loads(self.process.stdout.readline())
+        return found
 
     def gives_back(self) -> str:
         """Let it give back, and end."""
@@ -137,7 +147,7 @@ def test_an_ordinary_user_may_allocate_and_not_reserve(slurm: Cluster, worker: B
 
 
 def test_a_name_that_slurm_does_not_have_is_refused(slurm: Cluster, worker: Bench) -> None:
-    script = HOLD.replace("name: name", "name: name + 'x'").replace("sys.stdin.read()", "")
+    script = HOLD.replace("name: name", "name: name + 'x'")
     said = slurm.controller.run(PYTHON, "-c", script, worker.node.name, "")
     assert "Slurm does not know it under this name" in said
 
@@ -179,3 +189,34 @@ def test_our_prolog_lets_our_own_hold_be_and_checks_that_of_others(
         assert ours.held == ([] if drained else [worker.node.name])
         if not drained:
             assert worker.said() == ""
+
+
+@pytest.mark.parametrize("end", ["scancel", "reservation", "resumed"])
+def test_a_hold_that_others_end_is_lost(slurm: Cluster, worker: Bench, neighbour: Bench, end: str) -> None:
+    if end == "resumed":
+        slurm.drain(worker.node, "power cable")
+    with holding(slurm, worker, neighbour, reservation="nodegate" if end == "reservation" else "") as ours:
+        assert ours.lost() == []
+        if end == "scancel":
+            slurm.controller.run("scancel", f"--name={NAME}", "-w", worker.node.name)
+        elif end == "reservation":
+            name = slurm.scontrol("show", "reservation").split()[0]
+            slurm.scontrol("delete", name)
+        else:
+            slurm.scontrol("update", f"nodename={worker.node.name}", "state=resume")
+        gone = [worker.node.name, *([neighbour.node.name] if end == "reservation" else [])]
+        slurm.wait_for(lambda: json.dumps(ours.lost()), json.dumps(gone))
+        assert ours.gives_back() == "given back"
+
+
+def test_what_a_job_has_just_left_is_held(slurm: Cluster, worker: Bench) -> None:
+    slow = worker.node.root / "etc/slurm/epilog"
+    slow.unlink()
+    slow.write_text("#!/bin/sh\nsleep 4\n")
+    slow.chmod(0o755)
+    slurm.submit("true", "-w", worker.node.name)
+    worker.becomes("completing")
+    for reservation in ("", "nodegate"):
+        with holding(slurm, worker, reservation=reservation) as ours:
+            assert (ours.held, ours.refused) == ([worker.node.name], {})
+            assert ours.gives_back() == "given back"

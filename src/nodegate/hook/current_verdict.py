@@ -48,7 +48,7 @@ class Question:
     def key(self, demands: str) -> str:
         """What a cached answer must agree with: the same limits, unchanged, and the same demands, by their hash."""
         files = [(str(path), _changed(path)) for path in self.baselines]
-        return repr((self.platform, self.left_out, files, demands, self.gate and _changed(self.gate)))
+        return repr((self.platform, self.left_out, files, demands, self.gate and (str(self.gate), _changed(self.gate))))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:

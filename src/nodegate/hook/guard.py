@@ -59,13 +59,15 @@ class Done:
 
 def drain(name: str, reason: str, rules: Rules) -> Done:
     """Drain a node, unless others have it in hand or too many are drained."""
-    if rules.observe:
-        return Done(OBSERVED, f"would be drained, mode observe (reason {reason})")
     try:
-        if found := _why_not_drained(name, rules):
-            return found
+        found = _why_not_drained(name, rules)
     except slurm.NoAnswer as said:
-        return Done(NOT_DONE, f"not drained: {said}")
+        found = Done(NOT_DONE, f"not drained: {said}")
+    if rules.observe:
+        more = f"; but {found.words}" if found else ""
+        return Done(OBSERVED, f"would be drained, mode observe (reason {reason}){more}", bool(found and found.is_out))
+    if found:
+        return found
     without = "Slurm shows none"
     with _to_its_end():
         try:

@@ -28,8 +28,8 @@ def text_of(run: str, epoch_s: float, serials: Mapping[str, str]) -> str:
 def held_back(file: Path, serials: Mapping[str, str]) -> tuple[Exit, str] | None:
     """Why the node may not carry work, as an answer's exit and line; None if it has passed as it is.
 
-    A board that passed and is not seen now is not held against it: the checks count what should be there. A file that
-    cannot be believed says nothing on the node.
+    A board that passed and is not seen now leaves it open: it may be gone, or hide its number; how many there should be
+    is for the checks. A file that cannot be believed says nothing on the node.
     """
     try:
         passed = _serials(read_trusted(file, _MOST_BYTES))

@@ -266,14 +266,15 @@ class Campaign:
             self._leave_out_other_names()
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
             pool = ThreadPool(self._progress, self._cancelled)
-            targets = self._held(targets)
-            load = Load(self._folder, targets, pool, self._gate, self._holding.until)
+            targets = self._held(targets, pool)
+            load = Load(self._folder, targets, pool, self._gate, self._holding)
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
                 self._facts_again(targets, pool)
             pool.begin("leaving the nodes")
             pool.at_once({target.node.name: partial(self._leave, target) for target in self._targets.values()})
-            self._holding.give_back()
+            if not self._cancelled.is_set():  # else once nothing runs on them any more
+                self._holding.give_back()
         except UsageError as said:
             self._give_up(said)
             return
@@ -284,12 +285,15 @@ class Campaign:
             self._loaded.set()
             self._finish()
 
-    def _held(self, targets: Sequence[Target]) -> list[Target]:
+    def _held(self, targets: Sequence[Target], pool: ThreadPool) -> list[Target]:
         """Those on which no job can start now; what cannot be held is not put under load."""
         refused = self._holding.begin([target.node.name for target in targets])
         for node, said in refused.items():
-            for measurement in self._plan.measurements:
-                self._write(Evidence(node, measurement.name, time.time(), 0.0, error=said))
+            for name in self._plan.names:
+                kept = self._folder.read_evidence(node, name) if self._plan.keep else None
+                if kept is None or kept.error is not None:
+                    self._write(Evidence(node, name, time.time(), 0.0, error=said))
+        pool.at_once({node: partial(self._leave, self._targets.pop(node)) for node in refused})  # a job is on it
         return [target for target in targets if target.node.name not in refused]
 
     def _leave_out_other_names(self) -> None:

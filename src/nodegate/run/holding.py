@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy
-from nodegate.run.load import MOST_AMONG_NODES
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.run.load import AGAIN_BURN_S, MOST_AMONG_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from nodegate.run.plan import Plan
     from nodegate.scheduler.hold import Holder
 
-SPARE = 2.0  # of the time that the load is to take, and half an hour: it is given back as soon as the load is over
+SPARE = 1.5  # of the time that the load is to take, and half an hour: it is given back as soon as the load is over
 SPARE_S = 1800.0
+PAUSES_S = (1.0, 5.0, 0.0)  # after a try to give back that failed
+REFUSED_STEP = "see squeue -w NODE, the partition's time limit, and what the login may do; then continue with --resume"
+LOST_STEP = "look why in scontrol show job and slurm.conf (InactiveLimit, preemption), then continue with --resume"
 
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
@@ -43,38 +47,61 @@ class Holding:
     """What a run holds: from `begin` on, until `give_back` or until its end comes."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._guard = plan, threading.Lock()
+        self._plan, self._guard, self._ended = plan, threading.Lock(), threading.Event()
         self._held: list[Holder] = []
-        self.until = math.inf  # in seconds since 1970; without a holder jobs may start at any time, as on any node
-        self.notes: list[str] = []
+        self._until = math.inf  # in seconds since 1970
+        self._left: tuple[str, ...] = ()
+        self._trouble = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know."""
+        found = [f"given back what a run that was killed had held: {', '.join(self._left[:20])}"] if self._left else []
+        if self._trouble:
+            until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self._until))
+            found.append(f"nodes are held until {until}, or until they are given back: {self._trouble}")
+        return tuple(found)
 
     def begin(self, nodes: Sequence[str]) -> dict[str, Busy]:
         """Hold these nodes; returns those that cannot be held, and why."""
         if not self._plan.measurements or not self._plan.holders:
             return {}
-        self.until = time.time() + _needed_s(self._plan)
         refused: dict[str, str] = {}
-        for holder in self._plan.holders:
-            with self._guard:
+        with self._guard:  # so that who ends the run waits, and gives back all of it
+            self._until = time.time() + _needed_s(self._plan)
+            for holder in self._plan.holders:
+                if self._ended.is_set():
+                    break
                 self._held.append(holder)
-            if left := holder.left_behind():
-                self.notes.append(f"given back what a run that was killed had held: {', '.join(left[:20])}")
-            refused |= holder.hold([node for node in nodes if node in holder.names], self.until).refused
-        step = "wait until its job ends, or give the login the right to hold it; then continue with --resume"
-        return {node: Busy(f"the node cannot be held: {why}", next_step=step) for node, why in refused.items()}
+                self._left += holder.left_behind()
+                wanted = [node for node in nodes if node in holder.names]
+                refused |= holder.hold(wanted, self._until, ended=self._ended.is_set).refused
+        return {node: Busy(f"the node cannot be held: {why}", next_step=REFUSED_STEP) for node, why in refused.items()}
+
+    def lost(self) -> dict[str, CannotMeasure]:
+        """The nodes that are held no more before they are given back: a job may be on them."""
+        with self._guard:
+            found = [node for holder in self._held for node in holder.lost()]
+        why = "the scheduler has ended the hold of the node before its load was over: a job may be on it"
+        return {node: CannotMeasure(why, next_step=LOST_STEP) for node in found}
 
     def give_back(self) -> None:
         """Give everything back; harmless twice, also from two threads."""
+        self._ended.set()
         with self._guard:
-            while self._held:
-                if why := self._held.pop().give_back():
-                    until = time.strftime("%H:%M UTC", time.gmtime(self.until))
-                    self.notes.append(f"nodes are held until {until}, or until they are given back: {why}")
+            for pause_s in PAUSES_S:
+                failed = [(holder, why) for holder in self._held if (why := holder.give_back())]
+                self._held, self._trouble = [holder for holder, _ in failed], "; ".join(why for _, why in failed)
+                if not failed:
+                    return
+                time.sleep(pause_s)
 
 
 def _needed_s(plan: Plan) -> float:
-    once = 0.0
-    for measurement in plan.measurements:
-        looks = plan.durations.looks[-1] if measurement.alone else MOST_AMONG_NODES
-        once += looks * measurement.takes_s(plan.durations) if measurement.takes_s else 0.0
-    return SPARE * once + SPARE_S
+    """At most, of all looks: those after the first burn for a short time."""
+    again = replace(plan.durations, burn_s=min(plan.durations.burn_s, AGAIN_BURN_S))
+    needed = 0.0
+    for takes_s, alone in ((each.takes_s, each.alone) for each in plan.measurements):
+        looks = plan.durations.looks[-1] if alone else MOST_AMONG_NODES
+        needed += takes_s(plan.durations) + (looks - 1) * takes_s(again) if takes_s else 0.0
+    return SPARE * needed + SPARE_S

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nodegate.records.program_run import Attempt
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
+    from nodegate.run.holding import Holding
     from nodegate.run.pool import ThreadPool
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
@@ -33,9 +34,14 @@ class Load:
     """One measurement after the other, each over every node that may take part; evidence as it comes."""
 
     def __init__(
-        self, folder: RunFolder, targets: Sequence[Target], pool: ThreadPool, gate: Gate, until: float = math.inf
+        self,
+        folder: RunFolder,
+        targets: Sequence[Target],
+        pool: ThreadPool,
+        gate: Gate,
+        holding: Holding | None = None,
     ) -> None:
-        self._until = until  # when jobs may start on the nodes again, in seconds since 1970
+        self._holding = holding
         self._folder, self._targets, self._pool, self._gate = folder, targets, pool, gate
         self.loaded: set[str] = set()  # the nodes on which a program ran
 
@@ -48,12 +54,22 @@ class Load:
         for measurement in measurements:
             if self._pool.cancelled:
                 return
-            going = [target for target in self._targets if self._takes_part(target, measurement, keep=keep)]
+            lost = self._holding.lost() if self._holding else {}
+            going = [target for target in self._targets if self._takes_part(target, measurement, lost, keep=keep)]
             if going:
                 self.loaded.update(target.node.name for target in going)
                 self._measure(measurement, going)
+                self._leave_out(measurement, {target.node.name for target in going} - lost.keys())
 
-    def _takes_part(self, target: Target, measurement: Measurement, *, keep: bool) -> bool:
+    def _leave_out(self, measurement: Measurement, nodes: set[str]) -> None:
+        """What was measured while a job may have been on the node says nothing of it."""
+        for name, said in (self._holding.lost() if self._holding else {}).items():
+            if name in nodes:
+                self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=said))
+
+    def _takes_part(
+        self, target: Target, measurement: Measurement, lost: Mapping[str, CannotMeasure], *, keep: bool
+    ) -> bool:
         name = target.node.name
         if keep:
             earlier = self._folder.read_evidence(name, measurement.name)
@@ -61,17 +77,10 @@ class Load:
                 return False
         if _does_not_apply(measurement, target):
             return False
-        blocked = self._gate.refusal(name, measurement) or self._too_late(target, measurement)
+        blocked = self._gate.refusal(name, measurement) or lost.get(name)
         if blocked is not None:
             self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=blocked))
         return blocked is None
-
-    def _too_late(self, target: Target, measurement: Measurement) -> CannotMeasure | None:
-        needed_s = measurement.takes_s(target.durations) if measurement.takes_s else 0.0
-        if time.time() + needed_s < self._until:
-            return None
-        why = "the node is not held for long enough: a job may start on it"
-        return CannotMeasure(why, next_step="continue with --resume")
 
     def _measure(self, measurement: Measurement, going: list[Target]) -> None:
         attempts: dict[str, list[Attempt]] = {target.node.name: [] for target in going}

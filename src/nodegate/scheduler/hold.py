@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 NAME = "nodegate-hold"  # of its job: our own hooks know it by this name and its user together
 _STARTED = 19  # the field of /proc/PID/stat after the name, which may have spaces in it
@@ -32,8 +32,18 @@ class Holder(Protocol):
 
     names: Mapping[str, str]
 
-    def hold(self, nodes: Sequence[str], until: float) -> Held:
-        """Hold these nodes of the inventory until this time at most, in seconds since 1970; those that are free now."""
+    def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool]) -> Held:
+        """Hold these nodes of the inventory until this time at most, in seconds since 1970; those that are free now.
+
+        No more are asked for once `ended`.
+        """
+        ...
+
+    def lost(self) -> tuple[str, ...]:
+        """The nodes of `hold` that are held no more, whoever ended it; none where the scheduler does not answer.
+
+        A scheduler that does not answer starts no jobs either.
+        """
         ...
 
     def give_back(self) -> str:
@@ -46,21 +56,34 @@ class Holder(Protocol):
 
 
 def owner() -> str:
-    """This process, as no other one on any machine says it."""
-    return f"{socket.gethostname()[:60]} {os.getpid()} {_started(os.getpid())}"
+    """This process, as no other one on any machine or in any container says it: three words."""
+    return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
 
 
 def has_ended(owner: str) -> bool:
-    """Whether this process was one of this machine and runs no more; one of another machine cannot be asked."""
-    host, _, process = owner.rpartition(" ")[0].rpartition(" ")
-    started = owner.rpartition(" ")[2]
-    if host != socket.gethostname()[:60] or not process.isdecimal() or not started.isdecimal():
+    """Whether this process was one of this machine and runs no more; others, and what cannot be seen, may run."""
+    words = owner.split(" ")
+    if len(words) != 3 or words[0] != _machine() or not words[1].isdecimal() or not words[2].isdecimal():
         return False
-    return _started(int(process)) != started
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return _started(int(words[1])) not in ("", words[2])
+
+
+def _machine() -> str:
+    """The host's name with the number of the namespace in which process numbers are counted."""
+    try:
+        return f"{socket.gethostname()[:60]}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()[:60]
 
 
 def _started(process: int) -> str:
-    """When a process began, in ticks since the machine booted; empty if it does not run."""
+    """When a process began, in ticks since the machine booted; empty if that cannot be seen."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[_STARTED]
     except (OSError, IndexError):

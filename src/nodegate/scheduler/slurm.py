@@ -21,14 +21,16 @@ from nodegate.errors import CannotMeasure
 from nodegate.scheduler.hold import NAME, Held, has_ended, owner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 AT_ONCE = 16  # calls of salloc
 IMMEDIATE_S = 10  # that Slurm has to give a free node to us
 ANSWER_S = 30.0
+EPILOG_S = 60.0  # that a job which has ended may take to leave its node
 RESERVED_S = 3.0  # until sinfo shows a reservation that begins now
 # Free for us, or taken out by someone: nothing starts on it either way.
-_FREE, _OUT = frozenset({"idle", "planned", "maint"}), frozenset({"drained"})
+_FREE, _OUT = frozenset({"idle", "planned", "maint", "completing"}), frozenset({"drained"})
+_SINFO = ("sinfo", "-h", "-a", "-N", "-n")
 _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
 
@@ -52,8 +54,10 @@ class SlurmHold:
     names: Mapping[str, str]
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reservation: str = ""
+    _held: dict[str, str] = field(default_factory=dict, init=False)  # Slurm's name -> the inventory's
+    _drained: dict[str, str] = field(default_factory=dict, init=False)  # of these, those that nothing starts on anyway
 
-    def hold(self, nodes: Sequence[str], until: float) -> Held:
+    def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:
         """See `Holder`."""
         by_name = {self.names[node]: node for node in nodes}
         if not by_name:
@@ -64,13 +68,27 @@ class SlurmHold:
             if self.reservation:
                 refused |= self._reserved({name: by_name[name] for name in partitions}, minutes)
             else:
-                refused |= _allocated(
-                    {name: self._options(by_name[name], partitions[name]) for name in partitions}, minutes
-                )
+                options = {name: self._options(by_name[name], partitions[name]) for name in partitions}
+                refused |= _allocated(options, minutes, ended)
         except CannotMeasure as said:
-            refused = dict.fromkeys(by_name, said.reason)
-        held = tuple(node for name, node in by_name.items() if name not in refused)
-        return Held(held, {by_name[name]: why for name, why in refused.items() if name in by_name})
+            partitions, refused = {}, dict.fromkeys(by_name, said.reason)
+        self._held = {name: node for name, node in by_name.items() if name not in refused}
+        self._drained = {name: node for name, node in self._held.items() if name not in partitions}
+        return Held(tuple(self._held.values()), {by_name[name]: why for name, why in refused.items()})
+
+    def lost(self) -> tuple[str, ...]:
+        """See `Holder`; a drained node that was resumed is lost too."""
+        asked = {name: node for name, node in self._held.items() if name not in self._drained}
+        try:
+            if not self.reservation:
+                ours = {node for _, whose, node in _our_jobs() if whose == owner()}
+            elif asked:
+                ours = set(asked) if owner() in (whose for _, whose in _our_reservations(self.reservation)) else set()
+            resumed, busy = self._free(self._drained) if self._drained else ({}, {})
+        except CannotMeasure:
+            return ()
+        gone = [name for name in asked if name not in ours]
+        return tuple(self._held[name] for name in (*gone, *resumed, *busy))
 
     def give_back(self) -> str:
         """See `Holder`."""
@@ -83,9 +101,13 @@ class SlurmHold:
     def left_behind(self) -> tuple[str, ...]:
         """See `Holder`."""
         try:
-            return self._end()
+            ended = self._end()
+            limit = time.monotonic() + EPILOG_S
+            while ended and time.monotonic() < limit and any(job in ended for job, _, _ in _our_jobs()):
+                time.sleep(1.0)
         except CannotMeasure:
             return ()  # what is wrong with Slurm is said where nodes are held
+        return ended
 
     def _end(self, me: str = "") -> tuple[str, ...]:
         """End the holds of one process, else those of processes that have ended."""
@@ -109,8 +131,7 @@ class SlurmHold:
         """
         states: dict[str, str] = {}
         partitions: dict[str, str] = {}
-        asked = ("-h", "-a", "-N", "-n", ",".join(by_name), "-o", "%N|%P|%a|%T")
-        for name, partition, up, state in _rows("sinfo", *asked):
+        for name, partition, up, state in _rows(*_SINFO, ",".join(by_name), "-o", "%N|%P|%a|%T"):
             states[name] = state.rstrip(_SIGNS)
             wanted = self.options.get(by_name.get(name, ""), {}).get("partition", partition.rstrip("*"))
             if partition.rstrip("*") == wanted and up == "up" and (name not in partitions or partition.endswith("*")):
@@ -142,18 +163,25 @@ class SlurmHold:
                 return dict.fromkeys(by_name, f"Slurm lets only operators make a reservation ({_NO_RIGHT})")
             raise
         time.sleep(RESERVED_S)
+        limit = time.monotonic() + EPILOG_S
+        while time.monotonic() < limit and "completing" in self._states(by_name).values():
+            time.sleep(1.0)
         return self._free(by_name)[1]
 
+    def _states(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: state.rstrip(_SIGNS) for name, state in _rows(*_SINFO, ",".join(names), "-o", "%N|%T")}
 
-def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int) -> dict[str, str]:
+
+def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int, ended: Callable[[], bool]) -> dict[str, str]:
     """Why nodes could not be allocated. Slurm's own list decides: salloc may have been too slow to say it."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        refusals = pool.map(lambda each: _salloc(each, minutes), options.values())
+        refusals = pool.map(lambda each: "the run was ended" if ended() else _salloc(each, minutes), options.values())
         said = dict(zip(options, refusals, strict=True))
-    ours = {node: job for job, whose, node in _our_jobs() if whose == owner()}
-    if waiting := [job for node, job in ours.items() if node not in options]:
+    ours = [(job, node) for job, whose, node in _our_jobs() if whose == owner()]
+    if waiting := [job for job, node in ours if node not in options]:
         _said("scancel", *waiting)
-    return {name: why or "Slurm gave no allocation" for name, why in said.items() if name not in ours}
+    got = {node for _, node in ours}
+    return {name: why or "Slurm gave no allocation" for name, why in said.items() if name not in got}
 
 
 def _salloc(own: Mapping[str, str], minutes: int) -> str:
