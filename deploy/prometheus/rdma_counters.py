@@ -9,6 +9,7 @@ written, or removed because node_exporter has them; 1: not written, the reason i
 """
 
 import argparse
+import http.client
 import os
 import re
 import sys
@@ -46,7 +47,7 @@ def exporter_version(url: str) -> Optional[Tuple[int, int]]:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             found = _VERSION.search(answer.read(MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return None
     return (int(found.group(1)), int(found.group(2))) if found else None
 

@@ -61,6 +61,7 @@ def test_counters_reach_a_real_node_exporter_under_the_names_of_1_11(tmp_path: P
 
 @pytest.mark.parametrize(("version", "written", "code"), [
     ("1.5.0", True, 0), ("1.10.2", True, 0), ("1.11.0", False, 0), ("2.0.0", False, 0), ("", False, 1),
+    ("not HTTP", False, 1),
 ])  # fmt: skip
 def test_what_node_exporter_reads_itself_is_not_written_twice(
     tmp_path: Path, version: str, *, written: bool, code: int
@@ -69,6 +70,9 @@ def test_what_node_exporter_reads_itself_is_not_written_twice(
 
     class Exporter(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if version == "not HTTP":
+                self.wfile.write(b"SSH-2.0-OpenSSH\r\n")
+                return
             self.send_response(200 if version else 500)
             self.end_headers()
             self.wfile.write(f'node_exporter_build_info{{branch="x",version="{version}"}} 1\n'.encode())

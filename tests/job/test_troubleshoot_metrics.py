@@ -13,8 +13,18 @@ from fleet import faults
 from fleet.machine import Machine
 from job.kinds import hang, throttled
 from job.server import fill, prometheus
-from job.stories import Story, working
+from job.stories import Story, idle, others, waiting, working
 from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.sample_report import run
+
+from nodegate.job.command import judged
+from nodegate.job.prometheus import Access, Server
+from nodegate.job.queries import Job
+from nodegate.records.part import NO_PARTS
+from nodegate.records.run import NodeReport
+from nodegate.records.verdict import NodeVerdict
+from nodegate.report.model import Report
+from nodegate.run.metrics import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +34,11 @@ NODES = ["gpu01", "gpu02", "gpu03"]
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
 
 
-def _story(happens: Callable[[Story], None]) -> Story:
-    """A job on two of the nodes that runs now."""
+def _story(happens: Callable[[Story], None], nodes: int = 2, gpus: int = 8) -> Story:
+    """A job on some of the nodes that runs now."""
     rng = np.random.default_rng(1)
     end = int(time.time())
-    story = Story(0, "now", "", "bare", "full", NODES[:2], "NVIDIA H100 80GB HBM3", rng, 15, end)
+    story = Story(0, "now", "", "bare", "full", NODES[:nodes], "NVIDIA H100 80GB HBM3", rng, 15, end, gpus)
     working(story)
     happens(story)
     return story
@@ -84,6 +94,53 @@ def test_metrics_stand_beside_the_checks_of_each_node(tmp_path: Path, job: tuple
     again = _run(tmp_path, "--replay", str(beside.folder.resolve()), "--run-dir", "again")
     assert again.exit_code == beside.exit_code
     assert _told(tmp_path / "again") == _told(beside.folder)
+
+
+def _silent(story: Story, rows: slice = slice(16, 24)) -> None:
+    story.alive[rows, story.times > -900] = 0
+
+
+def _frozen(story: Story) -> None:
+    for values in story.values.values():
+        values[16:] = values[16:, :1]
+
+
+def _rank_gone(story: Story) -> None:
+    story.mix([0], story.after(-900), idle(story))
+    story.mix(others(story, [0]), story.after(-885), waiting(story))
+
+
+@pytest.mark.parametrize(("gpus", "happens", "said"), [
+    (8, lambda story: None, "warn pass pass"),
+    (8, _silent, "warn pass not-judged"),
+    (8, lambda story: _silent(story, slice(20, 21)), "warn pass not-judged"),
+    (8, _frozen, "warn pass not-judged"),
+    (8, lambda story: story.mix(slice(16, 24), np.ones(story.shape[1]), idle(story)), "warn pass not-judged"),
+    (8, lambda story: story.mix([16, 17], story.after(-900), idle(story)), "warn pass not-judged"),
+    (8, lambda story: story.values["clock"].__setitem__(slice(16, 24), np.nan), "warn pass not-judged"),
+    (8, _rank_gone, "warn not-judged not-judged"),
+    (8, lambda story: story.mix(slice(None), story.after(-600), idle(story, empty=True)), "warn not-judged not-judged"),
+    (8, lambda story: story.mix(slice(None), story.after(-1200), idle(story, empty=True)), "not-judged " * 3),
+    (1, lambda story: None, "warn pass pass"),
+    (1, lambda story: None, "warn not-judged"),
+])  # fmt: skip
+def test_only_nodes_that_were_compared_pass(
+    tmp_path: Path, gpus: int, happens: Callable[[Story], None], said: str
+) -> None:
+    """GPU 0 of gpu01 has a low clock, then something happens to others; the checks reject the last node."""
+    expected = said.split()
+    story = _story(happens, len(expected), gpus)
+    story.values["clock"][0] *= 0.5
+    fill(story, tmp_path)
+    with prometheus(tmp_path) as url:
+        answer = judged(Job(story.end, 1800, tuple(story.nodes)), Server(Access(url)))
+    verdicts = [NodeVerdict.ACCEPTED] * (len(expected) - 1) + [NodeVerdict.REJECTED]
+    nodes = tuple(map(NodeReport, story.nodes, verdicts))
+    report = beside(Report(run(), nodes), answer, lambda _: NO_PARTS)
+    assert [node.records[-1].verdict.value for node in report.nodes] == expected
+    proven = [node.claims[-1].state.value == "proven" for node in report.nodes]
+    assert proven == [each == "pass" for each in expected]
+    assert any("nothing in the metrics of" in note for note in report.run.notes) == (expected[-1] == "pass")
 
 
 def _told(folder: Path) -> list[object]:

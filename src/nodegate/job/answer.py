@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from nodegate.knowledge.words import Text
 
 WRONG = tuple(each for each in Class if each not in (Class.HEALTHY, Class.CANNOT_TELL))
+_STOPPED = frozenset({Class.HANG, Class.RANK_GONE, Class.WORKER_LOST})  # the job does not go on
 _FOLLOWS = {
     Class.COMMUNICATION: frozenset(WRONG) - {Class.COMMUNICATION, Class.INPUT, Class.MEMORY},
-    Class.INPUT: frozenset({Class.HANG, Class.RANK_GONE, Class.WORKER_LOST}),
+    Class.INPUT: _STOPPED,
     # Who waits for one that works more is at 100 % of use, by its busy-wait: low use is not of imbalance.
     Class.IMBALANCE: frozenset({Class.INPUT}),
 }  # what says nothing of its own beside these
@@ -31,6 +33,7 @@ class Answer:
 
     `ended`: all its series ended together, so there is nothing to follow.
     `nothing_seen`: the metrics have no such job. `nodes`: those whose GPUs were seen.
+    `compared`: of them, those of which every GPU worked in the newest moments beside others of its model.
     """
 
     finding: Finding
@@ -40,6 +43,7 @@ class Answer:
     ended: bool = False
     nothing_seen: bool = False
     nodes: frozenset[str] = frozenset()
+    compared: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Class:
@@ -63,7 +67,18 @@ def judge(seen: Seen) -> Answer:
     notes, not_judged = (_notes(look) if reason is None else ()), _not_judged(look)
     answer = Answer(found[0], tuple(found)) if found else unknown(reason) if reason else _without_a_fault(look)
     nodes = frozenset(part.node for part in seen.parts)
-    return replace(answer, notes=(*answer.notes, *notes), not_judged=not_judged, nodes=nodes)
+    apart = nodes if answer.ended or _STOPPED & {each.kind for each in found} else _apart(look)
+    return replace(answer, notes=(*answer.notes, *notes), not_judged=not_judged, nodes=nodes, compared=nodes - apart)
+
+
+def _apart(look: Look) -> set[str]:
+    """Nodes with a GPU that is silent, frozen, not at work in the newest moments, or one of two of its model."""
+    parts, recent, now = look.seen.parts, look.recent, look.present.shape[1] - look.steps("ended_s")
+    known = ~np.isnan(look.gpus["clock"] + look.gpus["power"] + look.gpus["memory"])  # what the rules compare
+    at_work = ((look.util > 0.5) & known)[:, recent].sum(axis=1) >= 3
+    at_work &= ~look.frozen & (look.last >= now) & bool((recent >= now).any())
+    alike = Counter(parts[row].model for row in np.flatnonzero(at_work))
+    return {part.node for part, one in zip(parts, at_work, strict=True) if not one or alike[part.model] < 3}
 
 
 def _found(look: Look) -> tuple[list[Finding], Text | None]:

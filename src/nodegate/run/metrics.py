@@ -121,6 +121,8 @@ def _findings(answer: Answer, node: str, parts: Callable[[str], Parts]) -> list[
         return [_open("no GPU of it is in the metrics: has it another name there?")]
     if whole:
         return [_open(f"the whole job is named, no node of it: {line_of(whole[0])}")]
+    if short(node) not in answer.compared:
+        return [_open("GPUs of it could not be compared: silent, idle, few of their model, or the job ended or waits")]
     return [Finding(NODE, Verdict.PASS, text="its GPUs were compared with the others of the run: none stands out")]
 
 
