@@ -150,6 +150,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         "what is stored there takes memory, of which the available part is judged",
     ),
     (r"mounts\..*", "a larger file system has more room"),
+    (r"hooks(\..*)?", "what the hooks of the node noted goes to the fleet's record; no verdict rests on it"),
     (r"jobs\..*", "read for who uses the node before a load; ports are judged where the inventory names them"),
     (
         r"services",

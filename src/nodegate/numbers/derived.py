@@ -4,13 +4,18 @@ The shares are wide: they find what is broken, on every platform whose peaks are
 alike. A stored value is closer and wins.
 """
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
 
-from nodegate.baseline.baseline import Baseline
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
 from nodegate.baseline.entry import Entry
 from nodegate.metric import BOUNCE, Metric
 from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.text import with_unit
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline
 
 _PROVES_FROM_PERCENT = 50.0  # of what physics allows
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS

@@ -1,9 +1,11 @@
 """The NVLink fabric: where it is to be expected, which GPUs are members of it, and what its health mask says."""
 
+from __future__ import annotations
+
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline import Baseline
 from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
 from nodegate.probe.host import Host
 from nodegate.probe.imex import ImexDomain, ImexNode
@@ -14,6 +16,9 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline
 
 UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 NO_SWITCHES = "a virtual machine without NVSwitches"

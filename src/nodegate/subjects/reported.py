@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline import Baseline  # the burn's program has no PyYAML
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.fabric import health_mask
 from nodegate.subjects.gpu import margin_c
 from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline  # the burn's program has no PyYAML
 
 _EXPECTED = re.compile(r"([a-z_]+)(?:>=([0-9]+))?")
 

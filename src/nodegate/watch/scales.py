@@ -124,7 +124,7 @@ class ScalesRule:
     def _point(self, new: Sum) -> None:
         last, pace = self._sums[-1], new.cost_s / new.iterations
         most = PAUSE * self._usual.now.usual * (1 + self._excess) if self._usual.now else pace
-        part = min(1.0, most / pace)
+        part = min(1.0, most / pace) if pace > 0 else 1.0
         self._sums.append(
             Sum(last.at_s + new.at_s * part, last.iterations + new.iterations, last.cost_s + new.cost_s * part)
         )

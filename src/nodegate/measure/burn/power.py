@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nodegate.baseline.baseline import Baseline
 from nodegate.measure.burn.document import GpuLoad, Window, median_of
 from nodegate.measure.burn.findings import AGAIN, not_measured, stopped
 from nodegate.measure.own_program import facts_by_index
@@ -15,10 +14,11 @@ from nodegate.records.finding import Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdicts import Verdicts
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # bare Python imports this room: no PyYAML there
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.burn.run import Burn
+    from nodegate.verdicts import Verdicts
 
 _SHOWN = (("power_w", "W"), ("sm_clock_mhz", "MHz"), ("temperature_c", "°C"))
 _QUANTITY = "power under load"
