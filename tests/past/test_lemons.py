@@ -198,10 +198,16 @@ def test_the_fleet_as_a_whole(tmp_path: Path) -> None:
     assert figures.healthy_share == pytest.approx(277 / 280)
 
 
-def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path) -> None:
+def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path / "fleet.sqlite", nodes=2, faults=(on("gpu01", *SIX),))
     site.keep()
-    assert (told(site).named, told(site).not_compared) == ((), ("gpu00", "gpu01"))
+    few = {"S/N chassis-gpu00": "gpu00", "S/N chassis-gpu01": "gpu01"}
+    assert (told(site).named, told(site).not_compared) == ((), few)
+    judging = Judging({"new": Node("new")}, Profile.NIGHTLY, Baselines.read(), Waivers(), past=site.record)
+    monkeypatch.setattr(judging.view, "keys", lambda _: Keys("new", (Placed("chassis", "chassis-gpu01"),)))
+    past = judging.view.past("new")
+    assert past is not None
+    assert not past.compared
 
 
 def test_the_chance_is_exact() -> None:

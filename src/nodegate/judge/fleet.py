@@ -97,10 +97,14 @@ class _Tally:
 
 @dataclass(frozen=True)
 class Past:
-    """What the record has of a node's last weeks: days with a run, and what fails again, by slot ("" for the node)."""
+    """What the record has of a node's last weeks: days with a run, and what fails again, by slot ("" for the node).
+
+    `compared`: whether its platform has nodes enough.
+    """
 
     days: int
     again: Sequence[tuple[str, Lemon]] = ()
+    compared: bool = True
 
 
 def _no_past(_node: str) -> Past | None:

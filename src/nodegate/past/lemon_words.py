@@ -60,7 +60,7 @@ def _lines(told: Told) -> Iterator[Text]:
         healthy="-" if numbers.healthy_share is None else f"{100 * numbers.healthy_share:.1f} %",
     )
     if told.not_compared:
-        yield _say("few", nodes=some(told.not_compared, MOST_NODES))
+        yield _say("few", nodes=some(sorted(told.not_compared.values()), MOST_NODES))
 
 
 def grounds(lemon: Lemon) -> Text:
@@ -120,7 +120,7 @@ def as_json(told: Told) -> str:
             {"part": visible(key), "node": visible(node), "slot": visible(slot), "why": recurs(why).en}
             for (key, node, slot), why in told.recurring.items()
         ],
-        "not_compared": [visible(node) for node in told.not_compared],
+        "not_compared": [visible(node) for node in sorted(told.not_compared.values())],
     }
     return json.dumps(value, ensure_ascii=False, indent=1)
 

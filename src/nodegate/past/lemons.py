@@ -74,7 +74,7 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
         window.figures(),
         tuple(_once((*groups, *boards, *nodes))),
         window.recurring(),
-        tuple(sorted(each.node for each in window.machines if each.platform in window.few)),
+        {each.key: each.node for each in window.machines if each.platform in window.few},
         {each.key: each.looks.between(since_s, until_s)[0] for each in window.machines},
     )
 
