@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 USUAL = tuple((f"gpu{at:02}", "GPU 1", (at,)) for at in range(6, 10))
 BOARD, OTHER = "S/N gpu03-0", "S/N gpu05-0"
 FOUR, SIX = (2, 9, 16, 23), (2, 6, 10, 14, 18, 22)
+LENIENT = frozenset(range(28)) - {*FOUR}
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,10 @@ CASES = (
     Case("it does not answer", {"unreachable": {"gpu03": SIX}}, (("node", "S/N chassis-gpu03", "soak"),)),
     Case("warnings", {"faults": (on("gpu03", *FOUR),), "verdict": "warn"}),
     Case("what is waived", {"faults": (on("gpu03", *FOUR),), "waiver": "W-1"}),
+    *(
+        Case(f"one fault, at times {each}", {"faults": (on("gpu03", *range(2, 28)),), "lenient": LENIENT, **each})
+        for each in ({"verdict": "warn"}, {"waiver": "W-1"})
+    ),
     Case("settings", {"faults": (on("gpu03", *FOUR),), "sort": "configuration"}),
     Case(
         "rare and again in twelve weeks",

@@ -205,7 +205,7 @@ def with_past(past: Past) -> Record:
 
 def test_a_node_without_nodes_to_compare_does_not_pass() -> None:
     record = with_past(Past(27, compared=False))
-    assert (record.verdict, record.message) == (Verdict.SKIP, "not compared: fewer than 3 nodes of its platform")
+    assert (record.verdict, record.message) == (Verdict.SKIP, "node: not compared: fewer than 3 nodes of its platform")
 
 
 def lemon(what: str, advice: str) -> Lemon:

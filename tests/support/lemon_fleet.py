@@ -19,7 +19,7 @@ from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
 DAY_S, START_S = 86400.0, 86400.0 * 20_000
@@ -47,6 +47,7 @@ class Site:
     xids: Iterable[tuple[str, int, tuple[int, ...]]] = ()
     verdict: str = "fail"
     waiver: str = ""
+    lenient: Container[int] = ()  # the nights that have this verdict and waiver; all others fail, where some are named
     sort: str = "gpu"
 
     def __post_init__(self) -> None:
@@ -86,6 +87,8 @@ class Site:
 
     def _node(self, own: str, night: int) -> KeptNode:
         name, here = self._names[own] or own, self._seen[night, own]
+        counts = self.lenient and night not in self.lenient
+        judged_as = ("fail", "") if counts else (self.verdict, self.waiver)
         judged = [] if (own, night) in self._unjudged and not here else [Record(name, LOST, Verdict.PASS, ())]
         if night in self.unreachable.get(own, ()):
             return KeptNode(NodeReport(name, NodeVerdict.UNREACHABLE, ""), sound=False)
@@ -94,15 +97,15 @@ class Site:
             Placed(CHASSIS, f"chassis-{own}"),
             *(Placed(f"GPU {slot}", self._serials[own, slot]) for slot in (0, 1)),
         )
-        causes = tuple(self._cause(name, slot, kind) for slot, kind in here)
+        causes = tuple(self._cause(name, slot, kind, *judged_as) for slot, kind in here)
         report = NodeReport(name, verdict, "hgx-h100-8", records=tuple(judged))
         return KeptNode(report, not here, causes, placed, self.traits.get(own, {}))
 
-    def _cause(self, name: str, slot: str, kind: str) -> Cause:
+    def _cause(self, name: str, slot: str, kind: str, verdict: str, waiver: str) -> Cause:
         where = part.gpu(int(slot[4:])) if slot else part.NODE
-        found = Finding(where, Verdict(self.verdict), text=f"{kind} was seen", action="replace it")
+        found = Finding(where, Verdict(verdict), text=f"{kind} was seen", action="replace it")
         check = CheckFinding(LOST, found)
-        return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=self.waiver)
+        return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=waiver)
 
     def _xids(self) -> Iterator[Event]:
         for node, code, nights in self.xids:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nodegate.knowledge.tables import xids
 from nodegate.knowledge.words import Cause as Blame
@@ -39,9 +39,9 @@ where started_epoch_s >= ? and started_epoch_s < ? order by at, run
 """
 _CAUSES = """
 select run, cast(problems.node as text), problem, cast(key as text), cast(place as text), cast(condition as text),
-cast(check_id as text) from causes join runs on runs.id = run join problems on problems.id = problem
-join parts on parts.id = problems.part where started_epoch_s >= ? and started_epoch_s < ? and verdict = 'fail'
-and waiver = '' and severity in ({hard}) and class in ({hardware})
+cast(check_id as text), verdict = 'fail' and waiver = '' and severity in ({hard})
+from causes join runs on runs.id = run join problems on problems.id = problem
+join parts on parts.id = problems.part where class in ({hardware}) and started_epoch_s >= ? and started_epoch_s < ?
 """
 _STAYS = """
 select part, cast(key as text), cast(node as text), cast(slot as text), cast(from_epoch_s as real),
@@ -211,30 +211,34 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
 def _of_causes(
     base: sqlite3.Connection, looks: Mapping[str, Sequence[_Look]], boards: Mapping[str, object], *window: float
 ) -> Iterator[Fault]:
-    """Each cause from the run that found it to the one that judged its check and did not."""
+    """Each cause from the run that found it to the one that judged its check and did not.
+
+    One that only warns, or is waived, begins no fault and ends none.
+    """
     marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
-    asked = (*window, *(each.value for each in (*_HARD, *_HARDWARE)))
-    rows = defaultdict[tuple[int, str], dict[object, tuple[str, ...]]](dict)
+    asked = (*(each.value for each in (*_HARD, *_HARDWARE)), *window)
+    rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
     for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
         rows[run, node][problem] = tuple(about)
     for node, own in looks.items():
-        begun: dict[object, tuple[_Look, tuple[str, ...]]] = {}
+        begun: dict[object, tuple[_Look, Sequence[str]]] = {}
         for look in own:
             here = rows.get((look.run, node), {})
             if look.verdict == UNREACHABLE:
-                here = {UNREACHABLE: ("", "", UNREACHABLE, "")}
+                here = {UNREACHABLE: ("", "", UNREACHABLE, "", 1)}
             for problem in [each for each in begun if each not in here]:
                 was, about = begun[problem]
                 if about[3] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
                     del begun[problem]
                     yield _fault(was, about, boards, look.at_s)
-            for problem, about in here.items():
-                begun.setdefault(problem, (look, about))
+            for problem, (*about, counts) in here.items():
+                if counts:
+                    begun.setdefault(problem, (look, about))
         for was, about in begun.values():
             yield _fault(was, about, boards, None)
 
 
-def _fault(look: _Look, about: tuple[str, ...], boards: Mapping[str, object], gone_s: float | None) -> Fault:
+def _fault(look: _Look, about: Sequence[str], boards: Mapping[str, object], gone_s: float | None) -> Fault:
     key, place, condition, check = about
     board = _board(key, boards)
     is_log = check.partition(".")[0].endswith("_log")
