@@ -119,6 +119,13 @@ CASES = (
     Case("Xids of programs", {"faults": USUAL, "xids": (("gpu03", 31, FOUR), ("gpu03", 13, SIX))}),
     Case("Xids of hardware", {"faults": USUAL, "xids": (("gpu03", 79, FOUR),)}, (("board", BOARD, "swap"),)),
     Case("an Xid of a fault that lasts", {"faults": (on("gpu03", *range(28)),), "xids": (("gpu03", 79, FOUR),)}),
+    Case(
+        "an Xid of what is waived", {"faults": (on("gpu03", *FOUR),), "xids": (("gpu03", 79, FOUR),), "waiver": "W-1"}
+    ),
+    Case(
+        "an Xid while the run that found the fault went on",
+        {"faults": (on("gpu03", 9, 20),), "xids": (("gpu03", 79, (9, 20)),), "xids_after_s": 600.0},
+    ),
     Case("it does not answer", {"unreachable": {"gpu03": SIX}}, (("node", "S/N chassis-gpu03", "soak"),)),
     Case("warnings", {"faults": (on("gpu03", *FOUR),), "verdict": "warn"}),
     Case("what is waived", {"faults": (on("gpu03", *FOUR),), "waiver": "W-1"}),

@@ -45,6 +45,7 @@ class Site:
     unreachable: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unjudged: Iterable[tuple[str, Iterable[int]]] = ()
     xids: Iterable[tuple[str, int, tuple[int, ...]]] = ()
+    xids_after_s: float = -600.0  # the run of the night began
     verdict: str = "fail"
     waiver: str = ""
     lenient: Container[int] = ()  # the nights that have this verdict and waiver; all others fail, where some are named
@@ -111,4 +112,4 @@ class Site:
         for node, code, nights in self.xids:
             key = Keys(node, [Placed("GPU 0", self._serials[node, 0])]).of("GPU 0")
             for night in nights:
-                yield Event(START_S + DAY_S * night - 600.0, XID, node, key, "kernel log", str(code))
+                yield Event(START_S + DAY_S * night + self.xids_after_s, XID, node, key, "kernel log", str(code))

@@ -23,7 +23,7 @@ from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 DAY_S = 86400.0
 _NO_TIME_S = 1e11  # no run begins so late
@@ -39,8 +39,8 @@ where started_epoch_s >= ? and started_epoch_s < ? order by at, run
 """
 _CAUSES = """
 select run, cast(problems.node as text), problem, cast(key as text), cast(place as text), cast(condition as text),
-cast(check_id as text), verdict = 'fail' and waiver = '' and severity in ({hard})
-from causes join runs on runs.id = run join problems on problems.id = problem
+cast(check_id as text), severity in ({hard}) and verdict = 'fail' and waiver = '',
+severity in ({hard}) and waiver != '' from causes join runs on runs.id = run join problems on problems.id = problem
 join parts on parts.id = problems.part where class in ({hardware}) and started_epoch_s >= ? and started_epoch_s < ?
 """
 _STAYS = """
@@ -154,8 +154,12 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
     repairs = defaultdict[str, list[float]](list)
     for at, _, key, _ in base.execute(_EVENTS, (REPAIR, since_s, until_s)):
         repairs[key].append(at)
-    faults = list(_of_causes(base, looks, boards, since_s, until_s))
-    faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults)
+    causes = _causes(base, since_s, until_s)
+    faults = list(_of_causes(causes, looks, boards))
+    waived = {
+        (*seen, _board(key, boards)) for seen, own in causes.items() for key, *_, is_waived in own.values() if is_waived
+    }
+    faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults, waived)
     return Seen(sorted(faults, key=lambda each: each.at_s), machines, by_name, stays, repairs)
 
 
@@ -208,30 +212,37 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
     return found
 
 
+def _causes(base: sqlite3.Connection, *window: float) -> Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]:
+    """By run and node, problem -> its part, place, condition and check; whether it counts; whether it is waived."""
+    marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
+    asked = (*(each.value for each in (*_HARD, *_HARD, *_HARDWARE)), *window)
+    rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
+    for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
+        rows[run, node][problem] = tuple(about)
+    return rows
+
+
 def _of_causes(
-    base: sqlite3.Connection, looks: Mapping[str, Sequence[_Look]], boards: Mapping[str, object], *window: float
+    rows: Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]],
+    looks: Mapping[str, Sequence[_Look]],
+    boards: Mapping[str, object],
 ) -> Iterator[Fault]:
     """Each cause from the run that found it to the one that judged its check and did not.
 
     One that only warns, or is waived, begins no fault and ends none.
     """
-    marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
-    asked = (*(each.value for each in (*_HARD, *_HARDWARE)), *window)
-    rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
-    for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
-        rows[run, node][problem] = tuple(about)
     for node, own in looks.items():
         begun: dict[object, tuple[_Look, Sequence[str]]] = {}
         for look in own:
             here = rows.get((look.run, node), {})
             if look.verdict == UNREACHABLE:
-                here = {UNREACHABLE: ("", "", UNREACHABLE, "", 1)}
+                here = {UNREACHABLE: ("", "", UNREACHABLE, "", 1, 0)}
             for problem in [each for each in begun if each not in here]:
                 was, about = begun[problem]
                 if about[3] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
                     del begun[problem]
                     yield _fault(was, about, boards, look.at_s)
-            for problem, (*about, counts) in here.items():
+            for problem, (*about, counts, _) in here.items():
                 if counts:
                     begun.setdefault(problem, (look, about))
         for was, about in begun.values():
@@ -255,8 +266,12 @@ def _of_xids(
     looks: Mapping[str, Sequence[_Look]],
     boards: Mapping[str, Sequence[Stay]],
     faults: Sequence[Fault],
+    waived: Collection[tuple[int, str, str]],
 ) -> Iterator[Fault]:
-    """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log."""
+    """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log.
+
+    Nor where that run has a waived failure of the part (`waived`: run, node and board).
+    """
     lasting = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
     for each in faults:
         if not each.is_log:
@@ -268,7 +283,8 @@ def _of_xids(
         own = looks[node]
         look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
         board = _board(key, boards)
-        if not any(begin <= look.at_s < end for begin, end in lasting[node, board]):
+        lasts = any(begin <= when < end for begin, end in lasting[node, board] for when in (look.at_s, at))
+        if not lasts and (look.run, node, board) not in waived:
             here = [each.slot for each in boards.get(board, ()) if each.node == node]
             slot = here[-1] if here else ""
             yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")
