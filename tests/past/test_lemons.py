@@ -72,6 +72,25 @@ CASES = (
         (("board", BOARD, "rma"),),
     ),
     Case(
+        "several links of a board that never moved",
+        {"faults": (*USUAL, *(("gpu03", "GPU 0", (night,), f"nvlink{night % 3}") for night in FOUR))},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a board that is lost in the newest run, and its neighbour has its number",
+        {"faults": (*USUAL, on("gpu03", *FOUR)), "lost": {"gpu03": (25, 26, 27)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a neighbour that fails under the number of a lost board",
+        {"faults": (*USUAL, on("gpu03", 2, 9, 16, 20, 23, 26)), "lost": {"gpu03": range(25, 28)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a lost board that was replaced",
+        {"faults": (*USUAL, on("gpu03", *FOUR)), "lost": {"gpu03": (24,)}, "replaced": {25: "gpu03"}},
+    ),
+    Case(
         "the fault stays in the slot",
         {"faults": (*USUAL, *TWO_BY_TWO), "swapped": {9: ("gpu03", "gpu05")}},
         (("node", "S/N chassis-gpu03", "service"),),
@@ -195,6 +214,9 @@ def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:
     site = Site(tmp_path / "fleet.sqlite", faults=(on("gpu03", 15, 20, 25), on("gpu04", 5, 20, 25)))
     site.keep()
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "gpu_lost"}
+    site = Site(tmp_path / "replaced.sqlite", faults=(on("gpu03", 15, 20, 23),), replaced={25: "gpu03"})
+    site.keep()
+    assert told(site).recurring == {}
     kinds = tuple(("gpu03", "GPU 0", (night,), f"kind{night}") for night in (21, 23, 25, 26))
     site = Site(tmp_path / "other.sqlite", faults=kinds)
     site.keep()

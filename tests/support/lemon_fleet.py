@@ -30,7 +30,8 @@ LOST = "gpu.lost"
 class Site:
     """Nodes gpu00, gpu01, ... with two GPUs each. `faults`: node, slot, the nights in which they are seen, condition.
 
-    `swapped` and `replaced` are GPU 0 from a night on, `renamed` a node; `often` the looks a day of one node.
+    `swapped` and `replaced` are GPU 0 from a night on, `renamed` a node; `often` the looks a day of one node. In the
+    nights of `lost` a node has no GPU 0, and its GPU 1 has that number.
     """
 
     file: Path
@@ -41,6 +42,7 @@ class Site:
     often: Mapping[str, int] = field(default_factory=dict)
     swapped: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     replaced: Mapping[int, str] = field(default_factory=dict)
+    lost: Mapping[str, Container[int]] = field(default_factory=dict)
     renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     unreachable: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unjudged: Iterable[tuple[str, Iterable[int]]] = ()
@@ -93,10 +95,11 @@ class Site:
         judged = [] if (own, night) in self._unjudged and not here else [Record(name, LOST, Verdict.PASS, ())]
         if night in self.unreachable.get(own, ()):
             return KeptNode(NodeReport(name, NodeVerdict.UNREACHABLE, ""), sound=False)
+        slots = (1,) if night in self.lost.get(own, ()) else (0, 1)
         verdict = NodeVerdict.REJECTED if here else NodeVerdict.ACCEPTED
         placed = (
             Placed(CHASSIS, f"chassis-{own}"),
-            *(Placed(f"GPU {slot}", self._serials[own, slot]) for slot in (0, 1)),
+            *(Placed(f"GPU {at}", self._serials[own, slot]) for at, slot in enumerate(slots)),
         )
         causes = tuple(self._cause(name, slot, kind, *judged_as) for slot, kind in here)
         report = NodeReport(name, verdict, "hgx-h100-8", records=tuple(judged))
@@ -104,6 +107,7 @@ class Site:
 
     def _cause(self, name: str, slot: str, kind: str, verdict: str, waiver: str) -> Cause:
         where = part.gpu(int(slot[4:])) if slot else part.NODE
+        where = part.nvlink(where, int(kind[-1])) if kind.startswith("nvlink") else where
         found = Finding(where, Verdict(verdict), text=f"{kind} was seen", action="replace it")
         check = CheckFinding(LOST, found)
         return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=waiver)

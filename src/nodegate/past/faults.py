@@ -61,7 +61,7 @@ _JUDGED = "select id, cast(text as text) from texts where id in (select judged f
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What began on a part. `board` is the key of the GPU or adapter, empty of the node as a whole.
+    """What began on a part. `board` is the key of the GPU or adapter, `slot` where it was; empty of anything else.
 
     `gone_s`: when a run did not find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log
     says it, and stays there until the next boot.
@@ -131,6 +131,25 @@ class Seen:
         """The stays of each board."""
         return _by_key(self.stays)
 
+    def is_here(self, key: str) -> bool:
+        """Whether no other board took the place of this one, as far as it is a board.
+
+        Where a GPU is lost the next ones are renumbered: only one that was elsewhere before has taken its place.
+        """
+        if key not in self.boards:
+            return True
+        last = self.boards[key][-1]
+        return not self.came_after(self._held[last.node, last.slot], last.node, last.until_s)
+
+    def came_after(self, board: str, node: str, at_s: float) -> bool:
+        """Whether a board was not on that node yet at that time."""
+        was = _stay_at(self.boards[board], at_s)
+        return was is None or was.node != node
+
+    @cached_property
+    def _held(self) -> Mapping[tuple[str, str], str]:
+        return {(each.node, each.slot): each.key for each in self.stays}
+
     @cached_property
     def by_node(self) -> Mapping[str, Machine]:
         """The machines by their names now."""
@@ -168,6 +187,11 @@ def newest(base: sqlite3.Connection) -> float:
     asked = "select max(cast(started_epoch_s as real)) from runs where started_epoch_s < ?"
     (found,) = base.execute(asked, (_NO_TIME_S,)).fetchone()
     return 0.0 if found is None else float(found) + 1
+
+
+def _stay_at(stays: Iterable[Stay], at_s: float) -> Stay | None:
+    """Where a board was at a time, or last before it; None before it was seen at all."""
+    return max((each for each in stays if each.since_s <= at_s), key=lambda each: each.since_s, default=None)
 
 
 def _by_key(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
@@ -225,7 +249,7 @@ def _causes(base: sqlite3.Connection, *window: float) -> Mapping[tuple[int, str]
 def _of_causes(
     rows: Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]],
     looks: Mapping[str, Sequence[_Look]],
-    boards: Mapping[str, object],
+    boards: Mapping[str, Sequence[Stay]],
 ) -> Iterator[Fault]:
     """Each cause from the run that found it to the one that judged its check and did not.
 
@@ -249,11 +273,17 @@ def _of_causes(
             yield _fault(was, about, boards, None)
 
 
-def _fault(look: _Look, about: Sequence[str], boards: Mapping[str, object], gone_s: float | None) -> Fault:
-    key, place, condition, check = about
-    board = _board(key, boards)
+def _fault(look: _Look, about: Sequence[str], boards: Mapping[str, Sequence[Stay]], gone_s: float | None) -> Fault:
+    key, _, condition, check = about
     is_log = check.partition(".")[0].endswith("_log")
-    return Fault(look.at_s, look.node, look.machine, board, place if board else "", condition, gone_s, is_log)
+    return Fault(look.at_s, look.node, look.machine, *_board_and_slot(key, look, boards), condition, gone_s, is_log)
+
+
+def _board_and_slot(key: str, look: _Look, boards: Mapping[str, Sequence[Stay]]) -> tuple[str, str]:
+    """The board that a key means, and where a look had it or, if it was lost, an earlier one."""
+    board = _board(key, boards)
+    stay = _stay_at(boards.get(board, ()), look.at_s)
+    return board, stay.slot if stay else ""
 
 
 def _board(key: str, boards: Mapping[str, object]) -> str:
@@ -282,9 +312,7 @@ def _of_xids(
             continue
         own = looks[node]
         look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
-        board = _board(key, boards)
+        board, slot = _board_and_slot(key, look, boards)
         lasts = any(begin <= when < end for begin, end in lasting[node, board] for when in (look.at_s, at))
         if not lasts and (look.run, node, board) not in waived:
-            here = [each.slot for each in boards.get(board, ()) if each.node == node]
-            slot = here[-1] if here else ""
             yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
@@ -140,7 +141,6 @@ class _Window:
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
         """The GPUs and adapters with a fault; the others are one unit of each kind."""
-        held = {(each.node, each.slot): each.key for each in self._seen.stays}
         between = cache(self._between)
         found, rest = [], defaultdict[tuple[str, ...], list[tuple[int, int]]](list)
         for key, own in self._seen.boards.items():
@@ -151,7 +151,7 @@ class _Window:
             about = (machine.platform, kin.get(machine.key, ""), "GPU" if last.slot.startswith("GPU") else "adapter")
             exposures = [between(each.node, max(each.since_s, begin), each.until_s) for each in own]
             if key in self._of_board:
-                faults, is_here = tuple(self._of_board[key]), held[last.node, last.slot] == key
+                faults, is_here = tuple(self._of_board[key]), self._seen.is_here(key)
                 unit = Unit(BOARD, key, last.node, last.slot, about, _sum(exposures), faults, is_here=is_here)
                 found.append(unit)
             else:
@@ -195,13 +195,12 @@ class _Window:
         if max(each.at_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S:
             return WATCH
         places = {(each.machine, each.slot) for each in unit.faults if each.slot}
-        if unit.what == BOARD and len(places) > 1:
-            return RMA
-        in_place = defaultdict[tuple[str, str], set[str]](set)
+        if unit.what == BOARD and len({machine for machine, _ in places}) > 1:
+            return RMA  # in one node a board may have another slot without a move: they are renumbered
         for machine, slot in places:
-            in_place[machine, slot] |= {each.board for each in self._of_machine[machine] if each.slot == slot}
-        if any(len(boards) > 1 for boards in in_place.values()):
-            return SERVICE
+            here = [each for each in self._of_machine[machine] if each.slot == slot]
+            if any(self._seen.came_after(new.board, old.node, old.at_s) for old, new in combinations(here, 2)):
+                return SERVICE
         return SWAP if unit.what == BOARD else SOAK
 
     def recurring(self) -> dict[tuple[str, str, str], str]:
@@ -209,7 +208,7 @@ class _Window:
         found = {}
         of_machine = {key: [each for each in own if not each.board] for key, own in self._of_machine.items()}
         for key, faults in {**self._of_board, **of_machine}.items():
-            if why := _recurs(faults, self._until_s):
+            if (why := _recurs(faults, self._until_s)) and self._seen.is_here(key):
                 found[key, faults[-1].node, faults[-1].slot] = why
         return found
 
