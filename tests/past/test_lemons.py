@@ -61,6 +61,18 @@ CASES = (
     Case("one fault each", {"faults": USUAL}),
     Case("a board", {"faults": (*USUAL, on("gpu03", *FOUR))}, (("board", BOARD, "swap"),)),
     Case("quiet since two weeks", {"faults": (on("gpu03", 1, 4, 8, 12),)}, (("board", BOARD, "watch"),)),
+    Case("an Xid, and quiet since two weeks", {"xids": (("gpu03", 79, (1, 4, 8, 12)),)}, (("board", BOARD, "watch"),)),
+    Case("it lasts since two weeks", {"faults": (on("gpu03", 1, 4, 8, *range(12, 28)),)}, (("board", BOARD, "swap"),)),
+    Case(
+        "not looked at since two weeks",
+        {"faults": (on("gpu03", 1, 4, 8, 11),), "left_out": {"gpu03": range(13, 28)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "its node does not run since two weeks",
+        {"faults": (on("gpu03", 1, 4, 8, slot=""), on("gpu03", 10)), "left_out": {"gpu03": range(13, 28)}},
+        (("node", "S/N chassis-gpu03", "soak"),),
+    ),
     Case("one fault for ten nights", {"faults": (*USUAL, on("gpu03", *range(4, 14)))}),
     Case(
         "not judged between is not gone",

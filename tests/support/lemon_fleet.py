@@ -43,6 +43,7 @@ class Site:
     swapped: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     replaced: Mapping[int, str] = field(default_factory=dict)
     lost: Mapping[str, Container[int]] = field(default_factory=dict)
+    left_out: Mapping[str, Container[int]] = field(default_factory=dict)
     renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     unreachable: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unjudged: Iterable[tuple[str, Iterable[int]]] = ()
@@ -71,7 +72,8 @@ class Site:
             self._change(night)
             looks = max(self.often.values(), default=1)
             for look in range(looks):
-                nodes = [self._node(name, night) for name in self._names if look < self.often.get(name, 1)]
+                asked = [name for name in self._names if night not in self.left_out.get(name, ())]
+                nodes = [self._node(name, night) for name in asked if look < self.often.get(name, 1)]
                 started = START_S + DAY_S * night + 3600.0 * look
                 run = Run(f"night {night} {look}", "nightly", started, started + 60.0, "0")
                 self.record.keep(KeptRun(run, "", nodes, frozenset(), lambda _: ()))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 _NO_TIME_S = 1e11  # no run begins so late
 _MOST_DIGITS = 6  # of an Xid
+_XID = "Xid "
 UNREACHABLE = NodeVerdict.UNREACHABLE.value
 _HARD = (Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE, Severity.SLOW, Severity.LINK, Severity.DEGRADED)
 _HARDWARE = (Class.GPU, Class.NIC, Class.CABLE, Class.NVLINK, Class.HOST)
@@ -75,6 +76,12 @@ class Fault:
     kind: str
     gone_s: float | None = None
     is_log: bool = False
+
+    @property
+    def end_s(self) -> float:
+        """When it was over: an Xid at once; infinite while the fault lasts."""
+        over = self.at_s if self.kind.startswith(_XID) else float("inf")
+        return over if self.gone_s is None else self.gone_s
 
     @property
     def day(self) -> int:
@@ -305,7 +312,7 @@ def _of_xids(
     lasting = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
     for each in faults:
         if not each.is_log:
-            lasting[each.node, each.board].append((each.at_s, float("inf") if each.gone_s is None else each.gone_s))
+            lasting[each.node, each.board].append((each.at_s, each.end_s))
     for at, node, key, code in rows:
         rule = xids().get(int(code)) if code.isdecimal() and len(code) < _MOST_DIGITS else None
         if rule is None or rule.cause is not Blame.HARDWARE or rule.bootcheck is not Verdict.FAIL or node not in looks:
@@ -315,4 +322,4 @@ def _of_xids(
         board, slot = _board_and_slot(key, look, boards)
         lasts = any(begin <= when < end for begin, end in lasting[node, board] for when in (look.at_s, at))
         if not lasts and (look.run, node, board) not in waived:
-            yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")
+            yield Fault(look.at_s, node, look.machine, board, slot, f"{_XID}{code}")

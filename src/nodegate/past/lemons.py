@@ -192,7 +192,7 @@ class _Window:
 
     def _advice(self, unit: Unit) -> str:
         """What to do: see which one the fault follows, where that is not known yet."""
-        if max(each.at_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S:
+        if max(each.end_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S and self._is_looked_at(unit):
             return WATCH
         places = {(each.machine, each.slot) for each in unit.faults if each.slot}
         if unit.what == BOARD and len({machine for machine, _ in places}) > 1:
@@ -202,6 +202,13 @@ class _Window:
             if any(self._seen.came_after(new.board, old.node, old.at_s) for old, new in combinations(here, 2)):
                 return SERVICE
         return SWAP if unit.what == BOARD else SOAK
+
+    def _is_looked_at(self, unit: Unit) -> bool:
+        """Whether the last weeks have runs enough with it to say that it has no fault."""
+        quiet = self._until_s - QUIET_DAYS * DAY_S
+        stays = [(each.node, each.since_s, each.until_s) for each in self._seen.boards.get(unit.key, ())]
+        looks = [self._between(node, max(begin, quiet), end) for node, begin, end in stays]
+        return _sum(looks or [self._between(unit.node, quiet, self._until_s)])[0] >= FLOOR
 
     def recurring(self) -> dict[tuple[str, str, str], str]:
         """The parts that a reset did not help: their key, node and slot, and the kind; empty for several kinds."""
