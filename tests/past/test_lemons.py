@@ -16,6 +16,7 @@ from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
 from nodegate.past.lemon import Told
+from nodegate.past.lemon_words import lines
 from nodegate.past.lemons import of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
@@ -233,6 +234,24 @@ def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:
     site = Site(tmp_path / "other.sqlite", faults=kinds)
     site.keep()
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "any"}
+
+
+def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
+    names = [f"gpu{at:02}" for at in range(80)]
+    bad = [*names[:8], *names[40:48]]
+    faults = [on(name, 20 - 2 * (at % 8), 26 - 2 * (at % 8)) for at, name in enumerate(bad)]
+    traits = {name: {"firmware": "bad" if name in bad else "good"} for name in names}
+    site = Site(tmp_path / "fleet.sqlite", nodes=80, faults=faults, traits=traits, others=names[40:])
+    site.keep()
+    found = told(site).named
+    assert [(each.unit.key, len(each.unit.members), each.recurs) for each in found] == [("firmware bad", 8, "")] * 2
+    assert {line.split(":")[0].strip() for line in lines(told(site)) if "firmware" in line} == {
+        "firmware bad (hgx-h100-8)",
+        "firmware bad (hgx-b200-8)",
+    }
+    for each in found:
+        days = [round((fault.at_s - START_S) / DAY_S) for fault in each.unit.faults]
+        assert (days[0], days[-1]) == (6, 26)
 
 
 def test_the_fleet_as_a_whole(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class Site:
     unjudged: Iterable[tuple[str, Iterable[int]]] = ()
     xids: Iterable[tuple[str, int, tuple[int, ...]]] = ()
     xids_after_s: float = -600.0  # the run of the night began
+    others: Container[str] = ()  # the nodes of another platform
     verdict: str = "fail"
     waiver: str = ""
     lenient: Container[int] = ()  # the nights that have this verdict and waiver; all others fail, where some are named
@@ -104,7 +105,8 @@ class Site:
             *(Placed(f"GPU {at}", self._serials[own, slot]) for at, slot in enumerate(slots)),
         )
         causes = tuple(self._cause(name, slot, kind, *judged_as) for slot, kind in here)
-        report = NodeReport(name, verdict, "hgx-h100-8", records=tuple(judged))
+        platform = "hgx-b200-8" if own in self.others else "hgx-h100-8"
+        report = NodeReport(name, verdict, platform, records=tuple(judged))
         return KeptNode(report, not here, causes, placed, self.traits.get(own, {}))
 
     def _cause(self, name: str, slot: str, kind: str, verdict: str, waiver: str) -> Cause:

@@ -41,7 +41,9 @@ def _lines(told: Told) -> Iterator[Text]:
     since, until = day_of(told.since_s), day_of(told.until_s)
     yield _say("named" if told.named else "none", count=len(told.named), since=since, until=until)
     for each in told.named:
-        yield _joined(f"  {_where(each.unit.key, each.unit.node, each.unit.slot)}: ", grounds(each))
+        unit = each.unit
+        who = (unit.kin[0], unit.key, "") if unit.is_group and unit.kin[0] else (unit.key, unit.node, unit.slot)
+        yield _joined(f"  {_where(*who)}: ", grounds(each))
         yield _joined("    ", to_do(each))
     named = {each.unit.key for each in told.named}
     for (key, node, slot), why in told.recurring.items():
@@ -132,6 +134,7 @@ def _lemon(each: Lemon) -> dict[str, object]:
         "part": visible(unit.key),
         "node": visible(unit.node),
         "slot": visible(unit.slot),
+        "platform": visible(unit.kin[0]),
         "nodes": sorted({visible(fault.node) for fault in unit.faults}),
         "days": each.days,
         "days_looked_at": unit.exposure[0],

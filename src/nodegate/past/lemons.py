@@ -84,8 +84,9 @@ def _once(found: Iterable[Lemon]) -> Iterator[Lemon]:
     """What is in its place, each once: of two times the shorter one."""
     seen = set()
     for each in found:
-        if each.unit.is_here and each.unit.key not in seen:
-            seen.add(each.unit.key)
+        about = (each.unit.key, each.unit.kin if each.unit.is_group else ())
+        if each.unit.is_here and about not in seen:
+            seen.add(about)
             yield each
 
 
@@ -119,7 +120,7 @@ class _Window:
         left = {each.key: each for each in self.machines if each.platform not in self.few}
         while sure := self.named(list(self._groups(left.values()))):
             best = min(sure, key=lambda lemon: lemon.chance)
-            found.append(replace(best, advice=SERVICE))
+            found.append(replace(best, advice=SERVICE, recurs=""))  # that is of one part
             for key in best.unit.members:
                 del left[key]
         return found
@@ -133,11 +134,11 @@ class _Window:
                 sharing[each.platform, name, value].append(each)
         for (platform, name, value), members in sharing.items():
             if len(members) < sizes[platform]:
-                faults = tuple(fault for each in members for fault in self._of_machine[each.key])
+                faults = sorted((fault for each in members for fault in self._of_machine[each.key]), key=_at)
                 exposure = _sum([each.looks.between(self._since_s, self._until_s) for each in members])
                 about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), exposure)
                 keys = tuple(each.key for each in members)
-                yield Unit(*about, faults, keys, is_most=2 * len(members) > sizes[platform])
+                yield Unit(*about, tuple(faults), keys, is_most=2 * len(members) > sizes[platform])
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
         """The GPUs and adapters with a fault; the others are one unit of each kind."""
@@ -234,6 +235,10 @@ class _Window:
             gone[len(gone) // 2] / 3600 if gone else None,
             1 - bad / looks if looks else None,
         )
+
+
+def _at(fault: Fault) -> float:
+    return fault.at_s
 
 
 def _sum(exposures: Sequence[tuple[int, int]]) -> tuple[int, int]:
