@@ -16,7 +16,7 @@ from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
 from nodegate.past.lemon import Told
-from nodegate.past.lemon_words import lines
+from nodegate.past.lemon_words import lines, to_do
 from nodegate.past.lemons import of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
@@ -252,6 +252,38 @@ def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
     for each in found:
         days = [round((fault.at_s - START_S) / DAY_S) for fault in each.unit.faults]
         assert (days[0], days[-1]) == (6, 26)
+
+
+@pytest.mark.parametrize(
+    ("site", "en", "zh"),
+    [
+        ({"faults": ANY_PART}, "it is not one board alone", "并非单一板卡"),
+        ({"faults": (on("gpu03", *FOUR, slot="GPU 5"),)}, "more than one part fails is not shown", "不能证明多个部件"),
+        ({"faults": (on("gpu03", *FOUR, slot=""),)}, "more than one part fails is not shown", "不能证明多个部件"),
+        (
+            {"faults": (on("gpu03", 2, 9, slot="GPU 5"), on("gpu03", 16, 23))},
+            "more than one part fails is not shown",
+            "不能证明多个部件",
+        ),
+        (
+            {"faults": (on("gpu03", 2, 9, slot="GPU 5"), on("gpu03", 16, 23, slot="GPU 6"))},
+            "it is not one board alone",
+            "并非单一板卡",
+        ),
+        ({"unreachable": {"gpu03": SIX}}, "it did not answer", "节点无应答"),
+    ],
+    ids=["boards", "no number", "the node", "one with and one without a number", "two without", "no answer"],
+)
+def test_a_node_has_several_parts_only_where_the_record_shows_it(
+    tmp_path: Path, site: dict[str, Any], en: str, zh: str
+) -> None:
+    fleet = Site(tmp_path / "fleet.sqlite", **site)
+    fleet.keep()
+    (lemon,) = told(fleet).named
+    assert lemon.advice == "soak"
+    said = to_do(lemon)
+    assert en in said.en
+    assert zh in said.zh
 
 
 def test_the_fleet_as_a_whole(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ _JUDGED = "select id, cast(text as text) from texts where id in (select judged f
 class Fault:
     """What began on a part. `board` is the key of the GPU or adapter, `slot` where it was; empty of anything else.
 
+    `device`: of a part without a number of its own its name in the node; empty of the node itself.
+
     `gone_s`: when a run did not find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log
     says it, and stays there until the next boot.
     """
@@ -76,6 +78,7 @@ class Fault:
     kind: str
     gone_s: float | None = None
     is_log: bool = False
+    device: str = ""
 
     @property
     def end_s(self) -> float:
@@ -283,7 +286,16 @@ def _of_causes(
 def _fault(look: _Look, about: Sequence[str], boards: Mapping[str, Sequence[Stay]], gone_s: float | None) -> Fault:
     key, _, condition, check = about
     is_log = check.partition(".")[0].endswith("_log")
-    return Fault(look.at_s, look.node, look.machine, *_board_and_slot(key, look, boards), condition, gone_s, is_log)
+    board, slot = _board_and_slot(key, look, boards)
+    device = "" if board else _device(key, look)
+    return Fault(look.at_s, look.node, look.machine, board, slot, condition, gone_s, is_log, device)
+
+
+def _device(key: str, look: _Look) -> str:
+    """The name in the node of a part without a number of its own, of a port its adapter's; empty of the node."""
+    name = key.removeprefix(look.machine).removeprefix(PLACE + look.node).removeprefix("/")
+    owner, _, port = name.rpartition(":")
+    return owner if port.isdecimal() else name
 
 
 def _board_and_slot(key: str, look: _Look, boards: Mapping[str, Sequence[Stay]]) -> tuple[str, str]:
@@ -322,4 +334,5 @@ def _of_xids(
         board, slot = _board_and_slot(key, look, boards)
         lasts = any(begin <= when < end for begin, end in lasting[node, board] for when in (look.at_s, at))
         if not lasts and (look.run, node, board) not in waived:
-            yield Fault(look.at_s, node, look.machine, board, slot, f"{_XID}{code}")
+            device = "" if board else _device(key, look)
+            yield Fault(look.at_s, node, look.machine, board, slot, f"{_XID}{code}", device=device)

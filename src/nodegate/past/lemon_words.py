@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Text
-from nodegate.past.lemon import WATCH
+from nodegate.past.lemon import SOAK, WATCH
+from nodegate.records.verdict import NodeVerdict
 from nodegate.text import day_of, some, visible
 
 if TYPE_CHECKING:
@@ -82,11 +83,24 @@ def grounds(lemon: Lemon) -> Text:
 
 def to_do(lemon: Lemon) -> Text:
     """What to do, in both languages; for a fault that recurs not a reset."""
-    said = _say(WATCH if lemon.advice == WATCH else f"{lemon.unit.what} {lemon.advice}")
+    about = {WATCH: WATCH, SOAK: _soak(lemon.unit)}
+    said = _say(about.get(lemon.advice, f"{lemon.unit.what} {lemon.advice}"))
     if not lemon.recurs:
         return said
     why = recurs(lemon.recurs)
     return Text(f"{said.en}; {why.en}", f"{said.zh}；{why.zh}")  # noqa: RUF001 - Chinese punctuation
+
+
+def _soak(unit: Unit) -> str:
+    """What a node's faults show: several parts; only that it did not answer; or it may be one part.
+
+    A part by number, one by its name and one by its bus address may be the same.
+    """
+    if all(each.kind == NodeVerdict.UNREACHABLE.value for each in unit.faults):
+        return "silent"
+    parts = {(each.board, each.device) for each in unit.faults if each.board or each.device}
+    sorts = Counter((bool(board), ":" in device) for board, device in parts)
+    return "several" if max(sorts.values(), default=0) > 1 else "one part"
 
 
 def recurs(why: str) -> Text:
