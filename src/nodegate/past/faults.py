@@ -23,7 +23,10 @@ from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    _Rows = Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]
+    _Boards = Mapping[str, Sequence[Stay]]
 
 DAY_S = 86400.0
 _NO_TIME_S = 1e11  # no run begins so late
@@ -39,7 +42,7 @@ cast(platform as text), judged from decisions join runs on runs.id = run join pa
 where started_epoch_s >= ? and started_epoch_s < ? order by at, run
 """
 _CAUSES = """
-select run, cast(problems.node as text), problem, cast(key as text), cast(place as text), cast(condition as text),
+select run, cast(problems.node as text), problem, cast(key as text), cast(condition as text),
 cast(check_id as text), severity in ({hard}) and verdict = 'fail' and waiver = '',
 severity in ({hard}) and waiver != '' from causes join runs on runs.id = run join problems on problems.id = problem
 join parts on parts.id = problems.part where class in ({hardware}) and started_epoch_s >= ? and started_epoch_s < ?
@@ -64,10 +67,9 @@ _JUDGED = "select id, cast(text as text) from texts where id in (select judged f
 class Fault:
     """What began on a part. `board` is the key of the GPU or adapter, `slot` where it was; empty of anything else.
 
-    `device`: of a part without a number of its own its name in the node; empty of the node itself.
-
-    `gone_s`: when a run did not find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log
-    says it, and stays there until the next boot.
+    `device` is the name of a part without a number of its own; empty of the node itself. `gone_s`: when a run did not
+    find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log says it, and stays there
+    until the next boot.
     """
 
     at_s: float
@@ -142,14 +144,9 @@ class Seen:
         return _by_key(self.stays)
 
     def is_here(self, key: str) -> bool:
-        """Whether no other board took the place of this one, as far as it is a board.
-
-        Where a GPU is lost the next ones are renumbered: only one that was elsewhere before has taken its place.
-        """
-        if key not in self.boards:
-            return True
-        last = self.boards[key][-1]
-        return not self.came_after(self._held[last.node, last.slot], last.node, last.until_s)
+        """Whether no other board replaced this one. Where a GPU is lost, the next one of its node has its number."""
+        own = self.boards.get(key, ())[-1:]
+        return not any(self.came_after(self._held[each.node, each.slot], each.node, each.until_s) for each in own)
 
     def came_after(self, board: str, node: str, at_s: float) -> bool:
         """Whether a board was not on that node yet at that time."""
@@ -183,11 +180,9 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
     repairs = defaultdict[str, list[float]](list)
     for at, _, key, _ in base.execute(_EVENTS, (REPAIR, since_s, until_s)):
         repairs[key].append(at)
-    causes = _causes(base, since_s, until_s)
-    faults = list(_of_causes(causes, looks, boards))
-    waived = {
-        (*seen, _board(key, boards)) for seen, own in causes.items() for key, *_, is_waived in own.values() if is_waived
-    }
+    rows = _causes(base, since_s, until_s)
+    faults = list(_of_causes(rows, looks, boards))
+    waived = {(*look, _board(key, boards)) for look, own in rows.items() for key, *_, is_so in own.values() if is_so}
     faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults, waived)
     return Seen(sorted(faults, key=lambda each: each.at_s), machines, by_name, stays, repairs)
 
@@ -246,8 +241,8 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
     return found
 
 
-def _causes(base: sqlite3.Connection, *window: float) -> Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]:
-    """By run and node, problem -> its part, place, condition and check; whether it counts; whether it is waived."""
+def _causes(base: sqlite3.Connection, *window: float) -> _Rows:
+    """By run and node, problem -> its part, condition and check; whether it counts; whether it is waived."""
     marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
     asked = (*(each.value for each in (*_HARD, *_HARD, *_HARDWARE)), *window)
     rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
@@ -256,24 +251,17 @@ def _causes(base: sqlite3.Connection, *window: float) -> Mapping[tuple[int, str]
     return rows
 
 
-def _of_causes(
-    rows: Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]],
-    looks: Mapping[str, Sequence[_Look]],
-    boards: Mapping[str, Sequence[Stay]],
-) -> Iterator[Fault]:
-    """Each cause from the run that found it to the one that judged its check and did not.
-
-    One that only warns, or is waived, begins no fault and ends none.
-    """
+def _of_causes(rows: _Rows, looks: Mapping[str, Sequence[_Look]], boards: _Boards) -> Iterator[Fault]:
+    """Each cause from the run that found it to the one that judged its check and did not; a warning begins none."""
     for node, own in looks.items():
         begun: dict[object, tuple[_Look, Sequence[str]]] = {}
         for look in own:
             here = rows.get((look.run, node), {})
             if look.verdict == UNREACHABLE:
-                here = {UNREACHABLE: ("", "", UNREACHABLE, "", 1, 0)}
+                here = {UNREACHABLE: ("", UNREACHABLE, "", 1, 0)}
             for problem in [each for each in begun if each not in here]:
                 was, about = begun[problem]
-                if about[3] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
+                if about[2] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
                     del begun[problem]
                     yield _fault(was, about, boards, look.at_s)
             for problem, (*about, counts, _) in here.items():
@@ -283,26 +271,16 @@ def _of_causes(
             yield _fault(was, about, boards, None)
 
 
-def _fault(look: _Look, about: Sequence[str], boards: Mapping[str, Sequence[Stay]], gone_s: float | None) -> Fault:
-    key, _, condition, check = about
-    is_log = check.partition(".")[0].endswith("_log")
-    board, slot = _board_and_slot(key, look, boards)
-    device = "" if board else _device(key, look)
-    return Fault(look.at_s, look.node, look.machine, board, slot, condition, gone_s, is_log, device)
-
-
-def _device(key: str, look: _Look) -> str:
-    """The name in the node of a part without a number of its own, of a port its adapter's; empty of the node."""
-    name = key.removeprefix(look.machine).removeprefix(PLACE + look.node).removeprefix("/")
-    owner, _, port = name.rpartition(":")
-    return owner if port.isdecimal() else name
-
-
-def _board_and_slot(key: str, look: _Look, boards: Mapping[str, Sequence[Stay]]) -> tuple[str, str]:
-    """The board that a key means, and where a look had it or, if it was lost, an earlier one."""
+def _fault(look: _Look, about: Sequence[str], boards: _Boards, gone_s: float | None = None) -> Fault:
+    """A fault, by its part's key, condition and check; of a port that of its adapter."""
+    key, condition, check = about
     board = _board(key, boards)
     stay = _stay_at(boards.get(board, ()), look.at_s)
-    return board, stay.slot if stay else ""
+    name = "" if board else key.removeprefix(look.machine).removeprefix(PLACE + look.node).removeprefix("/")
+    owner, _, port = name.rpartition(":")
+    device, is_log = owner if port.isdecimal() else name, check.partition(".")[0].endswith("_log")
+    slot = stay.slot if stay else ""
+    return Fault(look.at_s, look.node, look.machine, board, slot, condition, gone_s, is_log, device)
 
 
 def _board(key: str, boards: Mapping[str, object]) -> str:
@@ -313,9 +291,9 @@ def _board(key: str, boards: Mapping[str, object]) -> str:
 def _of_xids(
     rows: Iterable[tuple[float, str, str, str]],
     looks: Mapping[str, Sequence[_Look]],
-    boards: Mapping[str, Sequence[Stay]],
+    boards: _Boards,
     faults: Sequence[Fault],
-    waived: Collection[tuple[int, str, str]],
+    waived: set[tuple[int, str, str]],
 ) -> Iterator[Fault]:
     """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log.
 
@@ -331,8 +309,7 @@ def _of_xids(
             continue
         own = looks[node]
         look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
-        board, slot = _board_and_slot(key, look, boards)
-        lasts = any(begin <= when < end for begin, end in lasting[node, board] for when in (look.at_s, at))
-        if not lasts and (look.run, node, board) not in waived:
-            device = "" if board else _device(key, look)
-            yield Fault(look.at_s, node, look.machine, board, slot, f"{_XID}{code}", device=device)
+        fault = _fault(look, (key, f"{_XID}{code}", ""), boards)
+        lasts = any(begin <= when < end for begin, end in lasting[node, fault.board] for when in (look.at_s, at))
+        if not lasts and (look.run, node, fault.board) not in waived:
+            yield fault

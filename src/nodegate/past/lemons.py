@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
@@ -134,7 +135,9 @@ class _Window:
                 sharing[each.platform, name, value].append(each)
         for (platform, name, value), members in sharing.items():
             if len(members) < sizes[platform]:
-                faults = sorted((fault for each in members for fault in self._of_machine[each.key]), key=_at)
+                faults = sorted(
+                    (fault for each in members for fault in self._of_machine[each.key]), key=attrgetter("at_s")
+                )
                 exposure = _sum([each.looks.between(self._since_s, self._until_s) for each in members])
                 about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), exposure)
                 keys = tuple(each.key for each in members)
@@ -235,10 +238,6 @@ class _Window:
             gone[len(gone) // 2] / 3600 if gone else None,
             1 - bad / looks if looks else None,
         )
-
-
-def _at(fault: Fault) -> float:
-    return fault.at_s
 
 
 def _sum(exposures: Sequence[tuple[int, int]]) -> tuple[int, int]:
