@@ -38,6 +38,8 @@ def test_fails_again(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
             observed=lemon.unit.count,
             code=lemon.unit.what,
         )
+    if not past.again and not past.compared:
+        verdicts.not_done("not compared: fewer than 3 nodes of its platform")
     if not past.again:
         text = f"does not fail again beyond chance in {WINDOW_DAYS} days, {past.days} of them with a run"
         verdicts.passed(part=part.NODE, text=text)

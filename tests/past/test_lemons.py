@@ -16,6 +16,7 @@ from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
 from nodegate.past.lemon import Told
+from nodegate.past.lemon_words import lines, to_do
 from nodegate.past.lemons import of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 USUAL = tuple((f"gpu{at:02}", "GPU 1", (at,)) for at in range(6, 10))
 BOARD, OTHER = "S/N gpu03-0", "S/N gpu05-0"
 FOUR, SIX = (2, 9, 16, 23), (2, 6, 10, 14, 18, 22)
+LENIENT = frozenset(range(28)) - {*FOUR}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,18 @@ CASES = (
     Case("one fault each", {"faults": USUAL}),
     Case("a board", {"faults": (*USUAL, on("gpu03", *FOUR))}, (("board", BOARD, "swap"),)),
     Case("quiet since two weeks", {"faults": (on("gpu03", 1, 4, 8, 12),)}, (("board", BOARD, "watch"),)),
+    Case("an Xid, and quiet since two weeks", {"xids": (("gpu03", 79, (1, 4, 8, 12)),)}, (("board", BOARD, "watch"),)),
+    Case("it lasts since two weeks", {"faults": (on("gpu03", 1, 4, 8, *range(12, 28)),)}, (("board", BOARD, "swap"),)),
+    Case(
+        "not looked at since two weeks",
+        {"faults": (on("gpu03", 1, 4, 8, 11),), "left_out": {"gpu03": range(13, 28)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "its node does not run since two weeks",
+        {"faults": (on("gpu03", 1, 4, 8, slot=""), on("gpu03", 10)), "left_out": {"gpu03": range(13, 28)}},
+        (("node", "S/N chassis-gpu03", "soak"),),
+    ),
     Case("one fault for ten nights", {"faults": (*USUAL, on("gpu03", *range(4, 14)))}),
     Case(
         "not judged between is not gone",
@@ -69,6 +83,25 @@ CASES = (
         "the fault follows the board",
         {"faults": (*USUAL, on("gpu03", 2, 9), on("gpu05", 18, 24)), "swapped": {13: ("gpu03", "gpu05")}},
         (("board", BOARD, "rma"),),
+    ),
+    Case(
+        "several links of a board that never moved",
+        {"faults": (*USUAL, *(("gpu03", "GPU 0", (night,), f"nvlink{night % 3}") for night in FOUR))},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a board that is lost in the newest run, and its neighbour has its number",
+        {"faults": (*USUAL, on("gpu03", *FOUR)), "lost": {"gpu03": (25, 26, 27)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a neighbour that fails under the number of a lost board",
+        {"faults": (*USUAL, on("gpu03", 2, 9, 16, 20, 23, 26)), "lost": {"gpu03": range(25, 28)}},
+        (("board", BOARD, "swap"),),
+    ),
+    Case(
+        "a lost board that was replaced",
+        {"faults": (*USUAL, on("gpu03", *FOUR)), "lost": {"gpu03": (24,)}, "replaced": {25: "gpu03"}},
     ),
     Case(
         "the fault stays in the slot",
@@ -118,9 +151,20 @@ CASES = (
     Case("Xids of programs", {"faults": USUAL, "xids": (("gpu03", 31, FOUR), ("gpu03", 13, SIX))}),
     Case("Xids of hardware", {"faults": USUAL, "xids": (("gpu03", 79, FOUR),)}, (("board", BOARD, "swap"),)),
     Case("an Xid of a fault that lasts", {"faults": (on("gpu03", *range(28)),), "xids": (("gpu03", 79, FOUR),)}),
+    Case(
+        "an Xid of what is waived", {"faults": (on("gpu03", *FOUR),), "xids": (("gpu03", 79, FOUR),), "waiver": "W-1"}
+    ),
+    Case(
+        "an Xid while the run that found the fault went on",
+        {"faults": (on("gpu03", 9, 20),), "xids": (("gpu03", 79, (9, 20)),), "xids_after_s": 600.0},
+    ),
     Case("it does not answer", {"unreachable": {"gpu03": SIX}}, (("node", "S/N chassis-gpu03", "soak"),)),
     Case("warnings", {"faults": (on("gpu03", *FOUR),), "verdict": "warn"}),
     Case("what is waived", {"faults": (on("gpu03", *FOUR),), "waiver": "W-1"}),
+    *(
+        Case(f"one fault, at times {each}", {"faults": (on("gpu03", *range(2, 28)),), "lenient": LENIENT, **each})
+        for each in ({"verdict": "warn"}, {"waiver": "W-1"})
+    ),
     Case("settings", {"faults": (on("gpu03", *FOUR),), "sort": "configuration"}),
     Case(
         "rare and again in twelve weeks",
@@ -183,10 +227,63 @@ def test_a_reset_does_not_help_what_comes_again(tmp_path: Path) -> None:
     site = Site(tmp_path / "fleet.sqlite", faults=(on("gpu03", 15, 20, 25), on("gpu04", 5, 20, 25)))
     site.keep()
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "gpu_lost"}
+    site = Site(tmp_path / "replaced.sqlite", faults=(on("gpu03", 15, 20, 23),), replaced={25: "gpu03"})
+    site.keep()
+    assert told(site).recurring == {}
     kinds = tuple(("gpu03", "GPU 0", (night,), f"kind{night}") for night in (21, 23, 25, 26))
     site = Site(tmp_path / "other.sqlite", faults=kinds)
     site.keep()
     assert told(site).recurring == {(BOARD, "gpu03", "GPU 0"): "any"}
+
+
+def test_a_batch_on_two_platforms_with_its_own_dates(tmp_path: Path) -> None:
+    names = [f"gpu{at:02}" for at in range(80)]
+    bad = [*names[:8], *names[40:48]]
+    faults = [on(name, 20 - 2 * (at % 8), 26 - 2 * (at % 8)) for at, name in enumerate(bad)]
+    traits = {name: {"firmware": "bad" if name in bad else "good"} for name in names}
+    site = Site(tmp_path / "fleet.sqlite", nodes=80, faults=faults, traits=traits, others=names[40:])
+    site.keep()
+    found = told(site).named
+    assert [(each.unit.key, len(each.unit.members), each.recurs) for each in found] == [("firmware bad", 8, "")] * 2
+    assert {line.split(":")[0].strip() for line in lines(told(site)) if "firmware" in line} == {
+        "firmware bad (hgx-h100-8)",
+        "firmware bad (hgx-b200-8)",
+    }
+    for each in found:
+        days = [round((fault.at_s - START_S) / DAY_S) for fault in each.unit.faults]
+        assert (days[0], days[-1]) == (6, 26)
+
+
+@pytest.mark.parametrize(
+    ("site", "en", "zh"),
+    [
+        ({"faults": ANY_PART}, "it is not one board alone", "并非单一板卡"),
+        ({"faults": (on("gpu03", *FOUR, slot="GPU 5"),)}, "more than one part fails is not shown", "不能证明多个部件"),
+        ({"faults": (on("gpu03", *FOUR, slot=""),)}, "more than one part fails is not shown", "不能证明多个部件"),
+        (
+            {"faults": (on("gpu03", 2, 9, slot="GPU 5"), on("gpu03", 16, 23))},
+            "more than one part fails is not shown",
+            "不能证明多个部件",
+        ),
+        (
+            {"faults": (on("gpu03", 2, 9, slot="GPU 5"), on("gpu03", 16, 23, slot="GPU 6"))},
+            "it is not one board alone",
+            "并非单一板卡",
+        ),
+        ({"unreachable": {"gpu03": SIX}}, "it did not answer", "节点无应答"),
+    ],
+    ids=["boards", "no number", "the node", "one with and one without a number", "two without", "no answer"],
+)
+def test_a_node_has_several_parts_only_where_the_record_shows_it(
+    tmp_path: Path, site: dict[str, Any], en: str, zh: str
+) -> None:
+    fleet = Site(tmp_path / "fleet.sqlite", **site)
+    fleet.keep()
+    (lemon,) = told(fleet).named
+    assert lemon.advice == "soak"
+    said = to_do(lemon)
+    assert en in said.en
+    assert zh in said.zh
 
 
 def test_the_fleet_as_a_whole(tmp_path: Path) -> None:
@@ -198,10 +295,16 @@ def test_the_fleet_as_a_whole(tmp_path: Path) -> None:
     assert figures.healthy_share == pytest.approx(277 / 280)
 
 
-def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path) -> None:
+def test_a_platform_of_two_nodes_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path / "fleet.sqlite", nodes=2, faults=(on("gpu01", *SIX),))
     site.keep()
-    assert (told(site).named, told(site).not_compared) == ((), ("gpu00", "gpu01"))
+    few = {"S/N chassis-gpu00": "gpu00", "S/N chassis-gpu01": "gpu01"}
+    assert (told(site).named, told(site).not_compared) == ((), few)
+    judging = Judging({"new": Node("new")}, Profile.NIGHTLY, Baselines.read(), Waivers(), past=site.record)
+    monkeypatch.setattr(judging.view, "keys", lambda _: Keys("new", (Placed("chassis", "chassis-gpu01"),)))
+    past = judging.view.past("new")
+    assert past is not None
+    assert not past.compared
 
 
 def test_the_chance_is_exact() -> None:

@@ -203,6 +203,11 @@ def with_past(past: Past) -> Record:
     return judge_one("lemons.fails_again", Machine.hgx_h100("gpu01"), fleet=fleet)
 
 
+def test_a_node_without_nodes_to_compare_does_not_pass() -> None:
+    record = with_past(Past(27, compared=False))
+    assert (record.verdict, record.message) == (Verdict.SKIP, "node: not compared: fewer than 3 nodes of its platform")
+
+
 def lemon(what: str, advice: str) -> Lemon:
     faults = tuple(Fault(86400.0 * day, "gpu01", "S/N 1", "S/N 2", "GPU 3", "gpu_lost") for day in (1, 9, 20))
     return Lemon(Unit(what, "S/N 2", "gpu01", "GPU 3", (), (27, 27), faults), 0.1, 1e-6, advice, 28)

@@ -19,7 +19,7 @@ from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from pathlib import Path
 
 DAY_S, START_S = 86400.0, 86400.0 * 20_000
@@ -30,7 +30,8 @@ LOST = "gpu.lost"
 class Site:
     """Nodes gpu00, gpu01, ... with two GPUs each. `faults`: node, slot, the nights in which they are seen, condition.
 
-    `swapped` and `replaced` are GPU 0 from a night on, `renamed` a node; `often` the looks a day of one node.
+    `swapped` and `replaced` are GPU 0 from a night on, `renamed` a node; `often` the looks a day of one node. In the
+    nights of `lost` a node has no GPU 0, and its GPU 1 has that number.
     """
 
     file: Path
@@ -41,12 +42,17 @@ class Site:
     often: Mapping[str, int] = field(default_factory=dict)
     swapped: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     replaced: Mapping[int, str] = field(default_factory=dict)
+    lost: Mapping[str, Container[int]] = field(default_factory=dict)
+    left_out: Mapping[str, Container[int]] = field(default_factory=dict)
     renamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     unreachable: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unjudged: Iterable[tuple[str, Iterable[int]]] = ()
     xids: Iterable[tuple[str, int, tuple[int, ...]]] = ()
+    xids_after_s: float = -600.0  # the run of the night began
+    others: Container[str] = ()  # the nodes of another platform
     verdict: str = "fail"
     waiver: str = ""
+    lenient: Container[int] = ()  # the nights that have this verdict and waiver; all others fail, where some are named
     sort: str = "gpu"
 
     def __post_init__(self) -> None:
@@ -67,7 +73,8 @@ class Site:
             self._change(night)
             looks = max(self.often.values(), default=1)
             for look in range(looks):
-                nodes = [self._node(name, night) for name in self._names if look < self.often.get(name, 1)]
+                asked = [name for name in self._names if night not in self.left_out.get(name, ())]
+                nodes = [self._node(name, night) for name in asked if look < self.often.get(name, 1)]
                 started = START_S + DAY_S * night + 3600.0 * look
                 run = Run(f"night {night} {look}", "nightly", started, started + 60.0, "0")
                 self.record.keep(KeptRun(run, "", nodes, frozenset(), lambda _: ()))
@@ -86,26 +93,31 @@ class Site:
 
     def _node(self, own: str, night: int) -> KeptNode:
         name, here = self._names[own] or own, self._seen[night, own]
+        counts = self.lenient and night not in self.lenient
+        judged_as = ("fail", "") if counts else (self.verdict, self.waiver)
         judged = [] if (own, night) in self._unjudged and not here else [Record(name, LOST, Verdict.PASS, ())]
         if night in self.unreachable.get(own, ()):
             return KeptNode(NodeReport(name, NodeVerdict.UNREACHABLE, ""), sound=False)
+        slots = (1,) if night in self.lost.get(own, ()) else (0, 1)
         verdict = NodeVerdict.REJECTED if here else NodeVerdict.ACCEPTED
         placed = (
             Placed(CHASSIS, f"chassis-{own}"),
-            *(Placed(f"GPU {slot}", self._serials[own, slot]) for slot in (0, 1)),
+            *(Placed(f"GPU {at}", self._serials[own, slot]) for at, slot in enumerate(slots)),
         )
-        causes = tuple(self._cause(name, slot, kind) for slot, kind in here)
-        report = NodeReport(name, verdict, "hgx-h100-8", records=tuple(judged))
+        causes = tuple(self._cause(name, slot, kind, *judged_as) for slot, kind in here)
+        platform = "hgx-b200-8" if own in self.others else "hgx-h100-8"
+        report = NodeReport(name, verdict, platform, records=tuple(judged))
         return KeptNode(report, not here, causes, placed, self.traits.get(own, {}))
 
-    def _cause(self, name: str, slot: str, kind: str) -> Cause:
+    def _cause(self, name: str, slot: str, kind: str, verdict: str, waiver: str) -> Cause:
         where = part.gpu(int(slot[4:])) if slot else part.NODE
-        found = Finding(where, Verdict(self.verdict), text=f"{kind} was seen", action="replace it")
+        where = part.nvlink(where, int(kind[-1])) if kind.startswith("nvlink") else where
+        found = Finding(where, Verdict(verdict), text=f"{kind} was seen", action="replace it")
         check = CheckFinding(LOST, found)
-        return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=self.waiver)
+        return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=waiver)
 
     def _xids(self) -> Iterator[Event]:
         for node, code, nights in self.xids:
             key = Keys(node, [Placed("GPU 0", self._serials[node, 0])]).of("GPU 0")
             for night in nights:
-                yield Event(START_S + DAY_S * night - 600.0, XID, node, key, "kernel log", str(code))
+                yield Event(START_S + DAY_S * night + self.xids_after_s, XID, node, key, "kernel log", str(code))

@@ -97,10 +97,11 @@ class _Tally:
 
 @dataclass(frozen=True)
 class Past:
-    """What the record has of a node's last weeks: days with a run, and what fails again, by slot ("" for the node)."""
+    """A node's last weeks: days with a run, what fails again by slot ("" for the node), if it was compared at all."""
 
     days: int
     again: Sequence[tuple[str, Lemon]] = ()
+    compared: bool = True
 
 
 def _no_past(_node: str) -> Past | None:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nodegate.knowledge.tables import xids
 from nodegate.knowledge.words import Cause as Blame
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    _Rows = Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]
+    _Boards = Mapping[str, Sequence[Stay]]
+
 DAY_S = 86400.0
 _NO_TIME_S = 1e11  # no run begins so late
 _MOST_DIGITS = 6  # of an Xid
+_XID = "Xid "
 UNREACHABLE = NodeVerdict.UNREACHABLE.value
 _HARD = (Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE, Severity.SLOW, Severity.LINK, Severity.DEGRADED)
 _HARDWARE = (Class.GPU, Class.NIC, Class.CABLE, Class.NVLINK, Class.HOST)
@@ -38,10 +42,10 @@ cast(platform as text), judged from decisions join runs on runs.id = run join pa
 where started_epoch_s >= ? and started_epoch_s < ? order by at, run
 """
 _CAUSES = """
-select run, cast(problems.node as text), problem, cast(key as text), cast(place as text), cast(condition as text),
-cast(check_id as text) from causes join runs on runs.id = run join problems on problems.id = problem
-join parts on parts.id = problems.part where started_epoch_s >= ? and started_epoch_s < ? and verdict = 'fail'
-and waiver = '' and severity in ({hard}) and class in ({hardware})
+select run, cast(problems.node as text), problem, cast(key as text), cast(condition as text),
+cast(check_id as text), severity in ({hard}) and verdict = 'fail' and waiver = '',
+severity in ({hard}) and waiver != '' from causes join runs on runs.id = run join problems on problems.id = problem
+join parts on parts.id = problems.part where class in ({hardware}) and started_epoch_s >= ? and started_epoch_s < ?
 """
 _STAYS = """
 select part, cast(key as text), cast(node as text), cast(slot as text), cast(from_epoch_s as real),
@@ -61,10 +65,11 @@ _JUDGED = "select id, cast(text as text) from texts where id in (select judged f
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What began on a part. `board` is the key of the GPU or adapter, empty of the node as a whole.
+    """What began on a part. `board` is the key of the GPU or adapter, `slot` where it was; empty of anything else.
 
-    `gone_s`: when a run did not find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log
-    says it, and stays there until the next boot.
+    `device` is the name of a part without a number of its own; empty of the node itself. `gone_s`: when a run did not
+    find it again; None while it lasts, or where nothing looked. `is_log`: a line of a log says it, and stays there
+    until the next boot.
     """
 
     at_s: float
@@ -75,6 +80,13 @@ class Fault:
     kind: str
     gone_s: float | None = None
     is_log: bool = False
+    device: str = ""
+
+    @property
+    def end_s(self) -> float:
+        """When it was over: an Xid at once; infinite while the fault lasts."""
+        over = self.at_s if self.kind.startswith(_XID) else float("inf")
+        return over if self.gone_s is None else self.gone_s
 
     @property
     def day(self) -> int:
@@ -131,6 +143,20 @@ class Seen:
         """The stays of each board."""
         return _by_key(self.stays)
 
+    def is_here(self, key: str) -> bool:
+        """Whether no other board replaced this one. Where a GPU is lost, the next one of its node has its number."""
+        own = self.boards.get(key, ())[-1:]
+        return not any(self.came_after(self._held[each.node, each.slot], each.node, each.until_s) for each in own)
+
+    def came_after(self, board: str, node: str, at_s: float) -> bool:
+        """Whether a board was not on that node yet at that time."""
+        was = _stay_at(self.boards[board], at_s)
+        return was is None or was.node != node
+
+    @cached_property
+    def _held(self) -> Mapping[tuple[str, str], str]:
+        return {(each.node, each.slot): each.key for each in self.stays}
+
     @cached_property
     def by_node(self) -> Mapping[str, Machine]:
         """The machines by their names now."""
@@ -154,8 +180,10 @@ def read(base: sqlite3.Connection, since_s: float, until_s: float) -> Seen:
     repairs = defaultdict[str, list[float]](list)
     for at, _, key, _ in base.execute(_EVENTS, (REPAIR, since_s, until_s)):
         repairs[key].append(at)
-    faults = list(_of_causes(base, looks, boards, since_s, until_s))
-    faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults)
+    rows = _causes(base, since_s, until_s)
+    faults = list(_of_causes(rows, looks, boards))
+    waived = {(*look, _board(key, boards)) for look, own in rows.items() for key, *_, is_so in own.values() if is_so}
+    faults += _of_xids(base.execute(_EVENTS, (XID, since_s, until_s)), looks, boards, faults, waived)
     return Seen(sorted(faults, key=lambda each: each.at_s), machines, by_name, stays, repairs)
 
 
@@ -164,6 +192,11 @@ def newest(base: sqlite3.Connection) -> float:
     asked = "select max(cast(started_epoch_s as real)) from runs where started_epoch_s < ?"
     (found,) = base.execute(asked, (_NO_TIME_S,)).fetchone()
     return 0.0 if found is None else float(found) + 1
+
+
+def _stay_at(stays: Iterable[Stay], at_s: float) -> Stay | None:
+    """Where a board was at a time, or last before it; None before it was seen at all."""
+    return max((each for each in stays if each.since_s <= at_s), key=lambda each: each.since_s, default=None)
 
 
 def _by_key(stays: Iterable[Stay]) -> dict[str, list[Stay]]:
@@ -208,37 +241,46 @@ def _machines(looks: Mapping[str, Sequence[_Look]]) -> dict[str, Machine]:
     return found
 
 
-def _of_causes(
-    base: sqlite3.Connection, looks: Mapping[str, Sequence[_Look]], boards: Mapping[str, object], *window: float
-) -> Iterator[Fault]:
-    """Each cause from the run that found it to the one that judged its check and did not."""
+def _causes(base: sqlite3.Connection, *window: float) -> _Rows:
+    """By run and node, problem -> its part, condition and check; whether it counts; whether it is waived."""
     marks = {"hard": ", ".join("?" * len(_HARD)), "hardware": ", ".join("?" * len(_HARDWARE))}
-    asked = (*window, *(each.value for each in (*_HARD, *_HARDWARE)))
-    rows = defaultdict[tuple[int, str], dict[object, tuple[str, ...]]](dict)
+    asked = (*(each.value for each in (*_HARD, *_HARD, *_HARDWARE)), *window)
+    rows = defaultdict[tuple[int, str], dict[object, tuple[Any, ...]]](dict)
     for run, node, problem, *about in base.execute(_CAUSES.format(**marks), asked):
         rows[run, node][problem] = tuple(about)
+    return rows
+
+
+def _of_causes(rows: _Rows, looks: Mapping[str, Sequence[_Look]], boards: _Boards) -> Iterator[Fault]:
+    """Each cause from the run that found it to the one that judged its check and did not; a warning begins none."""
     for node, own in looks.items():
-        begun: dict[object, tuple[_Look, tuple[str, ...]]] = {}
+        begun: dict[object, tuple[_Look, Sequence[str]]] = {}
         for look in own:
             here = rows.get((look.run, node), {})
             if look.verdict == UNREACHABLE:
-                here = {UNREACHABLE: ("", "", UNREACHABLE, "")}
+                here = {UNREACHABLE: ("", UNREACHABLE, "", 1, 0)}
             for problem in [each for each in begun if each not in here]:
                 was, about = begun[problem]
-                if about[3] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
+                if about[2] in look.judged or (problem == UNREACHABLE and look.verdict != UNREACHABLE):
                     del begun[problem]
                     yield _fault(was, about, boards, look.at_s)
-            for problem, about in here.items():
-                begun.setdefault(problem, (look, about))
+            for problem, (*about, counts, _) in here.items():
+                if counts:
+                    begun.setdefault(problem, (look, about))
         for was, about in begun.values():
             yield _fault(was, about, boards, None)
 
 
-def _fault(look: _Look, about: tuple[str, ...], boards: Mapping[str, object], gone_s: float | None) -> Fault:
-    key, place, condition, check = about
+def _fault(look: _Look, about: Sequence[str], boards: _Boards, gone_s: float | None = None) -> Fault:
+    """A fault, by its part's key, condition and check; of a port that of its adapter."""
+    key, condition, check = about
     board = _board(key, boards)
-    is_log = check.partition(".")[0].endswith("_log")
-    return Fault(look.at_s, look.node, look.machine, board, place if board else "", condition, gone_s, is_log)
+    stay = _stay_at(boards.get(board, ()), look.at_s)
+    name = "" if board else key.removeprefix(look.machine).removeprefix(PLACE + look.node).removeprefix("/")
+    owner, _, port = name.rpartition(":")
+    device, is_log = owner if port.isdecimal() else name, check.partition(".")[0].endswith("_log")
+    slot = stay.slot if stay else ""
+    return Fault(look.at_s, look.node, look.machine, board, slot, condition, gone_s, is_log, device)
 
 
 def _board(key: str, boards: Mapping[str, object]) -> str:
@@ -249,22 +291,25 @@ def _board(key: str, boards: Mapping[str, object]) -> str:
 def _of_xids(
     rows: Iterable[tuple[float, str, str, str]],
     looks: Mapping[str, Sequence[_Look]],
-    boards: Mapping[str, Sequence[Stay]],
+    boards: _Boards,
     faults: Sequence[Fault],
+    waived: set[tuple[int, str, str]],
 ) -> Iterator[Fault]:
-    """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log."""
+    """Xids of hardware, at the run that read them; not while a fault lasts on the part that is not of a log.
+
+    Nor where that run has a waived failure of the part (`waived`: run, node and board).
+    """
     lasting = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
     for each in faults:
         if not each.is_log:
-            lasting[each.node, each.board].append((each.at_s, float("inf") if each.gone_s is None else each.gone_s))
+            lasting[each.node, each.board].append((each.at_s, each.end_s))
     for at, node, key, code in rows:
         rule = xids().get(int(code)) if code.isdecimal() and len(code) < _MOST_DIGITS else None
         if rule is None or rule.cause is not Blame.HARDWARE or rule.bootcheck is not Verdict.FAIL or node not in looks:
             continue
         own = looks[node]
         look = own[min(bisect_left(own, at, key=lambda each: each.at_s), len(own) - 1)]
-        board = _board(key, boards)
-        if not any(begin <= look.at_s < end for begin, end in lasting[node, board]):
-            here = [each.slot for each in boards.get(board, ()) if each.node == node]
-            slot = here[-1] if here else ""
-            yield Fault(look.at_s, node, look.machine, board, slot, f"Xid {code}")
+        fault = _fault(look, (key, f"{_XID}{code}", ""), boards)
+        lasts = any(begin <= when < end for begin, end in lasting[node, fault.board] for when in (look.at_s, at))
+        if not lasts and (look.run, node, fault.board) not in waived:
+            yield fault

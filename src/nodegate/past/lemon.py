@@ -89,7 +89,7 @@ class Figures:
 class Told:
     """The answer for a time. `recurring` are parts that a reset does not help, named or not: part -> why.
 
-    `days`: machine -> days with a look.
+    `days`: machine -> days with a look. `not_compared`: machine -> its node, of platforms with too few.
     """
 
     since_s: float
@@ -97,7 +97,7 @@ class Told:
     figures: Figures
     named: tuple[Lemon, ...] = ()
     recurring: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    not_compared: tuple[str, ...] = ()
+    not_compared: Mapping[str, str] = field(default_factory=dict)
     days: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, keys: Keys) -> list[tuple[str, Lemon]]:

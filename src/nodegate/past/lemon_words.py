@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Text
-from nodegate.past.lemon import WATCH
+from nodegate.past.lemon import SOAK, WATCH
+from nodegate.records.verdict import NodeVerdict
 from nodegate.text import day_of, some, visible
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def _lines(told: Told) -> Iterator[Text]:
     since, until = day_of(told.since_s), day_of(told.until_s)
     yield _say("named" if told.named else "none", count=len(told.named), since=since, until=until)
     for each in told.named:
-        yield _joined(f"  {_where(each.unit.key, each.unit.node, each.unit.slot)}: ", grounds(each))
+        unit = each.unit
+        who = (unit.kin[0], unit.key, "") if unit.is_group and unit.kin[0] else (unit.key, unit.node, unit.slot)
+        yield _joined(f"  {_where(*who)}: ", grounds(each))
         yield _joined("    ", to_do(each))
     named = {each.unit.key for each in told.named}
     for (key, node, slot), why in told.recurring.items():
@@ -60,7 +63,7 @@ def _lines(told: Told) -> Iterator[Text]:
         healthy="-" if numbers.healthy_share is None else f"{100 * numbers.healthy_share:.1f} %",
     )
     if told.not_compared:
-        yield _say("few", nodes=some(told.not_compared, MOST_NODES))
+        yield _say("few", nodes=some(sorted(told.not_compared.values()), MOST_NODES))
 
 
 def grounds(lemon: Lemon) -> Text:
@@ -80,11 +83,24 @@ def grounds(lemon: Lemon) -> Text:
 
 def to_do(lemon: Lemon) -> Text:
     """What to do, in both languages; for a fault that recurs not a reset."""
-    said = _say(WATCH if lemon.advice == WATCH else f"{lemon.unit.what} {lemon.advice}")
+    about = {WATCH: WATCH, SOAK: _soak(lemon.unit)}
+    said = _say(about.get(lemon.advice, f"{lemon.unit.what} {lemon.advice}"))
     if not lemon.recurs:
         return said
     why = recurs(lemon.recurs)
     return Text(f"{said.en}; {why.en}", f"{said.zh}；{why.zh}")  # noqa: RUF001 - Chinese punctuation
+
+
+def _soak(unit: Unit) -> str:
+    """What a node's faults show: several parts; only that it did not answer; or it may be one part.
+
+    A part by number, one by its name and one by its bus address may be the same.
+    """
+    if all(each.kind == NodeVerdict.UNREACHABLE.value for each in unit.faults):
+        return "silent"
+    parts = {(each.board, each.device) for each in unit.faults if each.board or each.device}
+    sorts = Counter((bool(board), ":" in device) for board, device in parts)
+    return "several" if max(sorts.values(), default=0) > 1 else "one part"
 
 
 def recurs(why: str) -> Text:
@@ -120,7 +136,7 @@ def as_json(told: Told) -> str:
             {"part": visible(key), "node": visible(node), "slot": visible(slot), "why": recurs(why).en}
             for (key, node, slot), why in told.recurring.items()
         ],
-        "not_compared": [visible(node) for node in told.not_compared],
+        "not_compared": [visible(node) for node in sorted(told.not_compared.values())],
     }
     return json.dumps(value, ensure_ascii=False, indent=1)
 
@@ -132,6 +148,7 @@ def _lemon(each: Lemon) -> dict[str, object]:
         "part": visible(unit.key),
         "node": visible(unit.node),
         "slot": visible(unit.slot),
+        "platform": visible(unit.kin[0]),
         "nodes": sorted({visible(fault.node) for fault in unit.faults}),
         "days": each.days,
         "days_looked_at": unit.exposure[0],

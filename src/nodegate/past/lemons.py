@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nodegate.past.chance import at_least, beyond
@@ -74,7 +76,7 @@ def lemons(seen: Seen, since_s: float, until_s: float) -> Told:
         window.figures(),
         tuple(_once((*groups, *boards, *nodes))),
         window.recurring(),
-        tuple(sorted(each.node for each in window.machines if each.platform in window.few)),
+        {each.key: each.node for each in window.machines if each.platform in window.few},
         {each.key: each.looks.between(since_s, until_s)[0] for each in window.machines},
     )
 
@@ -83,8 +85,9 @@ def _once(found: Iterable[Lemon]) -> Iterator[Lemon]:
     """What is in its place, each once: of two times the shorter one."""
     seen = set()
     for each in found:
-        if each.unit.is_here and each.unit.key not in seen:
-            seen.add(each.unit.key)
+        about = (each.unit.key, each.unit.kin if each.unit.is_group else ())
+        if each.unit.is_here and about not in seen:
+            seen.add(about)
             yield each
 
 
@@ -118,7 +121,7 @@ class _Window:
         left = {each.key: each for each in self.machines if each.platform not in self.few}
         while sure := self.named(list(self._groups(left.values()))):
             best = min(sure, key=lambda lemon: lemon.chance)
-            found.append(replace(best, advice=SERVICE))
+            found.append(replace(best, advice=SERVICE, recurs=""))  # that is of one part
             for key in best.unit.members:
                 del left[key]
         return found
@@ -132,15 +135,16 @@ class _Window:
                 sharing[each.platform, name, value].append(each)
         for (platform, name, value), members in sharing.items():
             if len(members) < sizes[platform]:
-                faults = tuple(fault for each in members for fault in self._of_machine[each.key])
+                faults = sorted(
+                    (fault for each in members for fault in self._of_machine[each.key]), key=attrgetter("at_s")
+                )
                 exposure = _sum([each.looks.between(self._since_s, self._until_s) for each in members])
                 about = (RACK if name in PLACES else BATCH, f"{name} {value}", "", "", (platform, name), exposure)
                 keys = tuple(each.key for each in members)
-                yield Unit(*about, faults, keys, is_most=2 * len(members) > sizes[platform])
+                yield Unit(*about, tuple(faults), keys, is_most=2 * len(members) > sizes[platform])
 
     def boards(self, kin: Mapping[str, str]) -> list[Unit]:
         """The GPUs and adapters with a fault; the others are one unit of each kind."""
-        held = {(each.node, each.slot): each.key for each in self._seen.stays}
         between = cache(self._between)
         found, rest = [], defaultdict[tuple[str, ...], list[tuple[int, int]]](list)
         for key, own in self._seen.boards.items():
@@ -151,7 +155,7 @@ class _Window:
             about = (machine.platform, kin.get(machine.key, ""), "GPU" if last.slot.startswith("GPU") else "adapter")
             exposures = [between(each.node, max(each.since_s, begin), each.until_s) for each in own]
             if key in self._of_board:
-                faults, is_here = tuple(self._of_board[key]), held[last.node, last.slot] == key
+                faults, is_here = tuple(self._of_board[key]), self._seen.is_here(key)
                 unit = Unit(BOARD, key, last.node, last.slot, about, _sum(exposures), faults, is_here=is_here)
                 found.append(unit)
             else:
@@ -192,24 +196,30 @@ class _Window:
 
     def _advice(self, unit: Unit) -> str:
         """What to do: see which one the fault follows, where that is not known yet."""
-        if max(each.at_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S:
+        if max(each.end_s for each in unit.faults) < self._until_s - QUIET_DAYS * DAY_S and self._is_looked_at(unit):
             return WATCH
         places = {(each.machine, each.slot) for each in unit.faults if each.slot}
-        if unit.what == BOARD and len(places) > 1:
-            return RMA
-        in_place = defaultdict[tuple[str, str], set[str]](set)
+        if unit.what == BOARD and len({machine for machine, _ in places}) > 1:
+            return RMA  # in one node a board may have another slot without a move: they are renumbered
         for machine, slot in places:
-            in_place[machine, slot] |= {each.board for each in self._of_machine[machine] if each.slot == slot}
-        if any(len(boards) > 1 for boards in in_place.values()):
-            return SERVICE
+            here = [each for each in self._of_machine[machine] if each.slot == slot]
+            if any(self._seen.came_after(new.board, old.node, old.at_s) for old, new in combinations(here, 2)):
+                return SERVICE
         return SWAP if unit.what == BOARD else SOAK
+
+    def _is_looked_at(self, unit: Unit) -> bool:
+        """Whether the last weeks have runs enough with it to say that it has no fault."""
+        quiet = self._until_s - QUIET_DAYS * DAY_S
+        stays = [(each.node, each.since_s, each.until_s) for each in self._seen.boards.get(unit.key, ())]
+        looks = [self._between(node, max(begin, quiet), end) for node, begin, end in stays]
+        return _sum(looks or [self._between(unit.node, quiet, self._until_s)])[0] >= FLOOR
 
     def recurring(self) -> dict[tuple[str, str, str], str]:
         """The parts that a reset did not help: their key, node and slot, and the kind; empty for several kinds."""
         found = {}
         of_machine = {key: [each for each in own if not each.board] for key, own in self._of_machine.items()}
         for key, faults in {**self._of_board, **of_machine}.items():
-            if why := _recurs(faults, self._until_s):
+            if (why := _recurs(faults, self._until_s)) and self._seen.is_here(key):
                 found[key, faults[-1].node, faults[-1].slot] = why
         return found
 

@@ -69,7 +69,7 @@ class FleetView:
         """What fails again of a node and its boards, wherever they were; None where the record has nothing of it."""
         told, keys = self._told, self.keys(node)
         days = told.days.get(keys.machine, 0) if told else 0
-        return Past(days, told.of(keys)) if told and days else None
+        return Past(days, told.of(keys), keys.machine not in told.not_compared) if told and days else None
 
     @cached_property
     def _told(self) -> Told | None:
