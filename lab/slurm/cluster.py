@@ -58,10 +58,11 @@ class Cluster:
         self.scontrol("update", f"nodename={node.name}", "state=drain", f"reason={reason}")
 
     def resume(self, node: LabNode) -> None:
-        """An operator brings it back, whatever its state is."""
-        if "idle" not in self.state(node):
+        """An operator brings it back, if it is out. An idle node may be planned for a job that waits no more."""
+        if self.state(node).startswith(("drain", "down")):
             self.scontrol("update", f"nodename={node.name}", "state=resume")
-        self.wait_for(lambda: f"{self.state(node)}.", "idle.")  # "idle*" is one that has not answered yet
+        # "idle*" is one that has not answered yet
+        self.wait_for(lambda: f"{self.state(node).replace('planned', 'idle')}.", "idle.")
 
     def submit(self, script: str, *options: str) -> str:
         """Hand in a batch job; returns its number."""
