@@ -13,6 +13,7 @@ from support.slurm_nodes import DRAIN, SlurmNodes
 
 from nodegate.hook import guard, slurm
 from nodegate.hook.guard import DRAINED, GIVEN_BACK, LEFT, NOT_DONE, OBSERVED, OPEN, RESUMED, Rules
+from nodegate.scheduler.programs import NoAnswer
 
 SOURCE = Path(guard.__file__).parents[1]
 WHY = "nodegate: GPU 3: lost"
@@ -95,7 +96,7 @@ def test_without_slurms_answer_nothing_stays_drained(monkeypatch: pytest.MonkeyP
         def call(*words: str, name: str = name, whole=whole):  # type: ignore[no-untyped-def]
             asked.append(name)
             if len(asked) - 1 == silent_from:
-                raise slurm.NoAnswer("scontrol did not answer within 5 s")
+                raise NoAnswer("scontrol did not answer within 5 s")
             return whole(*words)
 
         monkeypatch.setattr(slurm, name, call)
@@ -111,7 +112,7 @@ def test_a_drain_of_which_no_answer_came_is_found_again(monkeypatch: pytest.Monk
 
     def drain(name: str, reason: str) -> None:
         whole(name, reason)
-        raise slurm.NoAnswer("scontrol did not answer within 5 s")
+        raise NoAnswer("scontrol did not answer within 5 s")
 
     monkeypatch.setattr(slurm, "drain", drain)
     assert guard.drain(FLEET[0], WHY, Rules()) == guard.Done(DRAINED, "drained", is_out=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.hook import slurm
+from nodegate.scheduler.programs import NoAnswer
 
 # Recorded on a node of the lab (lab/slurm), shortened in the middle.
 SHOWN = """\
@@ -58,7 +59,7 @@ def test_a_reason_is_read_without_slurms_signature() -> None:
 
 @pytest.mark.parametrize("text", ["", "Node gpu-9 not found\n", "State=\n"])
 def test_an_answer_without_a_state_is_none(text: str) -> None:
-    with pytest.raises(slurm.NoAnswer, match="printed no state"):
+    with pytest.raises(NoAnswer, match="printed no state"):
         slurm.parse(text)
 
 
@@ -78,7 +79,7 @@ def test_a_drain_is_one_call_for_one_node(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["gpu[1-128]", "gpu1,gpu2", "", "ALL nodes", "-a", "gpu1\ngpu2"])
 def test_more_than_one_node_is_never_named(name: str) -> None:
-    with pytest.raises(slurm.NoAnswer, match="is not a valid node name"):
+    with pytest.raises(NoAnswer, match="is not a valid node name"):
         slurm.drain(name, "nodegate: x")
 
 
@@ -95,12 +96,12 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(slurm, "LIMIT_S", 0.2 if "sleep" in script else 30)
     scontrol(tmp_path, monkeypatch, f"PATH=/usr/bin:/bin; exec sh -c '{script.replace(chr(39), chr(34))}'")
-    with pytest.raises(slurm.NoAnswer, match=words):
+    with pytest.raises(NoAnswer, match=words):
         slurm.node("gpu-2")
 
 
 def test_a_node_without_scontrol_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(slurm, "PATH", "")
-    with pytest.raises(slurm.NoAnswer, match="scontrol is not installed on this node"):
+    with pytest.raises(NoAnswer, match="scontrol is not installed on this node"):
         slurm.undrain("gpu-2")

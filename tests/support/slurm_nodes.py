@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.hook import guard, slurm
+from nodegate.scheduler.programs import NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +47,7 @@ class SlurmNodes:
 
     def nodes(self) -> list[slurm.Node]:
         if self.silent:
-            raise slurm.NoAnswer("scontrol did not answer within 5 s")
+            raise NoAnswer("scontrol did not answer within 5 s")
         with self._alone:
             return list(self.held.values())
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nodegate.hook import slurm
+from nodegate.scheduler.programs import NoAnswer
 
 WINDOW_S = 900.0
 PERCENT = 5.0
@@ -61,7 +62,7 @@ def drain(name: str, reason: str, rules: Rules) -> Done:
     """Drain a node, unless others have it in hand or too many are drained."""
     try:
         found = _why_not_drained(name, rules)
-    except slurm.NoAnswer as said:
+    except NoAnswer as said:
         found = Done(NOT_DONE, f"not drained: {said}")
     if rules.observe:
         more = f"; but {found.words}" if found else ""
@@ -72,7 +73,7 @@ def drain(name: str, reason: str, rules: Rules) -> Done:
     with _to_its_end():
         try:
             slurm.drain(name, reason)
-        except slurm.NoAnswer as said:  # it may be done all the same
+        except NoAnswer as said:  # it may be done all the same
             without = str(said)
         return _settled_drain(name, reason, rules, f"not drained: {without}")
 
@@ -114,7 +115,7 @@ def resume(name: str, rules: Rules) -> Done | None:
         if said := too_many(seen, slurm.one(seen, name), _resumed, time.time(), rules):
             return Done(OPEN, f"not resumed: {said}")
         slurm.undrain(name, extra=f"{_MARK}{time.time():.0f}")
-    except slurm.NoAnswer as said:
+    except NoAnswer as said:
         return Done(NOT_DONE, f"not resumed: {said}")
     return _settled_resume(name, node.reason, rules, too_late=time.monotonic() - looked_s > RESUME_WITHIN_S)
 
@@ -136,7 +137,7 @@ def _looked_again(name: str, mark: Marks, rules: Rules, after_s: float) -> tuple
         time.sleep(after_s)
         seen = slurm.nodes()
         node = slurm.one(seen, name)
-    except slurm.NoAnswer as said:
+    except NoAnswer as said:
         return None, str(said)
     return node, too_many(seen, node, mark, None, rules)
 
@@ -191,7 +192,7 @@ def _to_its_end() -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise slurm.NoAnswer("the time of the hook is over")
+        raise NoAnswer("the time of the hook is over")
 
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -205,7 +206,7 @@ def _again(change: Callable[[], None]) -> str:
     for left in reversed(range(TRIES)):
         try:
             change()
-        except slurm.NoAnswer as answer:  # noqa: PERF203 - each call takes longer than that
+        except NoAnswer as answer:  # noqa: PERF203 - each call takes longer than that
             if not left:
                 return str(answer)
         else:

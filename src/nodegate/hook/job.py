@@ -10,6 +10,7 @@ from nodegate.errors import UsageError
 from nodegate.hook import slurm
 from nodegate.inventory.hostlist import expand
 from nodegate.scheduler.hold import NAME
+from nodegate.scheduler.programs import NoAnswer
 
 _ROOT = Path("/")
 
@@ -23,7 +24,7 @@ def is_our_hold(environ: Mapping[str, str], login: str) -> bool:
         return False
     try:
         return slurm.job_name(environ.get("SLURM_JOB_ID", "")) == NAME
-    except slurm.NoAnswer:
+    except NoAnswer:
         return False
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from nodegate.scheduler.programs import NoAnswer, answer
 
 LIMIT_S = 5.0
 # Slurm gives its hooks almost no PATH.
@@ -24,10 +24,6 @@ _NOT_IN_SERVICE = re.compile(r"DOWN|FAIL|ERROR|FUTURE|POWER|REBOOT_ISSUED|UNKNOW
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # not a hostlist: that would be many nodes
 _SIGNED = re.compile(r" \[[^\[\]]*@([^\[\]]*)\]$")  # " [root@2026-11-21T17:10:00]"
 _TIME = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}  # how scontrol writes that
-
-
-class NoAnswer(Exception):  # noqa: N818 - reads as the sentence that it raises
-    """Slurm refused or did not answer; the message has what it printed."""
 
 
 @dataclass(frozen=True)
@@ -160,26 +156,5 @@ def _checked(name: str) -> str:
 
 
 def _scontrol(*arguments: str) -> str:
-    environment = {**os.environ, **_TIME, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
-    program = shutil.which("scontrol", path=environment["PATH"])
-    if program is None:
-        raise NoAnswer("scontrol is not installed on this node")
-    try:
-        done = subprocess.run(
-            [program, *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise NoAnswer(f"scontrol did not answer within {LIMIT_S:g} s") from None
-    except OSError as error:
-        raise NoAnswer(f"scontrol did not start: {error.strerror}") from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[:160]
-        raise NoAnswer(f"scontrol: exit code {done.returncode}: {said}")
-    return done.stdout
+    environ = {**os.environ, **_TIME, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
+    return answer("scontrol", *arguments, limit_s=LIMIT_S, environ=environ, where="on this node")

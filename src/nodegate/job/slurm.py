@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -11,6 +9,7 @@ from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_whole
 from nodegate.inventory.hostlist import expand
 from nodegate.job.parts import short
+from nodegate.scheduler.programs import NoAnswer, answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,11 +39,8 @@ def nodes_of(job: str, *, kept: Path | None, replay: Path | None) -> tuple[str, 
 
 
 def _output(command: list[str]) -> str:
-    if shutil.which(command[0]) is None:
-        return ""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired):
+        said = answer(*command, limit_s=LIMIT_S)[:MOST_BYTES].strip()
+    except NoAnswer:
         return ""
-    said = done.stdout[:MOST_BYTES].decode(errors="replace").strip()
-    return "" if done.returncode or "(" in said or said.startswith("None") else said
+    return "" if "(" in said or said.startswith("None") else said

@@ -10,15 +10,13 @@ import math
 import os
 import pwd
 import re
-import shutil
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure
 from nodegate.scheduler.hold import NAME, Held, has_ended, owner
+from nodegate.scheduler.programs import NoAnswer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,17 +28,8 @@ EPILOG_S = 60.0  # that a job which has ended may take to leave its node
 RESERVED_S = 3.0  # until sinfo shows a reservation that begins now
 # Free for us, or taken out by someone: nothing starts on it either way.
 _FREE, _OUT = frozenset({"idle", "planned", "maint", "completing"}), frozenset({"drained"})
-_SINFO = ("sinfo", "-h", "-a", "-N", "-n")
 _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
-
-
-class _Refused(CannotMeasure):
-    """One of Slurm's programs failed; `printed` is what it said."""
-
-    def __init__(self, program: str, code: int, printed: str) -> None:
-        self.printed = printed
-        super().__init__(f"{program}: exit code {code}: {printed}", next_step="see sinfo and squeue")
 
 
 @dataclass
@@ -70,22 +59,23 @@ class SlurmHold:
             else:
                 options = {name: self._options(by_name[name], partitions[name]) for name in partitions}
                 refused |= _allocated(options, minutes, ended)
-        except CannotMeasure as said:
-            partitions, refused = {}, dict.fromkeys(by_name, said.reason)
+        except NoAnswer as said:
+            partitions, refused = {}, dict.fromkeys(by_name, str(said))
         self._held = {name: node for name, node in by_name.items() if name not in refused}
         self._drained = {name: node for name, node in self._held.items() if name not in partitions}
         return Held(tuple(self._held.values()), {by_name[name]: why for name, why in refused.items()})
 
     def lost(self) -> tuple[str, ...]:
         """See `Holder`; a drained node that was resumed is lost too."""
-        asked = {name: node for name, node in self._held.items() if name not in self._drained}
+        me, asked = owner(), [name for name in self._held if name not in self._drained]
         try:
-            if not self.reservation:
-                ours = {node for _, whose, node in _our_jobs() if whose == owner()}
-            elif asked:
-                ours = set(asked) if owner() in (whose for _, whose in _our_reservations(self.reservation)) else set()
+            if self.reservation:
+                is_kept = any(whose == me for _, whose in _our_reservations(self.reservation))
+                ours = set(asked) if is_kept else set()
+            else:
+                ours = {node for _, whose, node in _our_jobs() if whose == me}
             resumed, busy = self._free(self._drained) if self._drained else ({}, {})
-        except CannotMeasure:
+        except NoAnswer:
             return ()
         gone = [name for name in asked if name not in ours]
         return tuple(self._held[name] for name in (*gone, *resumed, *busy))
@@ -93,29 +83,29 @@ class SlurmHold:
     def give_back(self) -> str:
         """See `Holder`."""
         try:
-            self._end(me=owner())
-        except CannotMeasure as said:
-            return said.reason
+            self._end(owner().__eq__)
+        except NoAnswer as said:
+            return str(said)
         return ""
 
     def left_behind(self) -> tuple[str, ...]:
         """See `Holder`."""
         try:
-            ended = self._end()
+            ended = self._end(has_ended)
             limit = time.monotonic() + EPILOG_S
             while ended and time.monotonic() < limit and any(job in ended for job, _, _ in _our_jobs()):
                 time.sleep(1.0)
-        except CannotMeasure:
+        except NoAnswer:
             return ()  # what is wrong with Slurm is said where nodes are held
         return ended
 
-    def _end(self, me: str = "") -> tuple[str, ...]:
-        """End the holds of one process, else those of processes that have ended."""
-        jobs = [job for job, whose, _ in _our_jobs() if (whose == me if me else has_ended(whose))]
+    def _end(self, is_wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """End the holds of these owners."""
+        jobs = [job for job, whose, _ in _our_jobs() if is_wanted(whose)]
         if jobs:
             _said("scancel", *jobs)
         found = _our_reservations(self.reservation) if self.reservation else []
-        reservations = [name for name, whose in found if (whose == me if me else has_ended(whose))]
+        reservations = [name for name, whose in found if is_wanted(whose)]
         for name in reservations:
             _said("scontrol", "delete", f"reservationname={name}")
         return (*jobs, *reservations)
@@ -131,8 +121,8 @@ class SlurmHold:
         """
         states: dict[str, str] = {}
         partitions: dict[str, str] = {}
-        for name, partition, up, state in _rows(*_SINFO, ",".join(by_name), "-o", "%N|%P|%a|%T"):
-            states[name] = state.rstrip(_SIGNS)
+        for name, partition, up, state in _states(by_name, "%N|%P|%a|%T"):
+            states[name] = state
             wanted = self.options.get(by_name.get(name, ""), {}).get("partition", partition.rstrip("*"))
             if partition.rstrip("*") == wanted and up == "up" and (name not in partitions or partition.endswith("*")):
                 partitions[name] = wanted
@@ -158,18 +148,15 @@ class SlurmHold:
         }
         try:
             _said("scontrol", "create", "reservation", *(f"{word}={value}" for word, value in words.items()))
-        except _Refused as said:
+        except NoAnswer as said:
             if said.printed.endswith(_NO_RIGHT):
                 return dict.fromkeys(by_name, f"Slurm lets only operators make a reservation ({_NO_RIGHT})")
             raise
         time.sleep(RESERVED_S)
         limit = time.monotonic() + EPILOG_S
-        while time.monotonic() < limit and "completing" in self._states(by_name).values():
+        while time.monotonic() < limit and any("completing" in row for row in _states(by_name, "%N|%T")):
             time.sleep(1.0)
         return self._free(by_name)[1]
-
-    def _states(self, names: Iterable[str]) -> dict[str, str]:
-        return {name: state.rstrip(_SIGNS) for name, state in _rows(*_SINFO, ",".join(names), "-o", "%N|%T")}
 
 
 def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int, ended: Callable[[], bool]) -> dict[str, str]:
@@ -177,7 +164,8 @@ def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int, ended: Ca
     with ThreadPoolExecutor(AT_ONCE) as pool:
         refusals = pool.map(lambda each: "the run was ended" if ended() else _salloc(each, minutes), options.values())
         said = dict(zip(options, refusals, strict=True))
-    ours = [(job, node) for job, whose, node in _our_jobs() if whose == owner()]
+    me = owner()
+    ours = [(job, node) for job, whose, node in _our_jobs() if whose == me]
     if waiting := [job for job, node in ours if node not in options]:
         _said("scancel", *waiting)
     got = {node for _, node in ours}
@@ -190,9 +178,15 @@ def _salloc(own: Mapping[str, str], minutes: int) -> str:
     asked |= {"job-name": NAME, "comment": owner()}
     try:
         _said("salloc", "--no-shell", "--exclusive", *(f"--{option}={value}" for option, value in asked.items()))
-    except CannotMeasure as refused:
-        return refused.reason
+    except NoAnswer as refused:
+        return str(refused)
     return ""
+
+
+def _states(names: Iterable[str], form: str) -> list[list[str]]:
+    """What sinfo says of nodes, a row for each of their partitions; the state is the last column."""
+    rows = _rows("sinfo", "-h", "-a", "-N", "-n", ",".join(names), "-o", form)
+    return [[*row[:-1], row[-1].rstrip(_SIGNS)] for row in rows]
 
 
 def _our_jobs() -> list[tuple[str, str, str]]:
@@ -227,30 +221,4 @@ def _login() -> str:
 
 
 def _said(program: str, *arguments: str) -> str:
-    """What one of Slurm's programs prints.
-
-    Raises:
-        CannotMeasure: it is missing, does not answer in time, or refuses.
-    """
-    path = shutil.which(program)
-    if path is None:
-        raise CannotMeasure(f"{program} is not installed here", next_step="install Slurm's client programs here")
-    try:
-        done = subprocess.run(
-            [path, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=ANSWER_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        why = f"{program} did not answer within {ANSWER_S:g} s"
-        raise CannotMeasure(why, next_step="check slurmctld") from None
-    except OSError as error:
-        raise CannotMeasure(f"{program} did not start: {error.strerror}", next_step="check Slurm's programs") from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[:160]
-        raise _Refused(program, done.returncode, said)
-    return done.stdout
+    return answer(program, *arguments, limit_s=ANSWER_S)

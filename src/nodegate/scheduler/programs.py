@@ -1,0 +1,61 @@
+"""A scheduler's own programs (scontrol, squeue, salloc), asked with a time limit: what they print, or why nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MOST_SAID = 160  # characters of a refusal
+
+
+class NoAnswer(Exception):  # noqa: N818 - reads as the sentence that it raises
+    """The scheduler refused or did not answer; the message says which program and why, `printed` what it printed."""
+
+    def __init__(self, why: str, *, printed: str = "") -> None:
+        self.printed = printed
+        super().__init__(why)
+
+
+def answer(
+    program: str, *arguments: str, limit_s: float, environ: Mapping[str, str] | None = None, where: str = "here"
+) -> str:
+    """What a program prints.
+
+    Args:
+        program: its name, looked for in the PATH of `environ`.
+        arguments: its arguments; no shell sees them.
+        limit_s: seconds after which it is ended.
+        environ: its environment; by default this process's own.
+        where: the machine in words, for a program that is missing.
+
+    Raises:
+        NoAnswer: it is missing, does not start, does not end in time, or fails.
+    """
+    environ = os.environ if environ is None else environ
+    path = shutil.which(program, path=environ.get("PATH"))
+    if path is None:
+        raise NoAnswer(f"{program} is not installed {where}")
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"{program} did not answer within {limit_s:g} s") from None
+    except OSError as error:
+        raise NoAnswer(f"{program} did not start: {error.strerror}") from None
+    if done.returncode != 0:
+        printed = " ".join((done.stderr or done.stdout).split())[:_MOST_SAID]
+        raise NoAnswer(f"{program}: exit code {done.returncode}: {printed}", printed=printed)
+    return done.stdout
