@@ -94,7 +94,7 @@ def put_under_load(
     *,
     keep: bool = False,
     looks: tuple[int, ...] = LENGTH.looks,
-    holding: object = None,
+    lost: Callable[[], Mapping[str, CannotMeasure]] = dict,
 ) -> Load:
     (tmp_path / "evidence").mkdir(exist_ok=True)
     load = Load(
@@ -102,7 +102,7 @@ def put_under_load(
         [target(name, looks) for name in nodes],
         ThreadPool(Progress(None), threading.Event()),
         judge,
-        holding,
+        lost,
     )
     load.run([what], keep=keep)
     return load
@@ -281,7 +281,7 @@ class Lost:
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_node_that_is_held_no_more_has_no_number(tmp_path: Path, after: int) -> None:
     what = measurement({"a": ["400"] * 3, "b": ["400"] * 3})
-    put_under_load(tmp_path, what, Judge(), ["a", "b"], holding=Lost(after))
+    put_under_load(tmp_path, what, Judge(), ["a", "b"], lost=Lost(after).lost)
     kept = evidence(tmp_path, "a")
     assert (kept.document, kept.error and kept.error.reason) == (None, "the hold was ended")
     assert attempts(tmp_path, "b") == ["400"]

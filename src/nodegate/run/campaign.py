@@ -267,7 +267,7 @@ class Campaign:
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
             pool = ThreadPool(self._progress, self._cancelled)
             targets = self._held(targets, pool)
-            load = Load(self._folder, targets, pool, self._gate, self._holding)
+            load = Load(self._folder, targets, pool, self._gate, self._holding.lost)
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
                 self._facts_again(targets, pool)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nodegate.records.program_run import Attempt
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
-    from nodegate.run.holding import Holding
     from nodegate.run.pool import ThreadPool
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
@@ -39,9 +38,9 @@ class Load:
         targets: Sequence[Target],
         pool: ThreadPool,
         gate: Gate,
-        holding: Holding | None = None,
+        lost: Callable[[], Mapping[str, CannotMeasure]] = dict,
     ) -> None:
-        self._holding = holding
+        self._lost = lost  # the nodes on which jobs may start again, and why
         self._folder, self._targets, self._pool, self._gate = folder, targets, pool, gate
         self.loaded: set[str] = set()  # the nodes on which a program ran
 
@@ -51,21 +50,21 @@ class Load:
         Raises:
             UsageError: the evidence cannot be stored.
         """
+        lost = self._lost()
         for measurement in measurements:
             if self._pool.cancelled:
                 return
-            lost = self._holding.lost() if self._holding else {}
             going = [target for target in self._targets if self._takes_part(target, measurement, lost, keep=keep)]
             if going:
                 self.loaded.update(target.node.name for target in going)
                 self._measure(measurement, going)
-                self._leave_out(measurement, {target.node.name for target in going} - lost.keys())
+                lost = self._lost()
+                self._leave_out(measurement, going, lost)
 
-    def _leave_out(self, measurement: Measurement, nodes: set[str]) -> None:
+    def _leave_out(self, measurement: Measurement, going: Sequence[Target], lost: Mapping[str, CannotMeasure]) -> None:
         """What was measured while a job may have been on the node says nothing of it."""
-        for name, said in (self._holding.lost() if self._holding else {}).items():
-            if name in nodes:
-                self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=said))
+        for name in (target.node.name for target in going if target.node.name in lost):
+            self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=lost[name]))
 
     def _takes_part(
         self, target: Target, measurement: Measurement, lost: Mapping[str, CannotMeasure], *, keep: bool
