@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from nodegate import cli
-from nodegate.commands import hook as hook_command
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, hooks
+from nodegate.hook import current_verdict, hooks, passed
 from nodegate.hook.answer import Answer
 
 
@@ -18,7 +17,7 @@ from nodegate.hook.answer import Answer
 def own_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A hook adds folders to the PATH of its process, and notes what it found in a folder of the machine."""
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    monkeypatch.setattr(hook_command, "STATE", tmp_path / "state")
+    monkeypatch.setattr(passed, "STATE", str(tmp_path / "state"))
 
 
 HOOKS = ["slurm-prolog", "slurm-epilog", "slurm-healthcheck"]

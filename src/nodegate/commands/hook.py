@@ -17,7 +17,6 @@ from nodegate.hook.hooks import HookResult
 from nodegate.text import visible
 
 MODES = ("enforce", "observe")
-STATE = Path("/var/lib/nodegate")
 _OF_ONE = {
     "--fresh": ("slurm-prolog",),
     "--exclusive": ("slurm-prolog", "slurm-epilog"),
@@ -76,7 +75,7 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     option(
         "--state",
         type=Path,
-        default=STATE,
+        default=Path(passed.STATE),
         metavar="DIR",
         text="folder of what stays over a boot: the hooks' verdicts, what has passed (default %(default)s)",
     )

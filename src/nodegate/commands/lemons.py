@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
 from nodegate.errors import UsageError
+from nodegate.past.lemon import WINDOW_DAYS
+from nodegate.text import day, visible
 
 if TYPE_CHECKING:
     import argparse
 
-_DAYS = 28  # as in nodegate.past.lemons, which takes time to import
 _MOST_DAYS = 366
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     since = command.add_mutually_exclusive_group()
-    text = f"so many days before the newest run (default {_DAYS})"
-    since.add_argument("--days", type=int, default=_DAYS, metavar="N", help=text)
+    text = f"so many days before the newest run (default {WINDOW_DAYS})"
+    since.add_argument("--days", type=int, default=WINDOW_DAYS, metavar="N", help=text)
     since.add_argument("--since", metavar="YYYY-MM-DD", help="from this day on (UTC)")
     command.add_argument("--json", action="store_true", help="the answer for a program, as one object")
     command.add_argument("--lang", default="en", choices=["en", "zh"], help="language of the answer (default en)")
@@ -35,7 +36,6 @@ def run(asked: argparse.Namespace) -> int:
     from nodegate.past import database  # noqa: PLC0415
     from nodegate.past.lemon_words import as_json, lines  # noqa: PLC0415
     from nodegate.past.lemons import of_record  # noqa: PLC0415
-    from nodegate.text import visible  # noqa: PLC0415
 
     record = record_of(asked)
     since = _since(asked)
@@ -57,9 +57,9 @@ def run(asked: argparse.Namespace) -> int:
 def _since(asked: argparse.Namespace) -> float | None:
     if asked.since is None:
         if not 1 <= asked.days <= _MOST_DAYS:
-            raise UsageError(f"--days {asked.days}: from 1 to {_MOST_DAYS}", hint=f"--days {_DAYS} is usual")
+            raise UsageError(f"--days {asked.days}: from 1 to {_MOST_DAYS}", hint=f"--days {WINDOW_DAYS} is usual")
         return None
-    try:
-        return dt.datetime.strptime(asked.since, "%Y-%m-%d").replace(tzinfo=dt.timezone.utc).timestamp()
-    except (ValueError, OverflowError):
-        raise UsageError(f"--since {asked.since}: not a day", hint="write it as 2026-11-01") from None
+    since = day(asked.since)
+    if since is None:
+        raise UsageError(f"--since {asked.since}: not a day", hint="write it as 2026-11-01")
+    return dt.datetime(since.year, since.month, since.day, tzinfo=dt.timezone.utc).timestamp()

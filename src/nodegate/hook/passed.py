@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+STATE = "/var/lib/nodegate"  # what stays on a node over a boot
 FILE = "passed"
 SCHEMA = "nodegate.passed/1"
 _MOST_BYTES = 64 << 10

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.hook.passed import FILE, text_of
+from nodegate.hook.passed import FILE, STATE, text_of
 from nodegate.profile import Profile
 from nodegate.records.verdict import GOOD
 
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 _PROFILES = frozenset((Profile.DELIVERY, Profile.NIGHTLY))  # those that put load on a node
-_FOLDER = "/var/lib/nodegate"
-_WRITE = (
-    f"umask 022 && mkdir -p {_FOLDER} && cat >{_FOLDER}/.{FILE}.new && mv -f {_FOLDER}/.{FILE}.new {_FOLDER}/{FILE}"
-)
+_WRITE = f"umask 022 && mkdir -p {STATE} && cat >{STATE}/.{FILE}.new && mv -f {STATE}/.{FILE}.new {STATE}/{FILE}"
 _LIMIT_S = 30.0
 _AT_ONCE = 64
 
