@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_without_slurm_nothing_is_held_and_the_reason_is_said(monkeypatch: pytes
     monkeypatch.setenv("PATH", "/nowhere")
     holder = SlurmHold({"gpu01.site": "gpu01"})
     assert holder.hold(["gpu01.site"], time.time() + 60) == Held((), {"gpu01.site": "sinfo is not installed here"})
+    assert (holder.left_behind(), holder.give_back()) == ((), "")  # nothing was asked for, so nothing is held
+
+
+def test_what_was_asked_for_without_an_answer_may_be_held_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text("#!/bin/sh\necho 'gpu01|gpu*|up|idle'\n")
+    sinfo.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    holder = SlurmHold({"gpu01.site": "gpu01"})
+    assert holder.hold(["gpu01.site"], time.time() + 60) == Held((), {"gpu01.site": "squeue is not installed here"})
     assert (holder.left_behind(), holder.give_back()) == ((), "squeue is not installed here")
 
 

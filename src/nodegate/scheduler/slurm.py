@@ -43,6 +43,7 @@ class SlurmHold:
     names: Mapping[str, str]
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reservation: str = ""
+    _has_asked: bool = field(default=False, init=False)  # for a node, which may be held then also without an answer
     _held: dict[str, str] = field(default_factory=dict, init=False)  # Slurm's name -> the inventory's
     _drained: dict[str, str] = field(default_factory=dict, init=False)  # of these, those that nothing starts on anyway
 
@@ -53,6 +54,7 @@ class SlurmHold:
             return Held()
         try:
             partitions, refused = self._free(by_name)
+            self._has_asked = self._has_asked or bool(partitions)
             minutes = max(1, math.ceil((until - time.time()) / 60))
             if self.reservation:
                 refused |= self._reserved({name: by_name[name] for name in partitions}, minutes)
@@ -82,6 +84,8 @@ class SlurmHold:
 
     def give_back(self) -> str:
         """See `Holder`."""
+        if not self._has_asked:
+            return ""
         try:
             self._end(owner().__eq__)
         except NoAnswer as said:
