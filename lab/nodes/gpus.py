@@ -39,6 +39,9 @@ def prepare(node: LabNode) -> None:
         tree.file(f"/sys/class/dmi/id/{file}", f"{text}\n")
     for index, adapter in enumerate(sorted(tree.path("/sys/class/infiniband").iterdir())):
         tree.file(f"/sys/class/infiniband/{adapter.name}/node_guid", f"a088:c203:{int(number):04x}:{index:04x}\n")
+    for index, address in enumerate(gpu_addresses(node)):
+        info = f"Model: \t\t NVIDIA H100\nGPU UUID: \t {uuid(node, index)}\n"
+        tree.file(f"/proc/driver/nvidia/gpus/{address}/information", info)
     for folder in ("bus", "class", "devices", "module"):
         tree.path(f"/sys/{folder}").mkdir(exist_ok=True)
     tree.file("/sys/module/nvidia_peermem/version", "550.163.01\n")
@@ -55,10 +58,18 @@ def scenario(node: LabNode) -> Scenario:
     healthy = nvml.healthy_h100(8)
     for index, address in enumerate(gpu_addresses(node)):
         healthy.set(index, "bus_id", f"0000{address.upper()}")
-        number = node.name.rpartition("-")[2]
-        healthy.set(index, "uuid", f"GPU-{number:>08}-0000-4000-8000-{index:012d}")
-        healthy.set(index, "serial", nvml.serial(int(number), index))
+        healthy.set(index, "uuid", uuid(node, index)).set(index, "serial", serial(node, index))
     return healthy
+
+
+def uuid(node: LabNode, gpu: int) -> str:
+    """The UUID of a GPU that the node was made with."""
+    return f"GPU-{node.name.rpartition('-')[2]:>08}-0000-4000-8000-{gpu:012d}"
+
+
+def serial(node: LabNode, gpu: int) -> int:
+    """The serial number of a GPU that the node was made with."""
+    return nvml.serial(int(node.name.rpartition("-")[2]), gpu)
 
 
 def gpu_addresses(node: LabNode) -> list[str]:

@@ -10,6 +10,8 @@ from support.remembered import keep, past_of, placed
 
 from nodegate.metric import Metric
 from nodegate.past import database
+from nodegate.past.event import BOOT, XID, Event
+from nodegate.past.keys import Placed
 from nodegate.past.questions import stays, whom
 from nodegate.past.record import FleetRecord
 from nodegate.past.series import key_of
@@ -59,6 +61,31 @@ def test_what_was_measured_before_the_board_was_known_counts_for_its_place(tmp_p
     keep(record, "tuesday", 2.0, {"one": [replace(GPU, values=(750.0,))]}, parts={"one": ONE})
     assert past_of(record, "one", 10.0, "GPU 3", parts=ONE) == {key_of(GPU): [745.0, 750.0]}
     assert past_of(record, "other", 10.0, "GPU 3", parts=OTHER) == {}
+
+
+def test_a_board_that_is_lost_tells_its_uuid_alone_and_keeps_its_past(record: FleetRecord) -> None:
+    whole, lost = Placed("GPU 3", "1650001", "GPU-6e0a"), Placed("GPU 3", "GPU-6e0a", "GPU-6e0a")
+    xid = Event(3.0, XID, "one", "S/N GPU-6e0a", "kernel log", "79")
+    keep(record, "tuesday", 2.0, {"one": [GPU]}, parts={"one": (ONE[0], whole)})
+    keep(record, "wednesday", 3.0, {"one": [NODE]}, parts={"one": (ONE[0], lost)}, events=[xid])
+    with database.reading(record.file) as base:
+        of_board = stays(base, whom(base, "1650001"))
+        assert [(each.node, each.since_s, each.until_s) for each in of_board] == [("one", 1.0, 3.0)]
+        assert base.execute("select part from events").fetchall() == [("S/N 1650001",)]
+        assert base.execute("select count(*) from parts where key like '%6e0a%'").fetchone() == (0,)
+
+
+def test_a_boot_is_one_whatever_the_clock_was_set_to(record: FleetRecord) -> None:
+    for at, when in enumerate((100.0, 100.4, 90_000.0)):
+        keep(
+            record,
+            f"run {at}",
+            at + 2.0,
+            {"one": [NODE]},
+            events=[Event(when, BOOT, "one", "S/N 1", "kernel log", "id")],
+        )
+    with database.reading(record.file) as base:
+        assert base.execute("select epoch_s from events").fetchall() == [(100.0,)]
 
 
 def test_a_number_that_several_machines_report_tells_none_apart(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ is made again takes them from there.
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
-from nodegate.past.event import HOOK, HOOK_FIT, Event
+from nodegate.past.event import BOOT, HOOK, HOOK_FIT, Event
 from nodegate.records.store import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def _is_new(base: sqlite3.Connection, event: Event) -> bool:
         day = (event.part, event.kind, event.source, event.epoch_s)
         known = base.execute(_DAY, day).fetchone()
         return known is None or (_number(event.text) > _number(known[0]) and bool(base.execute(_LESS, day).rowcount))
-    near = (event.part, event.kind, event.text, event.epoch_s - SAME_S, event.epoch_s + SAME_S)
+    span_s = math.inf if event.kind == BOOT else SAME_S  # a boot has an id, and its time is as the clock is now
+    near = (event.part, event.kind, event.text, event.epoch_s - span_s, event.epoch_s + span_s)
     return base.execute(_NEAR, near).fetchone() is None
 
 

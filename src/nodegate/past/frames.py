@@ -28,7 +28,8 @@ from numbers join runs on runs.id = run join sequences on sequences.id = series
 join parts on parts.id = sequences.part join quantities on quantities.id = sequences.quantity""",
     "events": "select epoch_s, kind, node, part as key, source, text from events",
     "places": "select key, node, slot, from_epoch_s, to_epoch_s from places join parts on parts.id = part",
-    "traits": "select key as machine, name, value, from_epoch_s, to_epoch_s from traits join parts on parts.id = part",
+    "traits": "select key as machine, name, value, from_epoch_s, to_epoch_s from traits join parts on parts.id = part"
+    " where name != 'uuid'",
 }
 
 

@@ -18,11 +18,12 @@ class Placed:
     """A part where a run saw it.
 
     `slot` is its name in the node: "GPU 3", "mlx5_2", `CHASSIS`. `serial` is its serial number, of a GPU without one
-    its UUID, of an adapter its GUID; empty where none is known.
+    its UUID, of an adapter its GUID; empty where none is known. `uuid` is a GPU's, beside its serial number.
     """
 
     slot: str
     serial: str
+    uuid: str = ""
 
 
 class Keys:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.past import events, series
 from nodegate.past.ids import Ids
-from nodegate.past.keys import CHASSIS, Placed
+from nodegate.past.keys import CHASSIS, SERIAL, Placed
 from nodegate.past.spans import PLACES, TRAITS
 from nodegate.records.claim import State
 from nodegate.records.verdict import Verdict
@@ -22,6 +23,9 @@ LOOKED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))
 _NEW_RUN = """
 insert into runs (name, started_epoch_s, finished_epoch_s, profile, folder, manifest_sha256, suite_version)
 values (?, ?, ?, ?, ?, ?, ?)
+"""
+_BOARD = """
+select key from traits join parts on parts.id = part where name = 'uuid' and value = ? order by to_epoch_s desc limit 1
 """
 _OF_RUN = tuple(f"delete from {table} where run = ?" for table in ("numbers", "causes", "decisions"))  # noqa: S608
 
@@ -45,7 +49,7 @@ def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> 
     base.executemany("insert or ignore into shared values (?)", ((each,) for each in sorted(kept.shared)))
     parts = Ids(base, "parts", "key")
     added: list[Event] = []
-    for node in kept.nodes:
+    for node in (_with_numbers(base, each) for each in kept.nodes):
         keys = kept.keys(node)
         _node(base, number, node, keys, parts)
         _seen(base, node, keys, parts, run.started_epoch_s)
@@ -62,6 +66,22 @@ def _forget(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool) -> None:
     for (number,) in base.execute(asked, (run.id, run.started_epoch_s, resumed, kept.folder)).fetchall():
         for statement in (*_OF_RUN, "delete from runs where id = ?"):
             base.execute(statement, (number,))
+
+
+def _with_numbers(base: sqlite3.Connection, node: KeptNode) -> KeptNode:
+    """A GPU that is lost tells its UUID alone: it is known by the serial number that it had beside it before."""
+    known = {}
+    for each in node.placed:
+        if each.uuid == each.serial and (found := base.execute(_BOARD, (each.uuid,)).fetchone()):
+            known[SERIAL + each.uuid] = str(found[0])
+    if not known:
+        return node
+    placed = tuple(
+        replace(each, serial=known.get(SERIAL + each.serial, SERIAL + each.serial).removeprefix(SERIAL))
+        for each in node.placed
+    )
+    events = tuple(replace(each, part=known.get(each.part, each.part)) for each in node.events)
+    return replace(node, placed=placed, events=events)
 
 
 def _node(base: sqlite3.Connection, run: int, node: KeptNode, keys: Keys, parts: Ids) -> None:
@@ -91,6 +111,9 @@ def _seen(base: sqlite3.Connection, node: KeptNode, keys: Keys, parts: Ids, at: 
     machine = parts.of(keys.machine)
     known = {each.slot: each for each in keys.placed}
     for each in {CHASSIS: Placed(CHASSIS, ""), **known}.values():
-        PLACES.seen(base, (parts.of(keys.of(each.slot)),), (node.name, each.slot), at)
+        part = parts.of(keys.of(each.slot))
+        PLACES.seen(base, (part,), (node.name, each.slot), at)
+        if each.uuid not in ("", each.serial):
+            TRAITS.seen(base, (part, "uuid"), (each.uuid,), at)
     for name, value in node.traits.items():
         TRAITS.seen(base, (machine, name), (value,), at)

@@ -42,7 +42,8 @@ def placed_parts(facts: NodeFacts, parts: Parts) -> tuple[Placed, ...]:
         found |= {each.name: real_serial(each.node_guid) for each in facts.rdma.devices}
     with contextlib.suppress(CannotMeasure):
         found[CHASSIS] = real_serial(facts.host.serial)
-    return tuple(Placed(slot, serial) for slot, serial in found.items() if serial)
+    uuids = {each.short: real_serial(each.uuid) for each in parts if each.kind is Kind.GPU}
+    return tuple(Placed(slot, serial, uuids.get(slot, "")) for slot, serial in found.items() if serial)
 
 
 def events_of(node: str, facts: NodeFacts, parts: Parts, placed: Iterable[Placed]) -> tuple[Event, ...]:
