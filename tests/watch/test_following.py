@@ -323,12 +323,15 @@ def test_a_notice_that_fails_changes_nothing(log: Path, command: str, words: str
     assert words in done.stderr
 
 
-def test_a_notice_that_hangs_is_ended(tmp_path: Path) -> None:
-    from nodegate.watch.notice import send
+def test_a_notice_that_hangs_is_ended() -> None:
+    from nodegate.notices import program
+    from nodegate.notices.message import Notice
+    from nodegate.notices.target import NotSent, parse
 
     started = time.monotonic()
-    said = send([sys.executable, "-c", "import time; time.sleep(300)"], "line", limit_s=1)
-    assert said.endswith("took more than 1 s")
+    hangs = parse(f"{sys.executable} -c 'import time; time.sleep(300)'")
+    with pytest.raises(NotSent, match="took more than 1 s"):
+        program.send(hangs, Notice("", "watch", "", "", "finding", text="line"), limit_s=1)
     assert time.monotonic() - started < 60
 
 

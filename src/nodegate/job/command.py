@@ -31,7 +31,7 @@ def job(asked: Asked) -> int:
     if asked.follow:
         from nodegate.job.follow import follow  # noqa: PLC0415
 
-        return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.notice)
+        return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.targets)
     answer = look(asked, source)
     show(asked, answer)
     return answer.exit

@@ -6,21 +6,22 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from nodegate.watch import notice
+from nodegate.notices.tell import tell_line
 from nodegate.watch.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nodegate.job.answer import Answer
+    from nodegate.notices.target import Target
 
 EVERY_S = 60.0
 
 
-def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], hook: tuple[str, ...]) -> int:
+def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], targets: Sequence[Target]) -> int:
     """Looks until the job's series have ended together, then 0; until a signal, then as the last answer says.
 
-    `show` prints an answer and returns the line for `hook`, the program that gets each change.
+    `show` prints an answer and returns the line for `targets`, which get each change.
     """
     told = before = None
     answer = None
@@ -32,7 +33,7 @@ def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], hook: tup
             if state == before and state != told:
                 told = state
                 line = show(answer)
-                if hook and (failed := notice.send(list(hook), line)):
+                for failed in tell_line(line, targets, "job"):
                     sys.stderr.write(f"nodegate: {failed}\n")
             if answer.ended and state == before:
                 return 0

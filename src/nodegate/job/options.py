@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
-from nodegate.watch.notice import arguments
+from nodegate.notices.option import add_notice, targets_of
+from nodegate.notices.target import Target
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +35,7 @@ class Asked:
     json: bool
     lang: str
     follow: bool
-    notice: tuple[str, ...]
+    targets: tuple[Target, ...]
     with_log: tuple[str, ...]
 
 
@@ -60,7 +61,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--header-file", type=Path, metavar="FILE", help="further headers, NAME: VALUE a line")
     add("--ca-file", type=Path, metavar="FILE", help="certificates that the server's may be signed by")
     add("--follow", action="store_true", help="ask every 60 s; print what changed; end with the job")
-    add("--notice", metavar="PROGRAM", help="with --follow: a program that gets each change on its standard input")
+    add_notice(command, "with --follow: gets each change")
     add("--with-log", action="append", default=[], metavar="FILE", help="logs of the job: their first error decides")
 
 
@@ -92,7 +93,7 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
         json=asked.json,
         lang=asked.lang,
         follow=asked.follow,
-        notice=tuple(arguments(asked.notice)) if asked.notice else (),
+        targets=targets_of(asked.notice),
         with_log=tuple(asked.with_log),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import shlex
-import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,6 +16,7 @@ import msgspec
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_given, read_whole
+from nodegate.files.web import opener
 from nodegate.text import visible
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Server(Source):
         request = urllib.request.Request(address, query.body.encode(), self.access.headers())  # noqa: S310 - checked
         limit_s = FIRST_S if query == TIME else LIMIT_S
         try:
-            with _opener(self.access.ca_file).open(request, timeout=limit_s) as answer:
+            with opener(self.access.ca_file).open(request, timeout=limit_s) as answer:
                 raw: bytes = answer.read(MOST_BYTES + 1)
         except urllib.error.HTTPError as said:
             raw = said.read(1 << 16)
@@ -209,21 +209,6 @@ def curl(access: Access, query: Query) -> str:
     for name, value in {"query": query.expression, **query.at}.items():
         line += f" --data-urlencode {shlex.quote(f'{name}={value}')}"
     return f"{line} {shlex.quote(access.url.rstrip('/') + query.path)}"
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is a proxy's page for people to log in: it is said, never followed with the token."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow none."""
-
-
-def _opener(ca_file: Path | None) -> urllib.request.OpenerDirector:
-    try:
-        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
-    except (OSError, ssl.SSLError) as said:
-        raise UsageError(f"the certificates cannot be read: {said}", file=str(ca_file)) from said
-    return urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
 
 
 def _hint(code: int) -> str:

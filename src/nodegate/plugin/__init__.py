@@ -43,15 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings(config)
     if not settings.active or config.option.help:
         return
-    from nodegate.plugin.run import PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
+    from nodegate.plugin.notices import RunNotices  # noqa: PLC0415 - pytest of other projects does not pay for us
+    from nodegate.plugin.run import PytestRun  # noqa: PLC0415
     from nodegate.plugin.terminal import Terminal  # noqa: PLC0415
 
     try:
         run = PytestRun(config, settings)
+        notices = None if hasattr(config, "workerinput") else RunNotices(run)
     except UsageError as said:
         raise pytest.UsageError(str(said)) from None
     config.stash[RUN] = run
     config.pluginmanager.register(run, "nodegate.run")
+    if notices is not None:
+        config.pluginmanager.register(notices, "nodegate.notices")
     config.pluginmanager.register(Terminal(config, run), "nodegate.terminal")
     if config.pluginmanager.hasplugin("xdist"):
         from nodegate.plugin.distribution import XdistRun  # noqa: PLC0415

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodegate.notices.option import FORMS
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
+from nodegate.words.catalogue import LANGUAGES
 
 if TYPE_CHECKING:
     from nodegate.job.prometheus import Access
@@ -52,6 +54,8 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
     option("--record", default=None, metavar="FILE", help="what earlier runs found and measured (reports/fleet.sqlite)")
     option("--history", default=None, metavar="FILE", help="the old name of --record, for this release")
+    option("--notice", action="append", default=[], metavar="TARGET", help=f"gets what is new; repeatable: {FORMS}")
+    option("--lang", default="en", choices=LANGUAGES, help="the language of notices (en)")
     option("--all-results", action="store_true", help="write what is healthy in full too (docs/guide/running.md)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--metrics", default="", metavar="URL", help="troubleshoot: a Prometheus that knows the job's metrics")
@@ -127,6 +131,8 @@ def settings(config: pytest.Config) -> Settings:
         all_results=given("all_results"),
         job_logs=tuple(given("job_log")),
         metrics=access,
+        notices=tuple(given("notice")),
+        lang=given("lang"),
         record=path("record") or path("history") or DEFAULT,
     )
 

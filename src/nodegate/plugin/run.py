@@ -66,7 +66,7 @@ class PytestRun:
         self._campaign: Campaign | None = None
         self.results: Results | None = None
         self.checks_of_workers: dict[str, CheckInfo] = {}
-        self._trouble = ""
+        self.trouble = ""
         self.is_alone = False  # whether pytest writes nothing while the items are judged (plugin/terminal.py)
         self._interrupts, self._collections = Interrupts(), gc.get_threshold()
         self._measuring = self._judging_progress = Progress(None)
@@ -235,7 +235,7 @@ class PytestRun:
 
     def _stop(self, trouble: str) -> None:
         """End the run: its results can no longer be stored."""
-        self._trouble = trouble
+        self.trouble = trouble
         pytest.exit(trouble, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     # Reports --------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class PytestRun:
 
     def _keep(self, record: Record) -> None:
         """Write a record down; a run that cannot ends."""
-        if self.results is None or self._trouble:
+        if self.results is None or self.trouble:
             return
         self._judging_progress.node_done(failed=False)
         try:
@@ -292,7 +292,7 @@ class PytestRun:
         self._interrupts.take()
         if self._campaign:
             self._campaign.cancel(hurry=lambda: self._interrupts.seen)
-            self._trouble = self._trouble or self._campaign.trouble
+            self.trouble = self.trouble or self._campaign.trouble
             if self.results is not None:
                 self.results.notes += self._campaign.notes
         if self.results is None:
@@ -309,12 +309,12 @@ class PytestRun:
                 self.results.notes += mark_passed(self.results.report, self.judging, self.prepared.connect)
         except OSError as broken:
             path = self.results.folder.path
-            self._trouble = self._trouble or f"{path}: the reports cannot be written: {broken.strerror}"
+            self.trouble = self.trouble or f"{path}: the reports cannot be written: {broken.strerror}"
         session.exitstatus = self._exit_code(exitstatus)
 
     def _exit_code(self, said: int) -> int:
         """The exit code of pytest, unless it is better than the nodes' verdicts."""
-        if self._trouble:
+        if self.trouble:
             return pytest.ExitCode.INTERNAL_ERROR
         if said != pytest.ExitCode.OK or self.results is None or self.results.report is None:
             return said
@@ -346,5 +346,5 @@ class PytestRun:
                 reporter.write_line(f"note: {note}", yellow=True)
             for line in answer.lines(self.results.report, self.results.folder.path, width(reporter)):
                 reporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
-        if self._trouble:
-            reporter.write_line(f"ERROR: {self._trouble}", red=True)
+        if self.trouble:
+            reporter.write_line(f"ERROR: {self.trouble}", red=True)

@@ -17,6 +17,7 @@ from nodegate.files.strict_json import loads
 from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
+from nodegate.notices.target import hidden
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
 from nodegate.records.run import Run, shared
@@ -54,8 +55,8 @@ def user() -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command, ready to be typed again."""
-    return shlex.join(["pytest", *arguments])
+    """The command, ready to be typed again but for the secrets of --notice."""
+    return shlex.join(["pytest", *hidden(arguments)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Settings:
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
     metrics: Access | None = None  # --metrics: for profile troubleshoot
     record: Path = DEFAULT  # --record
+    notices: tuple[str, ...] = ()  # --notice
+    lang: str = "en"  # --lang
     all_results: bool = False  # --all-results: the files that hold every healthy device too
 
     @property

@@ -8,8 +8,10 @@ from typing import TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.notices.option import targets_of
+from nodegate.notices.tell import tell_line
 from nodegate.text import visible
-from nodegate.watch import notice, render
+from nodegate.watch import render
 from nodegate.watch.answer import Silent, Slow
 from nodegate.watch.follow import CHUNK_BYTES, Packed, Stream, source
 from nodegate.watch.formats import FORMATS, Reader
@@ -36,7 +38,7 @@ def watch(asked: Asked, out: TextIO | None = None, clock: Callable[[], float] = 
 class _Watch:
     def __init__(self, asked: Asked, out: TextIO, clock: Callable[[], float]) -> None:
         self.asked, self.out, self.clock = asked, out, clock
-        self.hook = notice.arguments(asked.notice) if asked.notice else []
+        self.targets = targets_of(asked.notice)
         self.watcher = Watcher(
             formats=_formats(asked),
             rule_name=asked.rule,
@@ -120,8 +122,8 @@ class _Watch:
         print(line, file=self.out, flush=True)
 
     def send(self, line: str) -> None:
-        if self.hook and (wrong := notice.send(self.hook, line)):
-            print(f"nodegate: {visible(wrong)}", file=sys.stderr)  # noqa: T201 - a command line
+        for wrong in tell_line(line, self.targets, "watch"):
+            print(f"nodegate: {wrong}", file=sys.stderr)  # noqa: T201 - a command line
 
 
 def _formats(asked: Asked) -> Mapping[str, Reader]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from nodegate.notices.option import add_notice
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.rules import RULES
 from nodegate.watch.scales import LONGEST_S, SHORTEST_S, WINDOWS
@@ -32,7 +33,7 @@ class Asked:
     platform: str = ""
     format: str = "auto"
     pattern: str = ""
-    notice: str = ""
+    notice: tuple[str, ...] = ()
     lang: str = "en"
     json: bool = False
     html: Path | None = None
@@ -97,9 +98,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="read only lines of this format; steps: any trainer's",
     )
     add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
-    add(
-        "--notice", default="", metavar="COMMAND", help="program that gets each finding as a line on its standard input"
-    )
+    add_notice(command, "gets each finding")
     add("--lang", choices=["en", "zh"], default="en", help="the language of the notes")
     add("--json", action="store_true", help="one JSON object per line; the last is the answer")
     add("--html", type=Path, default=None, metavar="FILE", help="write the answer with a plot")
@@ -108,7 +107,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def from_arguments(arguments: argparse.Namespace) -> Asked:
     """The options of the command line."""
     names = Asked.__dataclass_fields__
-    return Asked(**{name: value for name, value in vars(arguments).items() if name in names})
+    given = {name: value for name, value in vars(arguments).items() if name in names}
+    return Asked(**{**given, "notice": tuple(arguments.notice)})
 
 
 def _ratio(text: str) -> float:

@@ -1,0 +1,1 @@
+"""Notices: what a run found that is new, sent to where people read it."""

@@ -1,0 +1,179 @@
+"""Notices of runs and of events are sent, or kept until the next one. What is lost changes no verdict.
+
+A target is sent what is new since the last run that it was sent; if nothing changed, nothing. A run that was
+interrupted or judged no node, and an event, are always sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.notices.deliver import deliver
+from nodegate.notices.message import MOST_ITEMS, Notice
+from nodegate.text import visible
+from nodegate.words.catalogue import words
+
+if TYPE_CHECKING:
+    from nodegate.notices.box import Box, Sent
+    from nodegate.notices.news import News
+    from nodegate.notices.target import Target
+    from nodegate.report.model import Report
+
+    # A notice and what its target then knows, from the target and what it knows; None: nothing to send, nothing new
+    Make = Callable[[Target, Sent | None], tuple[Notice | None, Sent | None]]
+
+FOLDER = "notices"  # beside the record
+INTERRUPTED, NOTHING_JUDGED = "interrupted", "nothing-judged"
+ALWAYS = (INTERRUPTED, NOTHING_JUDGED)  # sent even if nothing changed
+
+
+def tell_run(
+    folder: Path,
+    targets: Sequence[Target],
+    record: Path,
+    lang: str,
+    *,
+    entrance: str = "pytest",
+    report: Report | None = None,
+    everything: bool = False,
+) -> list[str]:
+    """Send what is new in a run.
+
+    Args:
+        folder: the run folder. One without a report is an event, one that judged another run's evidence is not sent.
+        targets: where to.
+        record: the fleet's record; beside it is what the targets know. If it cannot be read, everything is sent.
+        lang: "en" or "zh".
+        entrance: what was called.
+        report: the report of the run, if it was read already.
+        everything: send all open problems as new.
+
+    Returns:
+        A line for each notice that could not be sent.
+    """
+    from nodegate.notices.box import Sent  # noqa: PLC0415 - a watch has none of this
+    from nodegate.notices.news import news  # noqa: PLC0415
+    from nodegate.report.reader import load  # noqa: PLC0415
+
+    try:
+        read = report or load(folder)
+    except UsageError as said:
+        return tell_event("no-report", {"run": folder, "why": said}, targets, record, lang, entrance=entrance)
+    if read.run.evidence and report is None:
+        return []
+    lost = everything or not _is_readable(record)
+
+    def make(target: Target, known: Sent | None) -> tuple[Notice | None, Sent | None]:
+        is_older = known is not None and read.run.started_epoch_s < known.started_epoch_s
+        found = news(read, Sent(target.name) if known is None or is_older else known, everything=lost)
+        notice = _of_run(read, found, lang, entrance, folder)
+        is_sent = known is None or is_older or lost or found.new or found.gone or notice.result in ALWAYS
+        return notice if is_sent else None, None if is_older else found.after
+
+    return _each(targets, record, make)
+
+
+def tell_event(
+    kind: str,
+    text_fields: Mapping[str, object],
+    targets: Sequence[Target],
+    record: Path,
+    lang: str,
+    *,
+    entrance: str = "nightly",
+) -> list[str]:
+    """Send what is not a run, such as a night that did not run.
+
+    Args:
+        kind: one of `text.EVENTS`, or any other word.
+        text_fields: what to say of it, a line each.
+        targets: where to.
+        record: the fleet's record.
+        lang: "en" or "zh".
+        entrance: what was called.
+
+    Returns:
+        A line for each notice that could not be sent.
+    """
+    from nodegate.notices.text import of_event  # noqa: PLC0415
+    from nodegate.report.json_file import utc  # noqa: PLC0415
+
+    now = time.time()
+    text = of_event(words(lang), kind, entrance, now, text_fields)
+    notice = Notice("", entrance, "", utc(now), kind, text=text)
+    return _each(targets, record, lambda _, __: (notice, None))
+
+
+def tell_line(line: str, targets: Sequence[Target], entrance: str) -> list[str]:
+    """Send a line of a command that runs beside a job; it is not kept, for hours later it would be wrong.
+
+    Returns a line for each notice that could not be sent.
+    """
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    notice = Notice("", entrance, "", at, "finding", text=visible(line))
+    return [str(failed) for target in targets if (failed := deliver(target, notice))]
+
+
+def _of_run(report: Report, found: News, lang: str, entrance: str, folder: Path) -> Notice:
+    from nodegate.notices.text import nothing_judged, of_run  # noqa: PLC0415
+    from nodegate.report.json_file import utc  # noqa: PLC0415
+    from nodegate.report.model import node_counts, worst_first  # noqa: PLC0415
+
+    worst = "".join(node.verdict.value for node in worst_first(report.nodes)[:1])
+    counts = {verdict.value: count for verdict, count in node_counts(report).items()}
+    counts |= {"nodes": len(report.nodes), "new": len(found.new), "still": len(found.still), "gone": len(found.gone)}
+    return Notice(
+        report.run.id,
+        entrance,
+        report.run.profile,
+        utc(report.run.finished_epoch_s),
+        NOTHING_JUDGED if nothing_judged(report) else INTERRUPTED if report.run.interrupted else worst,
+        found.new[:MOST_ITEMS],
+        found.still[:MOST_ITEMS],
+        found.gone[:MOST_ITEMS],
+        counts,
+        of_run(words(lang), report, found, folder),
+    )
+
+
+def _each(targets: Sequence[Target], record: Path, make: Make) -> list[str]:
+    from nodegate.notices.box import Box  # noqa: PLC0415
+
+    return [line for target in targets for line in _one(target, Box(record.parent / FOLDER, target), make)]
+
+
+def _one(target: Target, box: Box, make: Make) -> list[str]:
+    """First what is waiting, then what is new; once something does not arrive, the rest waits with it."""
+    failed = None
+    try:
+        with box.held():
+            for file, waiting in box.waiting():
+                failed = deliver(target, waiting)
+                if failed and failed.keep:
+                    break
+                file.unlink(missing_ok=True)
+            notice, known = make(target, box.known())
+            if notice and not (failed and failed.keep):
+                failed = deliver(target, notice)
+            if notice and failed and failed.keep:
+                box.keep(notice)
+            if known:
+                box.remember(known)
+    except OSError as broken:
+        return [f"notices: {target.name}: cannot be kept beside the record: {broken.strerror or broken}"]
+    return [f"{failed}; it is sent with the next notice" if failed.keep else str(failed)] if failed else []
+
+
+def _is_readable(record: Path) -> bool:
+    from nodegate.past import database  # noqa: PLC0415 - sqlite
+
+    try:
+        with database.reading(record, wait_s=1.0) as base:
+            base.execute("select count(*) from runs").fetchone()
+    except UsageError:
+        return False
+    return True

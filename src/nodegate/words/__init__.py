@@ -1,0 +1,1 @@
+"""The catalogue of sentences for people, in gettext's form."""

@@ -1,0 +1,40 @@
+"""The catalogue is complete, and what is read is what was written."""
+
+import os
+import re
+
+from nodegate.notices.text import SEVERITIES, VERDICTS
+from nodegate.records.cause import Severity
+from nodegate.records.verdict import NodeVerdict
+from nodegate.words.catalogue import words
+from support import catalogue
+
+PO = catalogue.read((catalogue.FOLDER / "nodegate.po").read_text("utf-8"))
+
+
+def test_each_sentence_of_the_code_has_its_chinese_and_no_other_is_there() -> None:
+    asked = set(catalogue.asked_for())
+    assert len(asked) > 20
+    assert set(PO) - {("",)} == asked
+
+
+def test_a_chinese_sentence_is_chinese_and_has_the_same_fields() -> None:
+    for key, text in PO.items():
+        if key != ("",):
+            assert re.search("[\u3000-\u9fff\uff00-\uffef]", text), key
+            assert [set(re.findall(r"\{\w+\}", each)) for each in key] == [set(re.findall(r"\{\w+\}", text))] * len(key)
+
+
+def test_the_compiled_catalogue_is_the_written_one() -> None:
+    file, raw = catalogue.FOLDER / "nodegate.mo", catalogue.compiled(PO)
+    if os.environ.get("NODEGATE_WRITE_GOLDEN"):
+        file.write_bytes(raw)
+    assert file.read_bytes() == raw
+    for key, text in PO.items():
+        zh = words("zh")._found
+        assert (zh.ngettext(*key, 2) if len(key) > 1 else zh.gettext(key[0])) == text
+
+
+def test_all_verdicts_and_severities_are_there() -> None:
+    assert set(VERDICTS) == set(NodeVerdict)
+    assert set(SEVERITIES) == set(Severity)
