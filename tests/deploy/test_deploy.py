@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nodegate.site.site_file import read
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
@@ -149,7 +151,11 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert not complaints, done.stderr
 
 
+def test_the_site_file_is_one() -> None:
+    assert read(DEPLOY / "site.yaml").of("record", "keep", 0) == 30 * 86400.0
+
+
 def test_the_cron_line_is_one_line_that_names_a_user() -> None:
-    lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "nodegate test" in line]
+    lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "nodegate nightly" in line]
     assert len(lines) == 1
     assert lines[0].split()[5] == "nodegate"

@@ -60,7 +60,7 @@ def durations_of(profile: Profile, *, burn: str = "", hang_after: str = "", all_
     return replace(chosen, rounds=None) if all_pairs else chosen
 
 
-def seconds(text: str, option: str = "--burn") -> float:
+def seconds(text: str, option: str = "--burn", *, most_s: float = LONGEST_BURN_S) -> float:
     """The seconds of "90s", "10m", "24h" or "2d". A number alone is refused: it could mean seconds or minutes.
 
     Raises:
@@ -71,6 +71,7 @@ def seconds(text: str, option: str = "--burn") -> float:
         raise UsageError(f"{option} {text}: a duration needs its unit", hint=f"write {said}s or {said}m")
     match = _TIME.fullmatch(said)
     found = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not SHORTEST_BURN_S <= found <= LONGEST_BURN_S:
-        raise UsageError(f"{option} {text}: not a duration from 1 s to 14 days", hint="write 90s, 10m or 24h")
+    if not SHORTEST_BURN_S <= found <= most_s:
+        days = f"{most_s / _SECONDS['d']:g} days"
+        raise UsageError(f"{option} {text}: not a duration from 1 s to {days}", hint="write 90s, 10m, 24h or 2d")
     return found

@@ -28,6 +28,7 @@ EPILOG_S = 60.0  # that a job which has ended may take to leave its node
 RESERVED_S = 3.0  # until sinfo shows a reservation that begins now
 # Free for us, or taken out by someone: nothing starts on it either way.
 _FREE, _OUT = frozenset({"idle", "planned", "maint", "completing"}), frozenset({"drained"})
+_AT_WORK = frozenset({"allocated", "mixed", "completing"})
 _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
 
@@ -161,6 +162,14 @@ class SlurmHold:
         while time.monotonic() < limit and any("completing" in row for row in _states(by_name, "%N|%T")):
             time.sleep(1.0)
         return self._free(by_name)[1]
+
+
+def busy_nodes(names: Iterable[str]) -> frozenset[str]:
+    """Those of Slurm's nodes on which a job runs; none where Slurm does not answer here."""
+    try:
+        return frozenset(name for name, state in _states(names, "%N|%T") if state in _AT_WORK)
+    except NoAnswer:
+        return frozenset()
 
 
 def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int, ended: Callable[[], bool]) -> dict[str, str]:

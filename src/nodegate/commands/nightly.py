@@ -1,0 +1,58 @@
+"""`nodegate nightly`: what cron and the timer call. Exit 0 all accepted, 1 somebody not, 2 not done, 75 another."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+ANOTHER_RUNS = 75
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add = command.add_argument
+    add("--inventory", action="append", default=[], metavar="FILE|HOST,HOST", help="the nodes; repeatable")
+    add("--site", type=Path, metavar="FILE", help="what the site sets (default: site.yaml beside the inventory)")
+    add("--nodes", default="", metavar="PATTERN", help="a subset, as for pytest")
+    add("--within", default="", metavar="TIME", help="how long the night may take (default 2h)")
+    add("--every", default="", metavar="TIME", help="each node is to be tested so often; who is not is told (7d)")
+    text = "test so many nodes at a time, those first that were not tested for longest (default: all)"
+    add("--most-nodes", type=int, metavar="N", help=text)
+    add("--keep", default="", metavar="TIME", help="delete run folders of nights older than this: 30d (default: none)")
+    add("--delay", default="", metavar="TIME", help="begin at a random moment within this time")
+    add("--notice", action="append", default=[], metavar="TARGET", help="who is told; repeatable")
+    add("--lang", choices=["en", "zh"], help="language of the notices (default en)")
+    add("--record", type=Path, metavar="FILE", help="the fleet's record (default reports/fleet.sqlite)")
+    text = "further options of pytest and nodegate for the runs, after --: -- --burn 90s --tools DIR"
+    add("options", nargs="*", metavar="-- OPTION", help=text)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Do one night; what it has to say is printed, the output of its runs is in reports/nightly.log.
+
+    Raises:
+        UsageError: an option or the site file is wrong.
+    """
+    from nodegate.night import state  # noqa: PLC0415
+    from nodegate.night.night import REPORTS, Night  # noqa: PLC0415
+    from nodegate.night.settings import settings  # noqa: PLC0415
+    from nodegate.text import visible  # noqa: PLC0415
+
+    wanted = settings(asked)
+    try:
+        with state.alone(REPORTS) as lock:
+            state.sign(lock)
+            time.sleep(random.uniform(0.0, wanted.delay_s))  # noqa: S311 - no secret
+            night = Night(wanted, lock)
+            code = night.run()
+            for line in night.lines:
+                print(visible(line))
+            return code
+    except state.OtherNight as other:
+        print(f"another night runs (process {str(other) or 'unknown'})")
+        return ANOTHER_RUNS

@@ -1,0 +1,197 @@
+"""One night: nodes in their turn, tested in runs of pytest until all were or the time is over."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import fold
+from nodegate.night import retention, state
+from nodegate.night.runs import SOMEBODY_NOT, Ended, Runs, fold_or_all
+from nodegate.night.state import NightState
+from nodegate.night.tell import Teller
+from nodegate.night.turns import Turn, in_turn, overdue, turns
+from nodegate.past import database
+from nodegate.records.run_folder import RunFolder
+from nodegate.scheduler.slurm import busy_nodes
+from nodegate.text import counted, day_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.night.settings import NightSettings
+    from nodegate.node import Node
+
+ALL_ACCEPTED, NOT_DONE = 0, 2
+REPORTS = Path("reports")
+
+
+class Night:
+    """One night. `lock` is the descriptor of its lock; `lines` are what it has to say, one sentence each."""
+
+    def __init__(self, wanted: NightSettings, lock: int) -> None:
+        self._wanted, self._lock = wanted, lock
+        self._before = state.read(REPORTS)
+        self._now = NightState(started_s=time.time(), ended=False, overdue=self._before.overdue)
+        self._now.until_s = self._now.started_s + wanted.within_s
+        self.lines: list[str] = []
+        self._tell = Teller(wanted, self.lines)
+        self._done: list[Ended] = []
+
+    def run(self) -> int:
+        """Do it; returns the exit code of `nodegate nightly`."""
+        try:
+            return self._run()
+        except (UsageError, OSError) as broken:
+            said = str(broken) if isinstance(broken, UsageError) else f"{broken.filename}: {broken.strerror}"
+            self.lines.append(f"the night could not be done: {said}")
+            self._tell.event("not-run", reason=said)
+            return NOT_DONE
+
+    def _run(self) -> int:
+        self._retention()  # first: it may be what makes room
+        nodes = self._nodes()
+        log = state.new_log(REPORTS)
+        runs = Runs(self._wanted, log, self._lock)
+        with _signals(runs):
+            left = self._rounds(runs, nodes)
+        if left:
+            self.lines.append(f"the time of the night was over: {counted(len(left), 'node')} not tested: {fold(left)}")
+        self._overdue(nodes)
+        self._now.ended, self._now.folder = True, ""
+        with suppress(OSError):  # what is not noted counts as cut short, and is told tomorrow
+            state.write(REPORTS, self._now)
+        return self._result()
+
+    def _nodes(self) -> Mapping[str, Node]:
+        from nodegate.inventory import inventory  # noqa: PLC0415
+
+        if "-" in self._wanted.inventory:
+            raise UsageError("--inventory -: a night has no standard input", hint="name a file")
+        known = inventory.read(self._wanted.inventory)
+        chosen = known.select(self._wanted.nodes) if self._wanted.nodes else known.nodes
+        return {node.name: node for node in chosen}
+
+    def _rounds(self, runs: Runs, nodes: Mapping[str, Node]) -> list[str]:
+        """Run after run; returns the nodes whose turn did not come."""
+        waiting = self._go_on(runs, in_turn(self._turns(nodes).values(), self._busy(nodes)))
+        most, took_s = self._wanted.most_nodes or len(nodes), 0.0
+        while waiting and not runs.asked_to_end and time.time() + took_s < self._now.until_s:
+            chosen, waiting = waiting[:most], waiting[most:]
+            began = time.time()
+            pattern = fold_or_all(chosen, len(nodes), self._wanted.nodes)
+            ended = self._one(runs, REPORTS / _folder_name(began), pattern)
+            took_s = time.time() - began
+            if ended.trouble:
+                break
+        return waiting
+
+    def _go_on(self, runs: Runs, waiting: list[str]) -> list[str]:
+        """Go on with a run of this night that was killed; returns who is still to be tested."""
+        before = self._before
+        if before.ended:
+            return waiting
+        folder = Path(before.folder)
+        is_open = bool(before.folder) and (folder / "run.json").is_file() and not (folder / "report.json").is_file()
+        if before.until_s <= self._now.started_s:
+            began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(before.started_s))
+            self.lines.append(f"the night that began at {began} was cut short")
+            self._tell.event("cut-short", reason=f"the night that began at {began} did not come to its end")
+            return waiting
+        self._now.started_s, self._now.until_s = before.started_s, before.until_s
+        if not is_open:
+            return waiting
+        self.lines.append(f"goes on with {folder}, which was killed")
+        ended = self._one(runs, folder, "", resume=True)
+        tested = {each.node for each in ended.nodes}
+        return [node for node in waiting if node not in tested]
+
+    def _one(self, runs: Runs, folder: Path, pattern: str, *, resume: bool = False) -> Ended:
+        self._now.folder = str(folder)
+        state.write(REPORTS, self._now)
+        ended = runs.run(folder, pattern, self._now.until_s, resume=resume)
+        self._now.folder = ""
+        if (folder / "run.json").is_file():
+            RunFolder(folder).point_latest()
+        self._done.append(ended)
+        if ended.trouble:
+            self.lines.append(f"{folder}: cut short: {ended.trouble}")
+            self._tell.event("cut-short", reason=ended.trouble)
+        if ended.nodes:  # its notice says too that it judged nobody
+            self._tell.run(folder)
+        return ended
+
+    def _result(self) -> int:
+        """Say how the night ended."""
+        for ended in self._done:
+            if ended.nodes:
+                self.lines.append(f"{ended.counts}: {ended.folder}/report.html")
+            else:
+                self.lines.append(f"no report: see {REPORTS / state.LOG}")
+        if not any(ended.judged for ended in self._done):
+            self.lines.append("no node was judged")
+            return NOT_DONE
+        if any(ended.trouble for ended in self._done):
+            return NOT_DONE
+        return SOMEBODY_NOT if any(ended.code == SOMEBODY_NOT for ended in self._done) else ALL_ACCEPTED
+
+    # What it rests on ---------------------------------------------------------------------------------------------
+
+    def _turns(self, nodes: Sequence[str] | Mapping[str, Node]) -> dict[str, Turn]:
+        with ExitStack() as opened:
+            base = None
+            if self._wanted.record.exists():
+                try:
+                    base = opened.enter_context(database.reading(self._wanted.record))
+                except UsageError as broken:
+                    self.lines.append(f"the record cannot be read, so the order is that of the inventory: {broken}")
+            return turns(base, nodes)
+
+    def _busy(self, nodes: Mapping[str, Node]) -> frozenset[str]:
+        names = {node.settings.slurm_name or name.partition(".")[0]: name for name, node in nodes.items()}
+        return frozenset(names[each] for each in busy_nodes(names))
+
+    def _retention(self) -> None:
+        if not self._wanted.keep_s:
+            return
+        gone = retention.expire(REPORTS, self._wanted.record, time.time() - self._wanted.keep_s)
+        if gone.gone:
+            self.lines.append(f"deleted: {counted(len(gone.gone), 'run folder')} of nights, older than --keep")
+        self.lines += [f"old and not deleted: {each}" for each in gone.left]
+
+    def _overdue(self, nodes: Mapping[str, Node]) -> None:
+        """Say who was not tested for too long; tell it when these are others than the last time."""
+        now = time.time()
+        late = overdue(self._turns(nodes).values(), self._wanted.every_s, now)
+        for each in late:
+            since = day_of(each.tested_s if each.tested_s > 0 else each.first_s)
+            self.lines.append(f"{each.node}: not tested since {since}; busy in each of the last {each.busy} runs")
+        names = tuple(sorted(each.node for each in late))
+        if names and names != self._now.overdue:
+            self._tell.event("busy", nodes=fold(names), days=int(self._wanted.every_s // 86400))
+        self._now.overdue = names
+
+
+def _folder_name(began_s: float) -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(began_s))}-nightly"
+
+
+class _signals:  # noqa: N801 - reads as a word of the with statement
+    """While a night runs, Ctrl-C and systemd's stop end its run in good order, which then writes its report."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def __enter__(self) -> None:
+        self._before = {each: signal.signal(each, self._asked) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def __exit__(self, *_: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _asked(self, *_: object) -> None:
+        self._runs.asked_to_end = True

@@ -1,0 +1,76 @@
+"""What a site no longer keeps: run folders of old nights. Never an acceptance, and nothing that the record lacks."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.past import database
+from nodegate.past.store import number_of
+from nodegate.profile import Profile
+from nodegate.records.run_folder import RunFolder
+from nodegate.run import conditions
+from nodegate.run.rebuild import run_folders
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+_GOING = ".deleted-"  # so a folder is named while it is deleted: what is left of it after a kill goes the next time
+
+
+@dataclass
+class Expired:
+    """The names of the folders that are gone, and of those that are old and stay, with the reason."""
+
+    gone: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def expire(reports: Path, record: Path, before_s: float) -> Expired:
+    """Delete the folders of the nights that began before a time (seconds since the epoch)."""
+    found = Expired()
+    if not reports.is_dir():
+        return found
+    for rest in reports.glob(f"{_GOING}*"):
+        shutil.rmtree(rest, ignore_errors=True)
+    latest = (reports / "latest").resolve()
+    with contextlib.ExitStack() as opened:
+        try:
+            base = opened.enter_context(database.reading(record)) if record.exists() else None
+        except UsageError:
+            base = None
+        for folder in run_folders(reports):
+            why = _stays(folder, base, before_s)
+            if why is None and folder.resolve() != latest:
+                _delete(folder, found)
+            elif why:
+                found.left.append(f"{folder.name}: {why}")
+    return found
+
+
+def _stays(folder: Path, base: sqlite3.Connection | None, before_s: float) -> str | None:
+    """Why an old night's folder stays; empty if that needs no word; None if it may go."""
+    try:
+        run = conditions.read(RunFolder(folder))
+    except UsageError:
+        return ""
+    if run.profile != Profile.NIGHTLY or run.started_epoch_s >= before_s:
+        return ""
+    if base is None or number_of(base, run.id, run.started_epoch_s) is None:
+        return "the record does not have it (nodegate record rebuild)"
+    return None
+
+
+def _delete(folder: Path, found: Expired) -> None:
+    going = folder.with_name(f"{_GOING}{folder.name}")
+    try:
+        folder.rename(going)
+        shutil.rmtree(going)
+    except OSError as broken:
+        found.left.append(f"{folder.name}: {broken.strerror}")
+    else:
+        found.gone.append(folder.name)

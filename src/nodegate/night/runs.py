@@ -1,0 +1,129 @@
+"""The pytest runs of a night: each in a process of its own, ended when the night is over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.records.verdict import GOOD, NodeVerdict
+from nodegate.report.reader import load
+from nodegate.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nodegate.night.settings import NightSettings
+    from nodegate.records.run import NodeReport
+
+TO_END_S = 180.0  # for a run that is asked to end: it ends what runs on the nodes and writes its reports
+_SLICE_S = 0.2
+ACCEPTED, SOMEBODY_NOT, NOBODY = 0, 1, 5  # pytest's exit codes of a run that came to its end
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run of the night: its folder, pytest's exit code, why it did not come to its end (empty: it did), its nodes."""
+
+    folder: Path
+    code: int
+    trouble: str
+    nodes: tuple[NodeReport, ...]
+
+    @property
+    def judged(self) -> int:
+        """How many nodes were looked at: not those that were busy."""
+        return sum(each.verdict is not NodeVerdict.NOT_JUDGED for each in self.nodes)
+
+    @property
+    def counts(self) -> str:
+        """Its nodes in words. A run of a part (--passive) accepts no node, and says how many are without a fault."""
+        accepted, busy = sum(each.verdict in GOOD for each in self.nodes), len(self.nodes) - self.judged
+        partly = sum(each.is_partly_judged for each in self.nodes)
+        found = f"{accepted} of {counted(self.judged, 'node')} accepted"
+        if partly and not accepted:
+            found = f"no fault on {partly} of {counted(self.judged, 'node')}, a run of a part accepts none"
+        return found + (f"; {busy} busy" if busy else "")
+
+
+class Runs:
+    """Starts runs, one after the other. `keep` is a descriptor that they hold open: the lock of the night."""
+
+    def __init__(self, wanted: NightSettings, log: Path, keep: int) -> None:
+        self._wanted, self._log, self._keep = wanted, log, keep
+        self.asked_to_end = False
+
+    def run(self, folder: Path, nodes: str, until_s: float, *, resume: bool = False) -> Ended:
+        """One run over these nodes (a pattern; empty: all), ended at `until_s` (seconds since the epoch)."""
+        where = "--resume" if resume else "--run-dir"
+        asked = ["--profile", "nightly", where, str(folder), "--record", str(self._wanted.record)]
+        asked += [word for each in self._wanted.inventory for word in ("--inventory", each)]
+        asked += ["--nodes", nodes] if nodes else []
+        command = [sys.executable, "-m", "nodegate.cli", "test", "-q", *asked, *self._wanted.options]
+        with self._log.open("ab") as log:
+            going = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=(self._keep,),
+                start_new_session=True,  # Ctrl-C reaches it through us, once
+            )
+            code, trouble = self._waited(going, until_s)
+        if not trouble and code not in (ACCEPTED, SOMEBODY_NOT, NOBODY):
+            trouble = f"pytest ended with exit code {code}: {self._last_line()}"
+        return Ended(folder, code, trouble, _nodes(folder))
+
+    def _waited(self, going: subprocess.Popen[bytes], until_s: float) -> tuple[int, str]:
+        trouble = ""
+        while going.poll() is None:
+            if self.asked_to_end or time.time() >= until_s:
+                trouble = "it was asked to end" if self.asked_to_end else "its time was over"
+                _end(going)
+            time.sleep(_SLICE_S)
+        code = going.returncode
+        return code, trouble or (f"killed by {signal.Signals(-code).name}" if code < 0 else "")
+
+    def _last_line(self) -> str:
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - 4096))
+                lines = log.read().decode("utf-8", "replace").split("\n")
+        except OSError:
+            return f"see {self._log}"
+        said = [line.strip() for line in lines if line.strip()]
+        return said[-1][:200] if said else f"see {self._log}"
+
+
+def _end(going: subprocess.Popen[bytes]) -> None:
+    """Ask it to end as Ctrl-C does; at last with all that it started."""
+    for how, wait_s in ((signal.SIGINT, TO_END_S), (signal.SIGINT, TO_END_S / 3)):
+        going.send_signal(how)
+        try:
+            going.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    os.killpg(going.pid, signal.SIGKILL)
+    going.wait()
+
+
+def _nodes(folder: Path) -> tuple[NodeReport, ...]:
+    """The nodes of a run; none where it left no report."""
+    try:
+        return load(folder).nodes
+    except UsageError:
+        return ()
+
+
+def fold_or_all(nodes: Sequence[str], everyone: int, pattern: str) -> str:
+    """The value of --nodes for these of the nodes that the user's own pattern names."""
+    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
+
+    return pattern if len(nodes) == everyone else fold(nodes)
