@@ -1,4 +1,4 @@
-"""Ten nights of `nodegate nightly` over lab nodes, by a clock that is set: what is printed, told and kept of each.
+"""Ten nights of `nodegate nightly` over lab nodes, by a clock that is set: what is printed, sent and kept in each.
 
 Night 3: a GPU falls off the bus of gpu-2, and comes back before night 7. Night 5: a GPU of gpu-3 and one of gpu-4 have
 changed places. gpu-5 has a job in every night.
@@ -72,7 +72,7 @@ class Site:
         """The notice of this night, if there was one; then it is forgotten."""
         file = self._folder / "told"
         if not file.exists():
-            return "(nobody was told anything)"
+            return "(none)"
         text = file.read_text().rstrip()
         file.unlink()
         return _on_any_machine(text)
@@ -133,9 +133,9 @@ def _block(text: str) -> str:
 _HEAD = """# Ten nights
 
 `nodegate nightly` over five nodes of the lab (systemd, sshd, NVIDIA's own nvidia-smi over a mock of
-NVML), with the clocks of nodes and controller set to two o'clock of each night. Before night 3 a GPU
-falls off the bus of gpu-2, and it is back before night 7. Before night 5 a GPU of gpu-3 and one of
-gpu-4 have changed places. gpu-5 has a job in every night, and `night.every` is 5 days. A test of
-`make lab` does these nights again and compares every line.
+NVML), with the clocks of nodes and controller set to two o'clock of each night. Before night 3 a
+GPU falls off the bus of gpu-2, and it is back before night 7. Before night 5 a GPU of gpu-3 and one
+of gpu-4 have changed places. gpu-5 has a job in every night, and `night.every` is 5 days. A test
+of `make lab` does these nights again and compares every line.
 
 """

@@ -27,7 +27,7 @@ COMMANDS = {
     "init": "a site folder to start from: inventory, baseline and an example check",
     "job": "what is wrong with a job that runs now, from its metrics? Exit 0 healthy, 1 wrong, 2 cannot tell",
     "lemons": "nodes, boards and racks that fail again beyond chance? Exit 0 none, 1 some, 2 cannot tell",
-    "nightly": "the night: idle nodes in their turn; exit 0 all accepted, 1 somebody not, 2 not done, 75 another runs",
+    "nightly": "the night: idle nodes in their turn; exit 0 all accepted, 1 not all, 2 not done, 75 another runs",
     "notify": "send what is new in a run to a target of --notice",
     "record": "the fleet's record over runs: rebuild adds what run folders hold",
     "repaired": "note in the fleet's record what was repaired on a node or a part",

@@ -1,4 +1,4 @@
-"""`nodegate nightly`: what cron and the timer call. Exit 0 all accepted, 1 somebody not, 2 not done, 75 another."""
+"""`nodegate nightly`: what cron and the timer call. Exit 0 all accepted, 1 not all, 2 not done, 75 another."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--site", type=Path, metavar="FILE", help="what the site sets (default: site.yaml beside the inventory)")
     add("--nodes", default="", metavar="PATTERN", help="a subset, as for pytest")
     add("--within", default="", metavar="TIME", help="how long the night may take (default 2h)")
-    add("--every", default="", metavar="TIME", help="each node is to be tested so often; who is not is told (7d)")
+    add(
+        "--every",
+        default="",
+        metavar="TIME",
+        help="each node is to be tested so often; a notice names those that are not (7d)",
+    )
     text = "test so many nodes at a time, those first that were not tested for longest (default: all)"
     add("--most-nodes", type=int, metavar="N", help=text)
     add("--keep", default="", metavar="TIME", help="delete run folders of nights older than this: 30d (default: none)")
     add("--delay", default="", metavar="TIME", help="begin at a random moment within this time")
-    add("--notice", action="append", default=[], metavar="TARGET", help="who is told; repeatable")
+    add("--notice", action="append", default=[], metavar="TARGET", help="where notices go; repeatable")
     add("--lang", choices=["en", "zh"], help="language of the notices (default en)")
     add("--record", type=Path, metavar="FILE", help="the fleet's record (default reports/fleet.sqlite)")
     text = "further options of pytest and nodegate for the runs, after --: -- --burn 90s --tools DIR"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.night import retention, state
-from nodegate.night.runs import SOMEBODY_NOT, Ended, Runs, fold_or_all
+from nodegate.night.runs import NOT_ALL, Ended, Runs, fold_or_all
 from nodegate.night.state import NightState
 from nodegate.night.tell import Teller
 from nodegate.night.turns import Turn, in_turn, overdue, turns
@@ -63,7 +63,7 @@ class Night:
             self.lines.append(f"the time of the night was over: {counted(len(left), 'node')} not tested: {fold(left)}")
         self._overdue(nodes)
         self._now.ended, self._now.folder = True, ""
-        with suppress(OSError):  # what is not noted counts as cut short, and is told tomorrow
+        with suppress(OSError):  # the next night then says that this one was cut short
             state.write(REPORTS, self._now)
         return self._result()
 
@@ -121,7 +121,7 @@ class Night:
         if ended.trouble:
             self.lines.append(f"{folder}: cut short: {ended.trouble}")
             self._tell.event("cut-short", reason=ended.trouble)
-        if ended.nodes:  # its notice says too that it judged nobody
+        if ended.nodes:  # its notice also says if it judged no node
             self._tell.run(folder)
         return ended
 
@@ -137,7 +137,7 @@ class Night:
             return NOT_DONE
         if any(ended.trouble for ended in self._done):
             return NOT_DONE
-        return SOMEBODY_NOT if any(ended.code == SOMEBODY_NOT for ended in self._done) else ALL_ACCEPTED
+        return NOT_ALL if any(ended.code == NOT_ALL for ended in self._done) else ALL_ACCEPTED
 
     # What it rests on ---------------------------------------------------------------------------------------------
 

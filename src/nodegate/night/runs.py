@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import open_regular
 from nodegate.records.verdict import GOOD, NodeVerdict
 from nodegate.report.reader import load
 from nodegate.text import counted
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 TO_END_S = 180.0  # for a run that is asked to end: it ends what runs on the nodes and writes its reports
 _SLICE_S = 0.2
-ACCEPTED, SOMEBODY_NOT, NOBODY = 0, 1, 5  # pytest's exit codes of a run that came to its end
+ACCEPTED, NOT_ALL, NONE_JUDGED = 0, 1, 5  # pytest's exit codes of a run that came to its end
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Runs:
                 start_new_session=True,  # Ctrl-C reaches it through us, once
             )
             code, trouble = self._waited(going, until_s)
-        if not trouble and code not in (ACCEPTED, SOMEBODY_NOT, NOBODY):
+        if not trouble and code not in (ACCEPTED, NOT_ALL, NONE_JUDGED):
             trouble = f"pytest ended with exit code {code}: {self._last_line()}"
         return Ended(folder, code, trouble, _nodes(folder))
 
@@ -92,7 +93,7 @@ class Runs:
 
     def _last_line(self) -> str:
         try:
-            with self._log.open("rb") as log:
+            with open_regular(self._log) as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - 4096))
                 lines = log.read().decode("utf-8", "replace").split("\n")
         except OSError:

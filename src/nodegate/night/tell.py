@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class Teller:
-    """Tells the targets of a night; what could not be told is added to `lines`."""
+    """Sends the notices of a night; what could not be sent is added to `lines`."""
 
     def __init__(self, wanted: NightSettings, lines: list[str]) -> None:
         self._targets = tuple(parse(each) for each in wanted.notices)
         self._record, self._lang, self._lines = wanted.record, wanted.lang, lines
 
     def run(self, folder: Path) -> None:
-        """Tell a run that has a report."""
+        """Send what is new in a run that has a report."""
         if self._targets:
             self._lines += tell_run(folder, self._targets, self._record, self._lang)
 
     def event(self, kind: str, **fields: object) -> None:
-        """Tell what no run says: the night was not done, was cut short, judged nobody, or somebody is overdue."""
+        """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""
         if self._targets:
             self._lines += tell_event(kind, fields, self._targets, self._record, self._lang)

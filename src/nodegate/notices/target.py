@@ -211,6 +211,6 @@ def _program(command: str) -> Target:
 
 
 def _mark(address: str) -> str:
-    """What tells two addresses of one host apart: a few letters of a hash, over none of its passwords."""
+    """Makes two addresses of one host different: a few letters of a hash, over none of its passwords."""
     public = re.sub(r"//[^/@]*@", "//", address)
     return hashlib.sha256(public.encode()).hexdigest()[:8]

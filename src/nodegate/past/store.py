@@ -69,7 +69,7 @@ def _forget(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool) -> None:
 
 
 def _with_numbers(base: sqlite3.Connection, node: KeptNode) -> KeptNode:
-    """A GPU that is lost tells its UUID alone: it is known by the serial number that it had beside it before."""
+    """Of a lost GPU only the UUID can be read: it is known by the serial number that it had beside it before."""
     known = {}
     for each in node.placed:
         if each.uuid == each.serial and (found := base.execute(_BOARD, (each.uuid,)).fetchone()):

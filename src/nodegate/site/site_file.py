@@ -1,7 +1,7 @@
 """`site.yaml`: what a site sets once for all of its runs. Read strictly; a command line wins over it.
 
-Paths in it start at its own folder. Secrets never stand in it: a target of notices names the file or the variable that
-has them.
+Paths in it start at its own folder. It has no secrets: a target of notices names the file or the
+variable that has them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAME = "site.yaml"
 LONGEST_KEPT_S = 3660 * 86400.0  # ten years
 LONGEST_CYCLE_S = 366 * 86400.0
 _MOST_NODES = 1_000_000
-_HIDDEN = ("@", "$")  # with which a target begins that has its secret elsewhere
+_HIDDEN = ("@", "$")  # a target that begins so has its secret elsewhere
 _OPEN = ("mailto", "program")  # schemes whose targets are no secret
 
 
@@ -83,7 +83,7 @@ def _targets(value: object, folder: Path) -> tuple[str, ...]:
     for each in found:
         scheme, _, rest = each.partition(":")
         if rest and scheme not in _OPEN and not rest.startswith(_HIDDEN):
-            raise _Wrong(f"targets whose secrets stand elsewhere: {scheme}:@FILE or {scheme}:$NAME")
+            raise _Wrong(f"targets whose secrets are elsewhere: {scheme}:@FILE or {scheme}:$NAME")
     return found
 
 
