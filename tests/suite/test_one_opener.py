@@ -32,7 +32,6 @@ EXCEPTIONS = {
     ("scheduler/hold.py", "Path(f'/proc/{process}/stat').read_text"): "a file of /proc",
     ("hook/current_verdict.py", "os.open"): "a lock",
     ("hook/spool.py", "open"): "a descriptor that the trusted opener gave",
-    ("night/runs.py", "self._log.open"): "appends",
     ("night/state.py", "os.open"): "a lock",
     ("records/manifest.py", "os.open"): "appends",
     ("records/run_folder.py", "os.open"): "a folder, held by a lock",

@@ -26,7 +26,7 @@ LONGEST_KEPT_S = 3660 * 86400.0  # ten years
 LONGEST_CYCLE_S = 366 * 86400.0
 _MOST_NODES = 1_000_000
 _HIDDEN = ("@", "$")  # a target that begins so has its secret elsewhere
-_OPEN = ("mailto", "program")  # schemes whose targets are no secret
+_OPEN = ("mailto", "program")  # schemes whose targets may be read by all
 
 
 class _Wrong(Exception):  # noqa: N818 - reads as the sentence that it raises
