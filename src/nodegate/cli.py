@@ -20,6 +20,8 @@ COMMANDS = {
     "doctor": "preflight: can every node be reached and queried?",
     "demands": "what the site asks of a node, as the file that its bootcheck and hooks read",
     "demo": "judge the recorded demo fleet; exit 0 if exactly the planted faults are found",
+    "drain-plan": "the commands for Slurm that take out what a run rejected: printed, never run",
+    "exec": "one command on all nodes, equal outputs folded; --stacks: where the ranks of a hanging job wait",
     "expect": "what is demanded of the nodes (nodegate_expect): learn it from a signed-off run, list the items",
     "diff": "what changed between two runs: causes that are new, still there or gone, and numbers that moved",
     "history": "a node or a part over months; --accept-again after a change on purpose",
@@ -32,6 +34,7 @@ COMMANDS = {
     "record": "the fleet's record over runs: rebuild adds what run folders hold",
     "repaired": "note in the fleet's record what was repaired on a node or a part",
     "report": "write the reports of a run again, or a copy without serials and names",
+    "rma": "one archive about a node or a part for its vendor",
     "show": "the details behind a line of a run's answer",
     TEST: "pytest, if it is not on PATH: the same options, exit codes and files",
     "tools": "what --tools brings to the nodes: fetch cublas",
@@ -77,7 +80,7 @@ def _parser(called: str) -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, add_help=name != TEST)
         if name == called:
-            module = import_module(f"nodegate.commands.{name}")
+            module = import_module(f"nodegate.commands.{name.replace('-', '_')}")
             module.add_arguments(command)
             command.set_defaults(command=module.run)
     return parser

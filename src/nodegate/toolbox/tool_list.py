@@ -57,6 +57,7 @@ PACKAGES = (
         "NCCL collectives",
     ),
     *(Package((each.name,), each.get, "collectives over nodes") for each in LAUNCHERS.values()),
+    Package(("py-spy",), "pip install --target tools py-spy, and give --tools tools", "stacks of hanging jobs"),
     Package(("dcgmi",), "install datacenter-gpu-manager-4-cuda12, or the one of your CUDA", "DCGM diagnostics"),
 )
 NAMES = tuple(name for package in PACKAGES for name in package.names)

@@ -1,0 +1,1 @@
+"""One question to all nodes at once, equal answers folded: `nodegate exec`."""

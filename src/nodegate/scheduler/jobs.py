@@ -1,0 +1,43 @@
+"""A running job of Slurm: its nodes. Written for Slurm 22.05 and later: squeue(1)."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from nodegate.inventory.hostlist import expand
+from nodegate.scheduler.programs import NoAnswer, answer
+
+LIMIT_S = 30.0
+_USUAL = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
+_ID = re.compile(r"([0-9]{1,12}(?:[_+][0-9]{1,9})?)(?:\.[0-9a-z]{1,10})?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it was asked for, the numbers that its processes know it by (of an array several), and its nodes."""
+
+    id: str
+    numbers: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def job_of(written: str) -> Job:
+    """The nodes on which a job (12, 12_3 of an array, 12+1 of several) or its step (12.0) runs now.
+
+    Raises:
+        NoAnswer: Slurm did not answer, does not know it, or it runs nowhere.
+        UsageError: Slurm printed what is not a hostlist.
+    """
+    match = _ID.fullmatch(written)
+    if match is None:
+        raise NoAnswer("not the number of a job")
+    environ = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{_USUAL}".lstrip(":")}
+    printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S, environ=environ)
+    rows = [row for line in printed.splitlines() if len(row := [each.strip() for each in line.split("|")]) == 3]
+    nodes = dict.fromkeys(name for _, _, names in rows if names and names != "(null)" for name in expand(names))
+    if not nodes:
+        states = ", ".join(sorted({state for _, state, _ in rows}))
+        raise NoAnswer(f"it runs on no node; its state is {states}" if states else "squeue lists no such job")
+    return Job(match[1], tuple(dict.fromkeys(number for number, _, _ in rows)), tuple(nodes))
