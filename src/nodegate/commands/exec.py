@@ -86,9 +86,7 @@ def _check(asked: argparse.Namespace, words: Sequence[str], limit_s: float) -> N
         raise UsageError(f"--limit {asked.limit}: --stacks needs {LEAST_STACKS_S:g} s at least")
 
 
-def _command(
-    asked: argparse.Namespace, chosen: Whom, options: Options, words: Sequence[str], limit_s: float
-) -> int:
+def _command(asked: argparse.Namespace, chosen: Whom, options: Options, words: Sequence[str], limit_s: float) -> int:
     from nodegate.everywhere import fold  # noqa: PLC0415
     from nodegate.everywhere.ask import ask_all  # noqa: PLC0415
 

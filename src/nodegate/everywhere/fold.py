@@ -98,7 +98,7 @@ def lines(found: Sequence[Group], most_bytes: int) -> Iterator[str]:
             yield f"[cut: more than {most_bytes >> 10} KiB; only the first are kept]"
         elif answer.is_reached and not answer.stdout and not answer.stderr:
             yield "[no output]"
-    yield from (RULE, counts_in_words(found))
+    yield from ("", counts_in_words(found))
 
 
 def counts_in_words(found: Iterable[Group]) -> str:
@@ -111,7 +111,7 @@ def counts_in_words(found: Iterable[Group]) -> str:
 
 
 def as_json(group: Group) -> dict[str, object]:
-    """A group in `nodegate.exec/1`; bytes that are not UTF-8 are written as \\xNN."""
+    """A group in `nodegate.exec/1`; bytes that are not UTF-8 are shown by their codes."""
     answer = group.answer
     return {
         "nodes": list(group.nodes),

@@ -1,7 +1,7 @@
 """Node side: where the ranks of a job are in their Python code, read by py-spy, which does not stop them.
 
-Standard input says {"py_spy": [its command], "jobs": [numbers of Slurm], "limit_s": 30}, the answer is one line of JSON.
-A rank is a Python process that a launcher has given a number; where none has one, a Python process that holds a GPU.
+Standard input says {"py_spy": [its command], "jobs": [numbers of Slurm], "limit_s": 30}; one line of JSON answers. A
+rank is a Python process that a launcher has given a number; where none has one, a Python process that holds a GPU.
 """
 
 import json
@@ -43,13 +43,9 @@ def read(pid: int, name: str) -> "bytes | None":
 
 def is_python(pid: int) -> bool:
     """Whether it is Python, or a program with Python inside."""
-    try:
-        if PYTHON.fullmatch(os.path.basename(os.readlink(f"/proc/{pid}/exe").replace(" (deleted)", ""))):
-            return True
-    except OSError:
-        name = (read(pid, "cmdline") or b"").split(b"\0")[0].decode("utf-8", "replace")
-        return PYTHON.fullmatch(os.path.basename(name)) is not None
-    return b"/libpython" in (read(pid, "maps") or b"")
+    own = target(f"/proc/{pid}/exe").replace(" (deleted)", "")
+    name = own or (read(pid, "cmdline") or b"").split(b"\0")[0].decode("utf-8", "replace")
+    return PYTHON.fullmatch(os.path.basename(name)) is not None or b"/libpython" in (read(pid, "maps") or b"")
 
 
 def holds_gpu(pid: int) -> bool:
@@ -58,13 +54,15 @@ def holds_gpu(pid: int) -> bool:
         found = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
-    for name in found:
-        try:
-            if GPU.fullmatch(os.readlink(f"/proc/{pid}/fd/{name}")):
-                return True
-        except OSError:
-            continue
-    return False
+    return any(GPU.fullmatch(target(f"/proc/{pid}/fd/{name}")) for name in found)
+
+
+def target(link: str) -> str:
+    """Where a link points; empty if that cannot be read."""
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
 
 
 def parents() -> "dict[int, int]":
@@ -112,8 +110,7 @@ def ranks(jobs: "list[str]") -> "tuple[list[dict[str, Any]], int]":
     for rank, size in LAUNCHERS:
         numbers = {pid: own[rank] for pid, own in known.items() if NUMBER.fullmatch(own.get(rank, ""))}
         if numbers:
-            chosen = [pid for pid in leaders(numbers, parent_of)]
-            return [row(pid, numbers[pid], known[pid].get(size, "")) for pid in chosen], hidden
+            return [row(pid, numbers[pid], known[pid].get(size, "")) for pid in leaders(numbers, parent_of)], hidden
     return [row(pid, "", "") for pid in known if jobs or holds_gpu(pid)], hidden
 
 
@@ -139,7 +136,7 @@ def read_stacks(rows: "list[dict[str, Any]]", command: "list[str]", end: float) 
     """Fill in the threads of some ranks, or why not."""
     begun = []
     for each in rows:
-        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - read below
         argv = [*command, "dump", "--json", "--nonblocking", "--pid", str(each["pid"])]
         begun.append((each, subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err), out, err))
     for each, process, out, err in begun:
