@@ -1,5 +1,6 @@
 """A cause in one line for people: where, which part, what is the matter, what to do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodegate.causes.fleet import values
@@ -9,6 +10,7 @@ from nodegate.records.cause import NOT_JUDGED, Cause
 from nodegate.records.part import Kind, Part
 from nodegate.text import number, some, with_unit
 
+LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
 _MOST_PARTS = 8
 _MOST_QUANTITIES = 3
 
@@ -46,6 +48,16 @@ def line(cause: Cause) -> CauseLine:
         action=cause.do or cause.action,
         more=len(cause.follows),
     )
+
+
+def worst_in_short(word: str, causes: Sequence[Cause]) -> str:
+    """The worst cause in a hundred characters: the part comes first, since a scheduler may cut the rest."""
+    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
+    row = line(causes[0])
+    room = LINE_LENGTH - len(f"{word}: ") - len(more)
+    said = f"{row.part}: {row.what}"
+    whole = f"{said} - {row.action}" if row.action else said
+    return f"{word}: {whole if len(whole) <= room else shortened(said, room)}{more}"
 
 
 def _parts(cause: Cause) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory
 from nodegate.inventory.hostlist import expand, fold
-from nodegate.scheduler.jobs import Job, job_of
+from nodegate.scheduler.jobs import Job, job_of, slurm_name
 from nodegate.scheduler.programs import NoAnswer
 
 if TYPE_CHECKING:
@@ -57,16 +57,6 @@ def whom(sources: Sequence[str], pattern: str, job: str, stdin: TextIO | None = 
     if found is None:
         return Whom(nodes, read.notes)
     return _of_job(read, found, {node.name for node in nodes} if pattern else None)
-
-
-def slurm_name(node: Node) -> str:
-    """Slurm's name of a node: nodegate_slurm_name, else its name before the first dot; empty for an address."""
-    given = node.settings.slurm_name
-    return given or ("" if _is_address(node.name) else node.name.partition(".")[0])
-
-
-def _is_address(name: str) -> bool:
-    return ":" in name or name.replace(".", "").isdecimal()
 
 
 def _named(pattern: str, job: Job | None) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from nodegate import suite
-from nodegate.causes.lines import line, shortened
+from nodegate.causes.lines import LINE_LENGTH, line, worst_in_short
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import unsigned
 from nodegate.demands.demands import Demands
@@ -39,7 +39,6 @@ from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 
-LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
 WHO = "nodegate bootcheck"  # the holder that the node's lock shows
 PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
 
@@ -160,18 +159,8 @@ def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambd
         said = f"could not tell: {open_ones[0].claim} not proven: {open_ones[0].why}"
         return Outcome(Exit.UNKNOWN, _line(said), records, causes)
     word = "unfit" if decisive is Verdict.FAIL else "could not tell"
-    text = _reason(word, [cause for cause in causes if cause.verdict is decisive])
+    text = worst_in_short(word, [cause for cause in causes if cause.verdict is decisive])
     return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, text, records, causes)
-
-
-def _reason(word: str, causes: Sequence[Cause]) -> str:
-    """The worst cause in a hundred characters: the part comes first, since a scheduler may cut the rest."""
-    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
-    row = line(causes[0])
-    room = LINE_LENGTH - len(f"{word}: ") - len(more)
-    said = f"{row.part}: {row.what}"
-    whole = f"{said} - {row.action}" if row.action else said
-    return f"{word}: {whole if len(whole) <= room else shortened(said, room)}{more}"
 
 
 def measure_here(node: Node) -> Evidence:

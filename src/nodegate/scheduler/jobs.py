@@ -1,16 +1,21 @@
-"""A running job of Slurm: its nodes. Written for Slurm 22.05 and later: squeue(1)."""
+"""A running job of Slurm: its nodes, and what Slurm calls those of an inventory. Written for Slurm 22.05 and later: squeue(1)."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import expand
 from nodegate.scheduler.programs import NoAnswer, answer
 
+if TYPE_CHECKING:
+    from nodegate.node import Node
+
 LIMIT_S = 30.0
 _USUAL = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 _ID = re.compile(r"([0-9]{1,12}(?:[_+][0-9]{1,9})?)(?:\.[0-9a-z]{1,10})?", re.ASCII)
 
 
@@ -41,3 +46,10 @@ def job_of(written: str) -> Job:
         states = ", ".join(sorted({state for _, state, _ in rows}))
         raise NoAnswer(f"it runs on no node; its state is {states}" if states else "squeue lists no such job")
     return Job(match[1], tuple(dict.fromkeys(number for number, _, _ in rows)), tuple(nodes))
+
+
+def slurm_name(node: Node) -> str:
+    """What Slurm calls a node: nodegate_slurm_name, else its name before the first dot; empty where that is no name."""
+    short = node.name.partition(".")[0]
+    found = node.settings.slurm_name or ("" if short.isdecimal() else short)
+    return found if _NAME.fullmatch(found) else ""
