@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -53,14 +54,29 @@ def redact(report: Report) -> Report:
     return _Redaction(report).report()
 
 
+def redactor(
+    report: Report, *, keep: AbstractSet[str] = frozenset(), more: AbstractSet[str] = frozenset()
+) -> Callable[[str], str]:
+    """What redacts a text by the same rules.
+
+    Args:
+        report: the run that the text belongs to.
+        keep: serial numbers that stay.
+        more: serial numbers and names that go too.
+    """
+    return _Redaction(report, keep, more).text
+
+
 class _Redaction:
-    def __init__(self, original: Report) -> None:
+    def __init__(
+        self, original: Report, keep: AbstractSet[str] = frozenset(), more: AbstractSet[str] = frozenset()
+    ) -> None:
         self.original = original
         addresses = [node.node for node in original.nodes if _is_address(node.node)]
         self.names = {name: f"node-{index:04d}" for index, name in enumerate(sorted(addresses, key=natural), start=1)}
         secrets = {serial for node in original.nodes for serial in node.serials.values()}
         secrets |= {original.run.user, original.run.host} - {"root", "localhost"}
-        secrets = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        secrets = {secret for secret in (secrets | more) - keep if len(secret) >= _SHORTEST}
         self.words = frozenset(secret for secret in secrets if _WORD.fullmatch(secret))
         self.phrases = sorted(secrets - self.words)
 

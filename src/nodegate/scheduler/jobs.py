@@ -1,4 +1,4 @@
-"""A running job of Slurm: its nodes, and what Slurm calls those of an inventory. Written for Slurm 22.05 and later: squeue(1)."""
+"""A running job of Slurm, and Slurm's names of nodes. Written for Slurm 22.05 and later: squeue(1)."""
 
 from __future__ import annotations
 

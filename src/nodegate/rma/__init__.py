@@ -1,0 +1,1 @@
+"""One archive about a node or a part, for its vendor: `nodegate rma`."""
