@@ -120,7 +120,7 @@ def test_json_is_one_object(hosts: str) -> None:
     found = json.loads(done.stdout)
     assert (found["schema"], found["command"], found["exit_code"]) == ("nodegate.exec/1", ["echo", "\u4e2d"], 0)
     (group,) = found["groups"]
-    assert (group["nodes"], group["hostlist"], group["stdout"]) == (["gpu1", "gpu2"], "gpu[1-2]", "\u4e2d\n")
+    assert (group["nodes"], group["how"], group["stdout"]) == (["gpu1", "gpu2"], "ended", "\u4e2d\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -154,7 +154,7 @@ printf '{rows}'
         ("12", r"12|RUNNING|gpu[2-3]\n", ("--nodes", "gpu3"), "gpu3 (1): exit 0", 0),
         ("12", r"12|RUNNING|gpu[4-5]\n", (), "gpu5 (1): not reached: the inventory does not have it", 1),
         ("12", r"12|PENDING|\n", (), "it runs on no node; its state is PENDING", 2),
-        ("12", r"", (), "squeue lists no such job", 2),
+        ("12", r"", (), "its state is not known to squeue", 2),
         ("12", r"12|RUNNING|gpu[2-\n", (), "gpu[2-", 2),
     ],
 )

@@ -3,11 +3,12 @@
 import os
 import re
 
+from support import catalogue
+
 from nodegate.notices.text import SEVERITIES, VERDICTS
 from nodegate.records.cause import Severity
 from nodegate.records.verdict import NodeVerdict
 from nodegate.words.catalogue import words
-from support import catalogue
 
 PO = catalogue.read((catalogue.FOLDER / "nodegate.po").read_text("utf-8"))
 

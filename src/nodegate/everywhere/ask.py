@@ -1,22 +1,55 @@
-"""All nodes asked at once. No lock is taken, and what was started on a node ends with this process."""
+"""Which nodes are asked, and all of them at once. No lock is taken; what was started on a node ends with us."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TextIO, TypeVar
 
-from nodegate.errors import CannotMeasure
-from nodegate.transport import connect
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nodegate.node import Node
-    from nodegate.transport import Options, Session
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.inventory import inventory
+from nodegate.inventory.hostlist import expand, fold
+from nodegate.node import Node
+from nodegate.scheduler.jobs import Job, slurm_name
+from nodegate.transport import Options, Session, connect
 
 AT_ONCE = 64  # nodes
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Whom:
+    """The nodes to ask, what the user should know of them, and those of the job that the inventory lacks."""
+
+    nodes: Sequence[Node]
+    notes: Sequence[str] = ()
+    absent: Sequence[str] = ()
+
+
+def whom(sources: Sequence[str], pattern: str, job: Job | None, stdin: TextIO | None = None) -> Whom:
+    """The nodes of an inventory (values of --inventory), of a --nodes pattern, of a job; without an inventory by name.
+
+    Raises:
+        UsageError: the inventory is wrong, or no node is named.
+    """
+    on = job.nodes if job else ()
+    if not sources:
+        names = [name for name in expand(pattern) if not job or name in on] if pattern else on
+        if not names:
+            raise UsageError("no node is named", hint="give --inventory FILE, --job ID, or --nodes 'gpu[1-8]'")
+        read = inventory.read([f"{','.join(names)},"])
+        return Whom(read.nodes, read.notes)
+    read = inventory.read(sources, stdin=stdin)
+    nodes = read.select(pattern) if pattern else read.nodes
+    if not job:
+        return Whom(nodes, read.notes)
+    nodes = tuple(node for node in nodes if slurm_name(node) in on)
+    if not nodes:
+        raise UsageError(f"job {job.id} is on {fold(on)}, and none of these is asked for", hint="leave --nodes out")
+    absent = set(on) - {slurm_name(node) for node in nodes} if not pattern else ()
+    return Whom(nodes, read.notes, sorted(absent))
 
 
 def ask_all(
@@ -26,51 +59,33 @@ def ask_all(
 
     An exception here (Ctrl-C) ends what runs on the nodes before it goes on.
     """
-    asking = _Asking(options, ask)
-    pool = ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes))))
-    try:
-        return list(zip(nodes, pool.map(asking.one, nodes), strict=True))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        asking.end()
+    sessions: set[Session] = set()
+    ended = threading.Event()
 
-
-class _Asking:
-    """The sessions that are open now."""
-
-    def __init__(self, options: Options, ask: Callable[[Session], T]) -> None:
-        self._options, self._ask = options, ask
-        self._open: set[Session] = set()
-        self._guard, self._ended = threading.Lock(), False
-
-    def one(self, node: Node) -> T | CannotMeasure:
-        """What one node answers, or why it does not."""
+    def one(node: Node) -> T | CannotMeasure:
         session = None
         try:
-            session = connect(node, self._options)
-            with self._guard:
-                self._open.add(session)
-                ended = self._ended
-            if ended:
-                return CannotMeasure("it was not asked", next_step="ask again", whose=node.name)
-            return self._ask(session)  # type: ignore[return-value]
+            session = connect(node, options)
+            sessions.add(session)
+            return CannotMeasure("it was not asked", next_step="ask again") if ended.is_set() else ask(session)
         except CannotMeasure as said:
             return said
         except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
             what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
-            return CannotMeasure(what, next_step="report this as an error of nodegate", whose=node.name)
+            return CannotMeasure(what, next_step="report this as an error of nodegate")
         finally:
             if session is not None:
                 session.close()
-                with self._guard:
-                    self._open.discard(session)
+                sessions.discard(session)
 
-    def end(self) -> None:
-        """Close what is open, all at the same time: each takes until its node has ended what ran there."""
-        with self._guard:
-            self._ended, left = True, list(self._open)
-        threads = [threading.Thread(target=session.close) for session in left]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    pool = ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes))))
+    try:
+        return list(zip(nodes, pool.map(one, nodes), strict=True))
+    finally:
+        ended.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        closing = [threading.Thread(target=session.close) for session in tuple(sessions)]
+        for each in closing:  # at the same time: each takes until its node has ended what ran there
+            each.start()
+        for each in closing:
+            each.join()

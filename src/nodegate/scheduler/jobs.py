@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
+from nodegate.node import Node
 from nodegate.scheduler.programs import NoAnswer, answer
-
-if TYPE_CHECKING:
-    from nodegate.node import Node
 
 LIMIT_S = 30.0
 _USUAL = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 _ID = re.compile(r"([0-9]{1,12}(?:[_+][0-9]{1,9})?)(?:\.[0-9a-z]{1,10})?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -32,24 +30,26 @@ def job_of(written: str) -> Job:
     """The nodes on which a job (12, 12_3 of an array, 12+1 of several) or its step (12.0) runs now.
 
     Raises:
-        NoAnswer: Slurm did not answer, does not know it, or it runs nowhere.
-        UsageError: Slurm printed what is not a hostlist.
+        UsageError: Slurm did not answer, does not know it, or it runs nowhere.
     """
     match = _ID.fullmatch(written)
     if match is None:
-        raise NoAnswer("not the number of a job")
+        raise UsageError(f"--job {written}: not the number of a job")
     environ = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{_USUAL}".lstrip(":")}
-    printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S, environ=environ)
+    try:
+        printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S, environ=environ)
+    except NoAnswer as said:
+        raise UsageError(f"--job {written}: {said}", hint="is it over? name its nodes with --nodes") from None
     rows = [row for line in printed.splitlines() if len(row := [each.strip() for each in line.split("|")]) == 3]
-    nodes = dict.fromkeys(name for _, _, names in rows if names and names != "(null)" for name in expand(names))
+    nodes = dict.fromkeys(name for _, _, names in rows if names != "(null)" for name in expand(names))
     if not nodes:
-        states = ", ".join(sorted({state for _, state, _ in rows}))
-        raise NoAnswer(f"it runs on no node; its state is {states}" if states else "squeue lists no such job")
+        states = ", ".join(sorted({state for _, state, _ in rows})) or "not known to squeue"
+        raise UsageError(f"--job {written}: it runs on no node; its state is {states}")
     return Job(match[1], tuple(dict.fromkeys(number for number, _, _ in rows)), tuple(nodes))
 
 
 def slurm_name(node: Node) -> str:
-    """What Slurm calls a node: nodegate_slurm_name, else its name before the first dot; empty where that is no name."""
+    """What Slurm calls a node: nodegate_slurm_name, else its name before the first dot; empty for an address."""
     short = node.name.partition(".")[0]
     found = node.settings.slurm_name or ("" if short.isdecimal() else short)
     return found if _NAME.fullmatch(found) else ""
