@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from support import sample_report
 
-from nodegate.commands.drain_plan import Plan, _lines, plan
+from nodegate.commands.drain_plan import lines, plan
 from nodegate.hook.reason import reason
-from nodegate.inventory.hostlist import expand
 from nodegate.node import Node
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE, gpu
@@ -33,35 +32,36 @@ def node(name: str, verdict: NodeVerdict = NodeVerdict.REJECTED, text: str = LOS
     return NodeReport(name, verdict, records=records)
 
 
-def planned(*nodes: NodeReport, names: Mapping[str, str] | None = None) -> tuple[Report, Plan]:
+def planned(*nodes: NodeReport, names: Mapping[str, str] | None = None) -> list[str]:
+    """The plan as it is printed."""
     report = Report(sample_report.run(), nodes)
-    return report, plan(report, {each.node: each.node for each in nodes} | dict(names or {}))
+    return list(lines(report, *plan(report, {each.node: each.node for each in nodes} | dict(names or {}))))
 
 
-def run_by_shell(folder: Path, report: Report, found: Plan) -> list[list[str]]:
+def run_by_shell(folder: Path, script: list[str]) -> list[list[str]]:
     """The words that scontrol gets when the plan is given to a shell, a list for each of its calls."""
     program = folder / "scontrol"
     program.write_text(SCONTROL)
     program.chmod(0o755)
     (folder / "NodeName=gpu1").touch()  # what an unquoted [1-2] would become
-    script = "".join(f"{line}\n" for line in _lines(report, found))
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
+    given = "".join(f"{line}\n" for line in script)
     done = subprocess.run(
-        ["sh", "-eu"], input=script, cwd=folder, env=environment, capture_output=True, text=True, check=True
+        ["sh", "-eu"], input=given, cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     return [call.splitlines() for call in done.stdout.split("end\n") if call]
 
 
-def test_nodes_with_one_reason_are_one_command(tmp_path: Path) -> None:
+def test_nodes_with_one_reason_are_one_command_in_the_words_of_the_hook(tmp_path: Path) -> None:
     fine, waived = node("gpu4", NodeVerdict.ACCEPTED), node("gpu5", NodeVerdict.WAIVED, waiver="riser on order")
-    report, found = planned(node("gpu1"), node("gpu2"), node("gpu3", text="other words"), fine, waived)
-    calls = run_by_shell(tmp_path, report, found)
+    said = planned(node("gpu1"), node("gpu2"), node("gpu3", text="other words"), fine, waived)
+    calls = run_by_shell(tmp_path, said)
     assert [call[:3] for call in calls] == [
         ["update", f"NodeName={each}", "State=DRAIN"] for each in ("gpu[1-2]", "gpu3")
     ]
-    by_hook = reason(outcome_of(report.nodes[0].records).line)
+    by_hook = reason(outcome_of(node("gpu1").records).line)
     assert calls[0][3] == f"Reason={by_hook}" == f"Reason=nodegate: GPU 3: {LOST} - power-cycle, else reseat or RMA"
-    assert not found.left
+    assert "not drained" not in "".join(said)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,7 @@ def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path: Path, text: 
         node("gpu1"), records=(Record("gpu1", "x.y", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),)),)
     )
     unread = replace(node("gpu2\ntouch owned", NodeVerdict.UNREACHABLE), unreachable=text)
-    report, found = planned(hostile, unread)
-    (call,) = run_by_shell(tmp_path, report, found)
+    (call,) = run_by_shell(tmp_path, planned(hostile, unread))
     assert (len(call), call[1]) == (4, "NodeName=gpu1")
     assert not (tmp_path / "owned").exists()
 
@@ -85,17 +84,16 @@ def test_whatever_a_node_prints_is_one_word_for_the_shell(tmp_path: Path, text: 
         ([node("a", NodeVerdict.INCOMPLETE, text="no answer")], {}, "not drained: a: incomplete: GPU 3: "),
         ([replace(node("a", NodeVerdict.UNREACHABLE), unreachable="refused")], {}, "a: unreachable: refused"),
         ([replace(node("a", NodeVerdict.NOT_JUDGED), records=())], {}, "a: not-judged: nothing failed on it"),
-        ([node("10.0.0.1")], {"10.0.0.1": ""}, "what Slurm calls it is not known: set nodegate_slurm_name"),
+        ([node("10.0.0.1")], {"10.0.0.1": ""}, "Slurm's name is not known: set nodegate_slurm_name"),
         ([node("g1.a"), node("g1.b", NodeVerdict.ACCEPTED)], {"g1.a": "g1", "g1.b": "g1"}, "g1 would be 2 nodes"),
     ],
 )
 def test_what_is_not_drained_is_a_comment_with_the_reason(
     nodes: list[NodeReport], names: dict[str, str], said: str
 ) -> None:
-    report, found = planned(*nodes, names=names)
-    lines = list(_lines(report, found))
-    assert all(line.startswith("# ") for line in lines)
-    assert said in lines[-1]
+    shown = planned(*nodes, names=names)
+    assert all(line.startswith("# ") for line in shown)
+    assert said in shown[-1]
 
 
 @pytest.mark.parametrize(
@@ -114,17 +112,11 @@ def test_what_slurm_calls_a_node(name: str, expected: dict[str, object], named: 
 
 
 def test_another_name_in_slurm_is_said_and_used() -> None:
-    report, found = planned(node("gpu1.site"), names={"gpu1.site": "gpu1"})
-    assert "# gpu1.site is gpu1 in Slurm" in list(_lines(report, found))
-    assert found.drains[0].command.startswith("scontrol update NodeName=gpu1 State=DRAIN Reason='nodegate: ")
+    said = planned(node("gpu1.site"), names={"gpu1.site": "gpu1"})
+    assert said[-2] == "# gpu1.site is gpu1 in Slurm"
+    assert said[-1].startswith("scontrol update NodeName=gpu1 State=DRAIN Reason='nodegate: ")
 
 
 def test_a_thousand_nodes_are_one_line() -> None:
-    report, found = planned(*(node(f"gpu{number:04d}") for number in range(1000)))
-    (command,) = [line for line in _lines(report, found) if not line.startswith("#")]
-    assert "NodeName='gpu[0000-0999]'" in command
-    assert len(expand(fold_of(command))) == 1000
-
-
-def fold_of(command: str) -> str:
-    return command.partition("NodeName='")[2].partition("'")[0]
+    *_, command = planned(*(node(f"gpu{number:04d}") for number in range(1000)))
+    assert command.startswith("scontrol update NodeName='gpu[0000-0999]' ")

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
+from nodegate.causes.lines import line, worst_in_short
+from nodegate.hook.reason import reason
+from nodegate.inventory.hostlist import fold
+from nodegate.records.run import NodeReport
+from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.report.model import Report
+from nodegate.report.reader import load
+from nodegate.run.conditions import read_earlier
+from nodegate.scheduler.jobs import slurm_name
+from nodegate.text import counted, day_of, visible
 
 SCHEMA = "nodegate.drain-plan/1"
-_LOOK = "look at sinfo -R first: a reason that a node has there would be replaced"
 
 
 @dataclass(frozen=True)
 class Drain:
-    """Nodes that are taken out for the same reason; `names` is what Slurm calls them."""
+    """Nodes that are taken out for the same reason; `names` is what Slurm calls them, `command` a line for a shell."""
 
-    reason: str
     nodes: tuple[str, ...]
     names: tuple[str, ...]
-
-    @property
-    def command(self) -> str:
-        """One line for a shell, which takes every word of it as it is."""
-        from nodegate.inventory.hostlist import fold  # noqa: PLC0415
-
-        words = {"NodeName": fold(self.names), "State": "DRAIN", "Reason": self.reason}
-        return " ".join(["scontrol update", *(f"{key}={shlex.quote(word)}" for key, word in words.items())])
+    reason: str
+    command: str
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to take out, what not although it is not accepted (node, verdict, why), and names that Slurm has not."""
+class Left:
+    """A node that is not accepted and not taken out."""
 
-    drains: tuple[Drain, ...]
-    left: tuple[tuple[str, str, str], ...]
-    renamed: tuple[tuple[str, str], ...]
+    node: str
+    verdict: str
+    why: str
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -58,105 +56,63 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run cannot be read.
     """
-    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
-    from nodegate.run.conditions import read_earlier  # noqa: PLC0415
-    from nodegate.scheduler.jobs import slurm_name  # noqa: PLC0415
-
     report = load(asked.run)
-    names = {node.name: slurm_name(node) for node in read_earlier(RunFolder(asked.run)).nodes}
-    found = plan(report, names)
-    if asked.json:
-        print(json.dumps(_document(report, found)))
-        return 0
-    for line in _lines(report, found):
-        print(line)
+    drains, left = plan(report, {node.name: slurm_name(node) for node in read_earlier(RunFolder(asked.run)).nodes})
+    document = {"schema": SCHEMA, "run": report.run.id, "profile": report.run.profile}
+    rows = {"drain": [asdict(each) for each in drains], "not_drained": [asdict(each) for each in left]}
+    for text in [json.dumps(document | rows)] if asked.json else lines(report, drains, left):
+        print(text)
     return 0
 
 
-def plan(report: Report, names: Mapping[str, str]) -> Plan:
+def plan(report: Report, names: Mapping[str, str]) -> tuple[list[Drain], list[Left]]:
     """What to take out, by `names`: what Slurm calls each node of the run, empty where that is not known."""
-    from nodegate.causes.lines import worst_in_short  # noqa: PLC0415
-    from nodegate.hook.reason import reason  # noqa: PLC0415
-    from nodegate.records.verdict import GOOD, NodeVerdict, Verdict  # noqa: PLC0415
-
-    bearers = Counter(name for name in names.values() if name)
-    by_reason: dict[str, list[str]] = {}
-    left, renamed = [], []
+    bearers, by_reason, left = Counter(names.values()), dict[str, list[str]](), list[Left]()
     for node in report.nodes:
         name = names.get(node.node, "")
-        failed = [
-            cause for cause in report.node_causes[node.node] if cause.verdict is Verdict.FAIL and not cause.waiver
-        ]
+        failed = [each for each in report.node_causes[node.node] if each.verdict is Verdict.FAIL and not each.waiver]
         if node.verdict in GOOD:
             continue
         if node.verdict is not NodeVerdict.REJECTED or not failed:
-            left.append((node.node, node.verdict.value, _why_not(report, node)))
-        elif not name:
-            left.append((node.node, node.verdict.value, "what Slurm calls it is not known: set nodegate_slurm_name"))
-        elif bearers[name] > 1:
-            said = f"Slurm's {name} would be {bearers[name]} nodes of this run: set nodegate_slurm_name"
-            left.append((node.node, node.verdict.value, said))
+            left.append(Left(node.node, node.verdict.value, _why_not(report, node)))
+        elif not name or bearers[name] > 1:
+            said = f"Slurm's {name} would be {bearers[name]} nodes of this run" if name else "Slurm's name is not known"
+            left.append(Left(node.node, node.verdict.value, f"{said}: set nodegate_slurm_name"))
         else:
             by_reason.setdefault(reason(worst_in_short("unfit", failed)), []).append(node.node)
-            renamed += [(node.node, name)] if name != node.node else []
-    drains = (Drain(why, tuple(own), tuple(names[each] for each in own)) for why, own in by_reason.items())
-    return Plan(tuple(drains), tuple(left), tuple(renamed))
+    drains = []
+    for why, nodes in by_reason.items():
+        own = tuple(names[node] for node in nodes)
+        words = f"NodeName={shlex.quote(fold(own))} State=DRAIN Reason={shlex.quote(why)}"
+        drains.append(Drain(tuple(nodes), own, why, f"scontrol update {words}"))
+    return drains, left
 
 
 def _why_not(report: Report, node: NodeReport) -> str:
     """Why nothing speaks for taking a node out, or too little."""
-    from nodegate.causes.lines import line  # noqa: PLC0415
-
-    causes = report.node_causes[node.node]
-    said = node.unreachable or (line(causes[0]).text if causes else "")
+    causes = [line(each).text for each in report.node_causes[node.node]]
     claims = [f"{each.claim} not proven: {each.why}" for each in node.unproven if not each.signed]
-    return said or next(iter(claims), "") or "nothing failed on it"
+    return next(filter(None, (node.unreachable, *causes, *claims)), "nothing failed on it")
 
 
-def _lines(report: Report, found: Plan) -> Iterator[str]:
+def lines(report: Report, drains: list[Drain], left: list[Left]) -> Iterator[str]:
     """The plan as a script: all that is not a command is a comment."""
-    from nodegate.text import counted, day_of  # noqa: PLC0415
-
-    run, count = report.run, sum(len(each.nodes) for each in found.drains)
+    run, count = report.run, sum(len(each.nodes) for each in drains)
     cut = "; the run was interrupted" if run.interrupted else ""
     head = f"{run.id} ({run.profile}, {day_of(run.finished_epoch_s or run.started_epoch_s)}{cut})"
     yield _comment(f"{head}: {count} of {counted(len(report.nodes), 'node')} to drain. Nothing was changed.")
-    if found.drains:
-        yield _comment(_LOOK)
-    yield from (_comment(f"{node} is {name} in Slurm") for node, name in found.renamed)
-    yield from (each.command for each in found.drains)
-    for what, nodes in _alike(found.left):
-        yield _comment(f"not drained: {nodes}: {what}")
-
-
-def _alike(left: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
-
-    same: dict[str, list[str]] = {}
-    for node, verdict, why in left:
-        same.setdefault(f"{verdict}: {why}", []).append(node)
-    yield from ((what, fold(nodes)) for what, nodes in same.items())
+    if drains:
+        yield _comment("look at sinfo -R first: a reason that a node has there would be replaced")
+    for each in drains:
+        renamed = [f"{node} is {name}" for node, name in zip(each.nodes, each.names, strict=True) if node != name]
+        yield from (_comment(f"{text} in Slurm") for text in renamed)
+        yield each.command
+    alike: dict[str, list[str]] = {}
+    for one in left:
+        alike.setdefault(f"{one.verdict}: {one.why}", []).append(one.node)
+    yield from (_comment(f"not drained: {fold(nodes)}: {what}") for what, nodes in alike.items())
 
 
 def _comment(text: str) -> str:
     """One line, whatever a name or a reason holds."""
-    from nodegate.text import visible  # noqa: PLC0415
-
-    return f"# {visible(' '.join(text.split()))}"
-
-
-def _document(report: Report, found: Plan) -> dict[str, object]:
-    drains = [
-        {"nodes": each.nodes, "slurm_names": each.names, "reason": each.reason, "command": each.command}
-        for each in found.drains
-    ]
-    left = [{"node": node, "verdict": verdict, "why": why} for node, verdict, why in found.left]
-    return {
-        "schema": SCHEMA,
-        "run": report.run.id,
-        "profile": report.run.profile,
-        "drain": drains,
-        "not_drained": left,
-        "renamed": dict(found.renamed),
-    }
+    return f"# {visible(' '.join(text.split()), most=1 << 16)}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
+from nodegate.records.run_folder import RunFolder
+from nodegate.report.reader import load
+from nodegate.rma import archive
+from nodegate.rma.clean import Clean
+from nodegate.rma.contents import contents
+from nodegate.rma.subject import subject
+from nodegate.run.conditions import read_earlier
 
-if TYPE_CHECKING:
-    import argparse
-
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _LATEST = Path("reports") / "latest"
 
 
@@ -33,24 +36,15 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run or the record cannot be read, the run has no such node or part, or the archive is there.
     """
-    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
-    from nodegate.rma import archive  # noqa: PLC0415
-    from nodegate.rma.clean import Clean  # noqa: PLC0415
-    from nodegate.rma.contents import contents  # noqa: PLC0415
-    from nodegate.rma.subject import subject  # noqa: PLC0415
-    from nodegate.run.conditions import read_earlier  # noqa: PLC0415
-
     home = _LATEST if str(asked.run) == "latest" else asked.run
     report, folder = load(home), RunFolder(home)
     about, earlier = subject(report, asked.wanted), read_earlier(folder)
     others = [name for node in earlier.nodes if node.name != about.name for name in (node.name, node.address)]
     others += [*earlier.run.other_names, *(node.node for node in report.nodes)]
     clean = Clean(about, others, redacted=asked.redact)
-    given = asked.bug_report
-    found = contents(about, folder, clean, record=record_of(asked), given=given, redacted=asked.redact)
+    found = contents(about, folder, clean, record_of(asked), asked.bug_report, redacted=asked.redact)
     found.files[archive.README] = archive.readme(about, found, clean, redacted=asked.redact)
-    root = _NOT_IN_A_NAME.sub("-", clean.text(f"rma-{about.name}-{report.run.id}"))[:200]
+    root = re.sub(r"[^A-Za-z0-9_.-]+", "-", clean.text(f"rma-{about.name}-{report.run.id}"))[:200]
     to = asked.to or Path(f"{root}.tar.gz")
     archive.write_new(to, archive.pack(found.files, root, report.run.finished_epoch_s))
     print(to)

@@ -57,8 +57,8 @@ def answer_of(node: Node, given: Output | CannotMeasure, limit_s: float) -> Answ
     late = given.timed_out or given.exit_code is None
     reasons = [f"not over after {limit_s:g} s, it was ended"] if late else []
     reasons += [f"could not be ended: {name}" for name in sorted({each.partition(" ")[2] for each in given.stuck})]
-    streams = (raw.decode("utf-8", "backslashreplace") for raw in (given.stdout, given.stderr))
-    return Answer(TIMED_OUT if late else ENDED, given.exit_code, *streams, given.truncated, "; ".join(reasons))
+    out, err = (raw.decode("utf-8", "backslashreplace") for raw in (given.stdout, given.stderr))
+    return Answer(TIMED_OUT if late else ENDED, given.exit_code, out, err, given.truncated, "; ".join(reasons))
 
 
 def groups(answers: Iterable[tuple[str, Answer]]) -> list[Group]:

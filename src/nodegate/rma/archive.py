@@ -6,19 +6,15 @@ import gzip
 import hashlib
 import io
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from nodegate.causes.lines import line
 from nodegate.errors import UsageError
-from nodegate.rma.bug_report import NAME as BUG_REPORT
+from nodegate.rma.clean import Clean
+from nodegate.rma.contents import BUG_REPORT, Contents
+from nodegate.rma.subject import Subject
 from nodegate.text import day_of, visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from nodegate.rma.clean import Clean
-    from nodegate.rma.contents import Contents
-    from nodegate.rma.subject import Subject
 
 MANIFEST, README = "manifest.sha256", "README.txt"
 # What vendors of GPUs and servers ask for: what, the files that have it, how to get it otherwise.
@@ -43,8 +39,6 @@ def readme(about: Subject, found: Contents, clean: Clean, *, redacted: bool) -> 
 
 
 def _lines(about: Subject, found: Contents, *, redacted: bool) -> Iterator[str]:
-    from nodegate.causes.lines import line  # noqa: PLC0415
-
     run, node = about.report.run, about.node
     part = f", part S/N {about.serial}" if about.serial else ""
     yield f"{about.name}{part}: {node.verdict.value}"
@@ -52,20 +46,18 @@ def _lines(about: Subject, found: Contents, *, redacted: bool) -> Iterator[str]:
     yield f"nodegate {run.suite_version}" + "".join(f", {name} {it}" for name, it in sorted(run.versions.items()))
     yield from (f"{label}: {value}" for label, value in node.identity)
     yield from ("", "What is the matter:")
-    yield from (f"  {each.severity.value}: {line(each).text}" for each in about.causes)
-    yield from [] if about.causes else ["  nothing was found"]
+    yield from [f"  {each.severity.value}: {line(each).text}" for each in about.causes] or ["  nothing was found"]
     yield from ("", "What a vendor asks for:")
     for what, files, otherwise in ASKED_FOR:
         here = [name for name in files if name in found.files]
         yield f"  [x] {what}: {', '.join(here)}" if here else f"  [ ] {what}: not here - {otherwise}"
     if found.left_out:
         yield from ("", "Left out:", *(f"  {each}" for each in sorted(found.left_out)))
-    changed = [name for name in found.files if name.startswith("evidence/") and name not in found.of_run]
     yield from ("", "Names and serial numbers of other nodes are replaced by other-node-N.")
     if redacted:
         yield "Addresses, user names and serial numbers are redacted, but for the chassis and the parts that failed."
-    if changed:
-        yield f"So these differ from the run's own: {', '.join(changed)}."
+    if found.changed:
+        yield f"So these differ from the run's own: {', '.join(found.changed)}."
     yield f"Check this archive with: sha256sum --check {MANIFEST}"
 
 
@@ -92,15 +84,15 @@ def write_new(path: Path, raw: bytes) -> None:
         UsageError: it is there, or cannot be written.
     """
     try:
-        with path.open("xb") as file:
-            try:
-                file.write(raw)
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
-    except FileExistsError:
-        raise UsageError(
-            "exists already", file=str(path), hint="move it away, or name another file with --to"
-        ) from None
+        file = path.open("xb")
     except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", file=str(path)) from None
+        hint = "move it away, or name another file with --to" if isinstance(error, FileExistsError) else ""
+        raise UsageError(f"cannot be written: {error.strerror}", file=str(path), hint=hint) from None
+    try:
+        with file:
+            file.write(raw)
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise UsageError(f"cannot be written: {error.strerror}", file=str(path)) from None
+        raise

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
+from nodegate.records.cause import Cause
+from nodegate.records.part import Part
+from nodegate.records.run import NodeReport
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.records.cause import Cause
-    from nodegate.records.part import Part
-    from nodegate.records.run import NodeReport
-    from nodegate.report.model import Report
+from nodegate.report.model import Report
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,9 @@ class Subject:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The causes of the node, worst first; of one part those that it has."""
+        """The causes of the node, worst first; of one part those that it has, if it has any."""
         found = self.report.node_causes[self.name]
-        own = [each for each in found if any(self.serial in serials_of(part) for part in each.parts)]
-        return tuple(own) if self.serial and own else found
+        return tuple(each for each in found if self.serial in _of(each.parts)) or found if self.serial else found
 
     @property
     def serials(self) -> dict[str, str]:
@@ -47,22 +42,22 @@ class Subject:
     @property
     def kept(self) -> frozenset[str]:
         """The serial numbers that a vendor cannot do without: of the chassis, and of the part or of all that failed."""
-        failed = [part for each in self.causes if each.verdict is Verdict.FAIL for part in each.parts]
-        own = {serial for part in failed for serial in serials_of(part)} if not self.serial else {self.serial}
-        return frozenset(own | {self.node.serials.get("chassis", "")}) - {""}
+        failed = {serial for each in self.causes if each.verdict is Verdict.FAIL for serial in _of(each.parts)}
+        return frozenset(({self.serial} if self.serial else failed) | {self.node.serials.get("chassis", "")}) - {""}
 
 
-def serials_of(part: Part) -> Iterator[str]:
-    """The serial numbers and UUIDs of a part and of what it belongs to."""
-    yield from filter(None, (part.serial, part.uuid))
-    if part.of is not None:
-        yield from serials_of(part.of)
+def _of(parts: Iterable[Part]) -> Iterator[str]:
+    """The serial numbers and UUIDs of parts, and of what they belong to."""
+    for part in parts:
+        yield from filter(None, (part.serial, part.uuid))
+        yield from _of((part.of,) if part.of else ())
 
 
 def all_serials(report: Report, node: NodeReport) -> frozenset[str]:
     """Every serial number and UUID that a report has of a node."""
-    parts = [part for each in report.node_causes[node.node] for part in each.parts]
-    return frozenset(node.serials.values()) | {serial for part in parts for serial in serials_of(part)}
+    return frozenset(
+        (*node.serials.values(), *(_of(part for each in report.node_causes[node.node] for part in each.parts)))
+    )
 
 
 def subject(report: Report, wanted: str) -> Subject:
