@@ -191,11 +191,24 @@ def test_without_evidence_and_record_it_says_so(site: Path, tmp_path: Path) -> N
         ("to 10.0.0.7:22", "to other-node-1:22"),
         ("gpu3-b and gpu3", "other-node-2 and gpu3"),
         ("12 GPU 7", "12 GPU 7"),
+        (
+            "gpu7-ib0, eth0.gpu7_x, http://gpu7:80/, a=gpu7.",
+            "other-node-1-ib0, eth0.other-node-1_x, http://other-node-1:80/, a=other-node-1.",
+        ),
+        ("from fd00::7 to fd00::71", "from other-node-1 to fd00::71"),
+        (
+            "[1,3]<stdout>:gpu7:99:99 [0] NCCL INFO eth0:10.0.0.7<0>\ngpu3:98:98 [0] NCCL INFO",
+            "[1,3]<stdout>:[a line of other-node-1]\ngpu3:98:98 [0] NCCL INFO",
+        ),
+        ("gpu7:99:99 [0] NCCL INFO NET/IB", "[a line of other-node-1]"),
+        (" remote address: LID 0x60 QPN 1\n GID: 00:01\n#bytes", " remote address: other-nodes\n#bytes"),
         ("\ngpu7\n", "\nother-node-1\n"),
     ],
 )
 def test_names_of_other_nodes_are_found_in_any_text(text: str, clean: str) -> None:
     nodes = [NodeReport(name, NodeVerdict.ACCEPTED) for name in ("gpu3", "gpu7", "gpu3-b", "12")]
     about = Subject(Report(sample_report.run(), tuple(nodes)), nodes[0])
-    found = Clean(about, ["gpu7", "gpu7.site", "10.0.0.7", "gpu3-b", "12", "gpu3"], redacted=False).text(text)
+    found = Clean(about, ["gpu7", "gpu7.site", "10.0.0.7", "fd00::7", "gpu3-b", "12", "gpu3"], redacted=False).text(
+        text
+    )
     assert re.sub(r"other-node-\d", "other-node-N", found) == re.sub(r"other-node-\d", "other-node-N", clean)

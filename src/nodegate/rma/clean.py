@@ -17,6 +17,11 @@ from nodegate.rma.subject import Subject, all_serials
 OTHER = "other-node-{}"  # the same number for the same node throughout an archive
 OTHERS = "other-nodes"
 _LIST = re.compile(r"[\w.-]{0,64}\[[0-9][0-9,-]{0,400}\][\w.-]{0,64}")
+_REMOTE = re.compile(r"remote address:[^\n]*(?:\n\s*GID:[^\n]*)?")  # perftest's
+# A line of a launch over nodes: "gpu7:99:99 [0] NCCL INFO", "[1,3]<stdout>:gpu7:99:99 ..."
+_LINE = re.compile(r"(?m)^((?:\[[^\]\n]{0,20}\](?:<\w{1,8}>:)?\s*)?)([A-Za-z0-9][\w.-]*):[^\n]*")
+_WORD, _CUT = re.compile(r"[A-Za-z0-9:][\w.:-]*"), re.compile(r"([._:-])")
+_MOST_PIECES = 15  # of a name, with what is between them: those of an IPv6 address
 _SERIAL_KEY = re.compile("serial|uuid|guid|machine_id|asset", re.IGNORECASE)
 _USER_KEYS = frozenset(("user", "users", "username", "login", "owner"))
 _IN_TEXT = re.compile(
@@ -41,7 +46,6 @@ class Clean:
         report, mine = about.report, all_serials(about.report, about.node)
         theirs = {serial for node in report.nodes if node is not about.node for serial in all_serials(report, node)}
         self._names = found | dict.fromkeys((each for each in theirs - mine if len(each) >= _SHORTEST_INSIDE), OTHERS)
-        self._others = _any_of({*self._names, *self._own}, r"(?<![A-Za-z0-9])(?:{})(?![A-Za-z0-9])")
         self._secrets: set[str] = set()
         self.learn(None)
 
@@ -50,12 +54,13 @@ class Clean:
         kept = self._about.kept
         self._secrets |= {each for each in _secrets(value) if len(each) >= _SHORTEST} - kept - self._own
         self._redact = redactor(self._about.report, keep=kept, more=self._secrets)
-        self._inside = _any_of({each for each in self._secrets if len(each) >= _SHORTEST_INSIDE} - {""} or {"\0"}, "{}")
+        long = sorted(each for each in self._secrets if len(each) >= _SHORTEST_INSIDE)
+        self._inside = re.compile("|".join(map(re.escape, sorted(long, key=len, reverse=True))) or r"(?!)")
 
     def text(self, text: str) -> str:
         """A text without them."""
-        text = _LIST.sub(self._of_list, text)
-        text = self._others.sub(lambda match: self._names.get(match[0], match[0]), text)
+        text = _LINE.sub(self._line, _REMOTE.sub(f"remote address: {OTHERS}", text))
+        text = _WORD.sub(self._word, _LIST.sub(self._of_list, text))
         return self._inside.sub(GONE, self._redact(text)) if self._redacted else text
 
     def value(self, value: object) -> object:
@@ -72,6 +77,24 @@ class Clean:
             found[clean if clean not in found else f"{clean} ({len(found)})"] = self.value(each)
         return found
 
+    def _line(self, match: re.Match[str]) -> str:
+        return f"{match[1]}[a line of {self._names[match[2]]}]" if match[2] in self._names else match[0]
+
+    def _word(self, match: re.Match[str]) -> str:
+        """A word that is a name, or has one between its dots, colons and dashes: the longest."""
+        word = match[0]
+        if word in self._names or word in self._own or word.isalnum():
+            return self._names.get(word, word)
+        pieces, found, at = _CUT.split(word), "", 0
+        while at < len(pieces):
+            ends = range(min(at + _MOST_PIECES, len(pieces) - (len(pieces) - at + 1) % 2), at, -2)
+            spans = ((end, "".join(pieces[at:end])) for end in ends)
+            known = ((end, span) for end, span in spans if span in self._names or span in self._own)
+            at, span = next(known, (at + 1, pieces[at]))
+            found += self._names.get(span, span) + "".join(pieces[at : at + 1])
+            at += 1
+        return found
+
     def _of_list(self, match: re.Match[str]) -> str:
         try:
             return OTHERS if self._names.keys() & set(expand(match[0])) else match[0]
@@ -84,11 +107,6 @@ def _is_address(name: str) -> bool:
         return bool(ipaddress.ip_address(name))
     except ValueError:
         return False
-
-
-def _any_of(names: Iterable[str], form: str) -> re.Pattern[str]:
-    longest_first = sorted(names, key=lambda name: (-len(name), name))
-    return re.compile(form.format("|".join(map(re.escape, longest_first))))
 
 
 def _secrets(value: object, key: str = "") -> Iterator[str]:
