@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ import yaml
 from support import sshd, warm
 from support.sshd import NODE_PYTHON, Fleet
 
+from lab.processes import children_of, odd_seconds, wait_until
 from nodegate.errors import CannotMeasure
 from nodegate.everywhere.stacks import Rank, Stacks, parse
+from nodegate.node_side.tools import rank_stacks
 
 PY_SPY = Path(sys.executable).with_name("py-spy")
 needs_root = pytest.mark.skipif(
@@ -180,3 +183,33 @@ def test_what_is_said_of_ranks(ranks: list[Rank], said: list[str]) -> None:
 def test_what_a_node_sends_instead_is_refused(printed: bytes) -> None:
     with pytest.raises(CannotMeasure, match="not in nodegate's form"):
         parse("gpu1", printed)
+
+
+CHILD = "import subprocess, sys, time; {}; time.sleep(600)"
+PARENT = CHILD.format("subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])")
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments", "found"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8", "SLURM_PROCID": "0"}, (CHILD.format("0"),), [("3", "8")]),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, (CHILD.format("0"),), [("2", "4")]),
+        ({"SLURM_PROCID": "5", "SLURM_NTASKS": "6"}, (CHILD.format("0"),), [("5", "6")]),
+        ({"RANK": "1"}, (PARENT,), [("1", "")]),  # its loader has the same number
+        ({"RANK": "$(x)"}, (CHILD.format("0"),), [("", "")]),  # of the job, without a number
+        ({"RANK": "1"}, (CHILD.format("0"), "nodegate-guard"), []),  # what we started there ourselves
+    ],
+)
+def test_ranks_are_found_by_what_their_launcher_said(
+    variables: dict[str, str], arguments: tuple[str, ...], found: list[tuple[str, str]]
+) -> None:
+    job = odd_seconds()
+    own = {**os.environ, **variables, "SLURM_JOB_ID": job}
+    with subprocess.Popen([sys.executable, "-c", *arguments], env=own, start_new_session=True) as started:
+        try:
+            wait_until(lambda: len(children_of(started.pid)) == (arguments == (PARENT,)))
+            rows, _ = rank_stacks.ranks([job])
+            assert [(row["rank"], row["size"]) for row in rows] == found
+            assert [row["pid"] for row in rows] in ([started.pid], [])
+        finally:
+            os.killpg(started.pid, signal.SIGKILL)

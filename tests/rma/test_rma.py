@@ -59,6 +59,11 @@ def archive(site: Path, to: Path, wanted: str = NODE, *more: str, code: int = 0)
         }
 
 
+@pytest.fixture(scope="module")
+def plain(site: Path) -> dict[str, bytes]:
+    return archive(site, site / "plain.tar.gz")
+
+
 def test_it_has_what_a_vendor_asks_for_and_says_what_is_missing(
     site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,8 +82,8 @@ def test_it_has_what_a_vendor_asks_for_and_says_what_is_missing(
     assert b"newest: rejected (delivery)" in files["history.txt"]
 
 
-def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site: Path, tmp_path: Path) -> None:
-    files = archive(site, tmp_path / "a.tar.gz")
+def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site: Path, plain: dict[str, bytes]) -> None:
+    files = plain
     whole = b"\n".join(files.values()).decode()
     assert OTHER_NAMES.findall(whole) == []
     assert OTHER_SERIALS.findall(whole) == []
@@ -88,12 +93,12 @@ def test_nothing_of_another_node_is_in_it_and_evidence_is_as_in_the_run(site: Pa
     assert "differ from the run's own: evidence/rdma_bandwidth.json" in files["README.txt"].decode()
 
 
-def test_the_manifest_is_right_and_the_same_run_gives_the_same_bytes(site: Path, tmp_path: Path) -> None:
-    files = archive(site, tmp_path / "a.tar.gz")
+def test_the_manifest_is_right_and_the_same_run_gives_the_same_bytes(site: Path, plain: dict[str, bytes]) -> None:
+    files = dict(plain)
     lines = dict(reversed(line.split("  ")) for line in files.pop("manifest.sha256").decode().splitlines())
     assert lines == {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
-    archive(site, tmp_path / "b.tar.gz")
-    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
+    archive(site, site / "again.tar.gz")
+    assert (site / "plain.tar.gz").read_bytes() == (site / "again.tar.gz").read_bytes()
 
 
 def test_redacted_it_keeps_the_serials_of_the_chassis_and_of_what_failed(site: Path, tmp_path: Path) -> None:

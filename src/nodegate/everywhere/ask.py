@@ -70,6 +70,8 @@ def ask_all(
             return CannotMeasure("it was not asked", next_step="ask again") if ended.is_set() else ask(session)
         except CannotMeasure as said:
             return said
+        except UsageError:
+            raise
         except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
             what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
             return CannotMeasure(what, next_step="report this as an error of nodegate")

@@ -63,6 +63,11 @@ def holds_gpu(pid: int) -> bool:
         return False
 
 
+def is_nodegate(pid: int) -> bool:
+    """Whether a guard of nodegate has started it: on this machine it may have the job's own variables."""
+    return any(b"nodegate-guard" in (read(each, "cmdline") or b"") for each in (pid, *above(pid)))
+
+
 def above(pid: int) -> "list[int]":
     """Its parents, nearest first."""
     found: list[int] = []
@@ -78,7 +83,7 @@ def ranks(jobs: "list[str]") -> "tuple[list[dict[str, Any]], int]":
     known, hidden = {}, 0
     ours = {os.getpid(), *above(os.getpid())}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if pid in ours or not is_python(pid):
+        if pid in ours or not is_python(pid) or is_nodegate(pid):
             continue
         raw = read(pid, "environ")
         hidden += raw is None
