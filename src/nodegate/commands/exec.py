@@ -101,7 +101,8 @@ def _stacks(
     lost = _groups(chosen, [(node, given) for node, given in told if isinstance(given, CannotMeasure)], limit_s)
     is_well = len(found.groups) == 1 and not (lost or found.unread or found.missing)
     code = ALL_WELL if is_well else NOT_ALL if found.groups else NOBODY
-    lines = [*(fold.lines(lost, 0) if lost else ()), *found.lines()]
+    has_answer = any(not isinstance(given, CannotMeasure) for _, given in told)
+    lines = [*(fold.lines(lost, 0) if lost else ()), *(found.lines() if has_answer else ())]
     document |= {"command": ["py-spy", "dump"], "groups": _rows(lost), "stacks": found.as_json()}
     return _print(asked, document, lines, code)
 

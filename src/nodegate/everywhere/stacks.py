@@ -82,7 +82,8 @@ class Stacks:
             yield from (OUT + visible(frame) for frame in group[0].frames[:MOST_FRAMES])
             if (more := len(group[0].frames) - MOST_FRAMES) > 0:
                 yield f"[and {more} frames more]"
-        yield f"\n{counted(len(self.ranks), 'rank')}: {counted(len(self.groups), 'stack')} of their main threads"
+        found = f"{counted(len(self.ranks), 'rank')}: {counted(len(self.groups), 'stack')} of their main threads"
+        yield f"\n{found if self.ranks else 'no rank was found: no Python process has a number, or holds a GPU'}"
         for group in self.odd:
             yield visible(f"odd: {some((rank.name for rank in group), MOST_NAMED)}: in {group[0].frames[0]}")
         if not self.odd and len(self.groups) > 1:

@@ -76,7 +76,11 @@ def contents(
 def _evidence(about: Subject, folder: RunFolder, found: Contents) -> Iterator[tuple[str, object]]:
     """Each document of the node's folder; its bytes go into `found`."""
     place = folder.path / "evidence" / about.name
-    files = [] if place.is_symlink() else sorted((*place.glob("[!.]*.json"), *place.glob("[!.]*.json.gz")))
+    files = (
+        []
+        if place.is_symlink() or "/" in about.name
+        else sorted((*place.glob("[!.]*.json"), *place.glob("[!.]*.json.gz")))
+    )
     room = MOST_BYTES
     for file in files:
         raw, value, why = _read(about, folder, file)
