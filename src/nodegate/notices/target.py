@@ -19,7 +19,7 @@ PROGRAM, MAILTO, APPRISE = "program", "mailto", "apprise"
 WEB = ("feishu", "dingtalk", "slack", "webhook")  # by HTTP; each is a module of this folder
 SCHEMES = (*WEB, MAILTO, PROGRAM, APPRISE)
 MOST_BYTES = 16 << 10  # of an address with its secrets
-_SHORTEST = 4  # a shorter secret would take innocent text with it
+_SHORTEST = 8  # letters of a piece of an address that may be a secret
 _LIKE_AN_ADDRESS = re.compile(r"([A-Za-z]{2,20}):(?:https?://|@|\$)")
 _MAIL = re.compile(r"[^\s@,<>;:]{1,64}@[^\s@,<>;:]{1,255}")
 _HINT = "for example feishu:@/etc/nodegate/feishu, a file of mode 0600 with the address"
@@ -58,11 +58,11 @@ class Target:
         """A text, of a server for example, without what is secret of this target."""
         if self.scheme in (PROGRAM, MAILTO) and not self.rest:
             return text
-        words = {self.address, *self.rest.split(), *re.split(r"[/?&=:@]+", f"{self.address} {self.rest}")}
-        host = urllib.parse.urlsplit(self.address).hostname or ""
-        for word in sorted((each for each in words if len(each) >= _SHORTEST), key=len, reverse=True):
-            if word not in host and word not in self.name:
-                text = text.replace(word, "***")
+        pieces = re.split(r"[/?&=:@#\s]+", f"{self.address} {self.rest}")
+        words = {self.address, *(each for each in pieces if len(each) >= _SHORTEST and not each.isalpha())}
+        words |= {each for each in (*self.rest.split(), *re.findall(r"//([^/@]*)@", self.address)) if each}
+        for word in sorted(words, key=len, reverse=True):
+            text = text.replace(word, "***") if word not in self.name else text
         return text
 
 
@@ -86,12 +86,12 @@ def parse(text: str) -> Target:
     name = {MAILTO: _of_mail, APPRISE: _of_apprise}.get(scheme, _of_web)(scheme, address)
     if scheme in ("feishu", "dingtalk") and len(rest.split()) > 1:
         raise UsageError(f"--notice {scheme}: after the address comes one secret, and no more", hint=_HINT)
-    if scheme == "webhook" and not all(":" in line for line in rest.splitlines()):
+    if scheme == "webhook" and not all(":" in each and each.isascii() for each in rest.splitlines()):
         raise UsageError("--notice webhook: a line after the address is not NAME: VALUE", hint=_HINT)
     if scheme == MAILTO:
         _check_server(rest)
     is_secret = shown and (scheme != MAILTO or "@" in rest)
-    warning = f"{scheme}: others see secrets in arguments; write {scheme}:@FILE (mode 0600) or {scheme}:$NAME"
+    warning = f"--notice {scheme}: others see secrets in arguments; write {scheme}:@FILE (mode 0600) or {scheme}:$NAME"
     return Target(scheme, name, address, rest, warning if is_secret else "")
 
 
