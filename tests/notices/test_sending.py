@@ -1,5 +1,6 @@
 """Targets that do not take a notice: within the limit, kept, sent next time, once; and no secret anywhere."""
 
+import base64
 import contextlib
 import os
 import socketserver
@@ -169,6 +170,19 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "key"), "-out", str(folder / "cert")]
     subprocess.run(made, check=True, capture_output=True)
     return folder
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_log_in_to_a_mail_server_is_under_tls(is_known, certificate: Path, monkeypatch, tmp_path: Path) -> None:
+    if is_known:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
+    with running(Mails(tls=certificate)) as server:
+        target = parse(f"mailto:a@x.org smtp://ops:{SECRET}@127.0.0.1:{server.server_address[1]}")
+        said = told(tmp_path, [target], report(0, **BAD))
+    login = base64.b64encode(f"\0ops\0{SECRET}".encode()).decode()
+    assert (f"AUTH PLAIN {login}" in server.commands, len(server.mails), len(said)) == (
+        (True, 1, 0) if is_known else (False, 0, 1)
+    )
 
 
 @pytest.mark.parametrize("is_known", [True, False])

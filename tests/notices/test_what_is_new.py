@@ -117,13 +117,13 @@ def test_an_older_run_is_told_whole_and_changes_nothing(server: Server, target: 
 def test_an_event_is_always_sent_and_changes_nothing(server: Server, target: Target, tmp_path: Path) -> None:
     told(tmp_path, [target], report(0, **BAD))
     for _ in range(2):
-        why = {"why": "no node is idle\n<b>", "nodes": "gpu[001-002]"}
+        why = {"reason": "no node is idle\n<b>", "nodes": "gpu[001-002]"}
         assert tell_event("not-run", why, [target], record(tmp_path), "zh") == []
     assert [each.json["result"] for each in server.got[1:]] == ["not-run", "not-run"]
     title, *lines = server.got[1].json["text"].split("\n")
     assert title.startswith("nodegate nightly")
     assert title.endswith("夜间检查没有运行")
-    assert lines == ["why: no node is idle <b>", "nodes: gpu[001-002]"]
+    assert lines == ["原因: no node is idle <b>", "节点: gpu[001-002]"]
     server.got.clear()
     told(tmp_path, [target], report(1, **BAD))
     assert counts(server) == ""

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hmac
 import json
+import socket
 import socketserver
 import ssl
 import threading
@@ -73,9 +74,7 @@ def serving(server: Server, port: int = 0, tls: Path | None = None) -> Iterator[
     httpd = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     httpd.handle_error = lambda *_: None  # a client that leaves
     if tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tls / "cert", tls / "key")
-        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
+        httpd.socket = secured(httpd.socket, tls)
     with running(httpd):
         server.port = httpd.server_address[1]
         try:
@@ -121,14 +120,17 @@ def dingtalk(got: Got) -> Answer:
 
 
 class Mails(socketserver.ThreadingTCPServer):
-    """A mail server without TLS: `mails` are (sender, recipients, lines); `refused` addresses get 550."""
+    """A mail server, with STARTTLS and a log-in if it has a certificate: `mails` are (sender, recipients, text).
+
+    `refused` addresses get 550.
+    """
 
     daemon_threads = True
 
-    def __init__(self, refused: tuple[str, ...] = ()) -> None:
+    def __init__(self, refused: tuple[str, ...] = (), tls: Path | None = None) -> None:
         self.mails: list[tuple[str, list[str], bytes]] = []
         self.commands: list[str] = []
-        self.refused = refused
+        self.refused, self.tls = refused, tls
         super().__init__(("127.0.0.1", 0), _Session)
 
 
@@ -143,7 +145,11 @@ class _Session(socketserver.StreamRequestHandler):
             word, _, rest = line.partition(":")
             word, address = word.upper(), rest.partition("<")[2].partition(">")[0]
             answer = b"250 ok"
-            if word == "MAIL FROM":
+            if word.startswith("EHLO") and self.server.tls:
+                answer = b"250-test\r\n250-STARTTLS\r\n250 AUTH PLAIN"
+            elif word.startswith("AUTH"):
+                answer = b"235 ok"
+            elif word == "MAIL FROM":
                 sender, to = address, []
             elif word == "RCPT TO" and address in self.server.refused:
                 answer = b"550 no such user"
@@ -153,4 +159,18 @@ class _Session(socketserver.StreamRequestHandler):
                 self.wfile.write(b"354 go on\r\n")
                 lines = list(iter(self.rfile.readline, b".\r\n"))
                 self.server.mails.append((sender, to, b"".join(lines)))
-            self.wfile.write(answer + b"\r\n")
+            if word == "STARTTLS" and self.server.tls:
+                self.wfile.write(b"220 go on\r\n")
+                try:
+                    self.request = secured(self.request, self.server.tls)
+                except ssl.SSLError:  # the client does not trust it
+                    return
+                self.rfile, self.wfile = self.request.makefile("rb"), self.request.makefile("wb", 0)
+            else:
+                self.wfile.write(answer + b"\r\n")
+
+
+def secured(plain: socket.socket, tls: Path) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls / "cert", tls / "key")
+    return context.wrap_socket(plain, server_side=True)

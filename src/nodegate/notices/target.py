@@ -78,20 +78,13 @@ def parse(text: str) -> Target:
         return _program(text)
     if scheme == PROGRAM:
         return _program(given)
-    content, shown = _content(scheme, given.strip())
-    address, _, rest = content.partition("\n") if "\n" in content else content.partition(" ")
-    address, rest = address.strip(), rest.strip()
+    content, is_shown = _content(scheme, given.strip())
+    address, _, rest = (each.strip() for each in content.partition("\n" if "\n" in content else " "))
     if not address.isascii() or not address.isprintable() or " " in address or not address:
-        raise UsageError(f"--notice {scheme}: its address is empty or has characters that none has", hint=_HINT)
-    name = {MAILTO: _of_mail, APPRISE: _of_apprise}.get(scheme, _of_web)(scheme, address)
-    if scheme in ("feishu", "dingtalk") and len(rest.split()) > 1:
-        raise UsageError(f"--notice {scheme}: after the address comes one secret, and no more", hint=_HINT)
-    if scheme == "webhook" and not all(":" in each and each.isascii() for each in rest.splitlines()):
-        raise UsageError("--notice webhook: a line after the address is not NAME: VALUE", hint=_HINT)
-    if scheme == MAILTO:
-        _check_server(rest)
-    is_secret = shown and (scheme != MAILTO or "@" in rest)
+        raise _wrong(scheme, "its address is empty or has characters that none has")
+    name = {MAILTO: _of_mail, APPRISE: _of_apprise}.get(scheme, _of_web)(scheme, address, rest)
     warning = f"--notice {scheme}: others see secrets in arguments; write {scheme}:@FILE (mode 0600) or {scheme}:$NAME"
+    is_secret = is_shown and (scheme != MAILTO or "@" in rest)
     return Target(scheme, name, address, rest, warning if is_secret else "")
 
 
@@ -132,6 +125,10 @@ def _refuse_unknown(text: str) -> None:
         raise UsageError(f"--notice: no such kind of target: {found[1]}", hint=did_you_mean(found[1], SCHEMES))
 
 
+def _wrong(scheme: str, what: str, hint: str = "", file: str = "") -> UsageError:
+    return UsageError(f"--notice {scheme}: {what}", file=file, hint=hint or _HINT)
+
+
 def _content(scheme: str, given: str) -> tuple[str, bool]:
     """Address and secrets, and whether they are in the arguments."""
     if given.startswith("@"):
@@ -139,7 +136,7 @@ def _content(scheme: str, given: str) -> tuple[str, bool]:
     if given.startswith("$"):
         value = os.environ.get(given[1:].strip("{}"), "").strip()
         if not value:
-            raise UsageError(f"--notice {scheme}:{given}: the environment has no such variable", hint=_HINT)
+            raise _wrong(f"{scheme}:{given}", "the environment has no such variable")
         return value, False
     return given, True
 
@@ -151,50 +148,50 @@ def _of_file(scheme: str, file: str) -> str:
         text = raw.decode().strip()
     except (OSError, UnicodeDecodeError) as said:
         why = getattr(said, "strerror", "") or "it is not text"
-        raise UsageError(f"--notice {scheme}: cannot be read: {why}", file=file, hint=_HINT) from None
+        raise _wrong(scheme, f"cannot be read: {why}", file=file) from None
     if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (0, os.geteuid()):
-        raise UsageError(f"--notice {scheme}: other users can read it", file=file, hint="chmod 600, and be its owner")
+        raise _wrong(scheme, "other users can read it", "chmod 600, and be its owner", file)
     if len(raw) > MOST_BYTES:
-        raise UsageError(f"--notice {scheme}: is larger than {MOST_BYTES >> 10} KiB", file=file, hint=_HINT)
+        raise _wrong(scheme, f"is larger than {MOST_BYTES >> 10} KiB", file=file)
     return text
 
 
-def _of_web(scheme: str, address: str) -> str:
+def _host(address: str, *schemes: str) -> str:
+    """The host of a URL; empty of what is not a URL of these schemes."""
     try:
         parts = urllib.parse.urlsplit(address)
-        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_one = parts.scheme in schemes and parts.port != 0
     except ValueError:
-        is_web = False
-    if not is_web:
-        raise UsageError(f"--notice {scheme}: its address does not begin with http:// or https://", hint=_HINT)
-    return f"{scheme}:{parts.hostname}#{_mark(address)}"
+        return ""
+    return parts.hostname or "" if is_one else ""
 
 
-def _of_mail(scheme: str, address: str) -> str:
+def _of_web(scheme: str, address: str, rest: str) -> str:
+    host = _host(address, "http", "https")
+    if not host:
+        raise _wrong(scheme, "its address does not begin with http:// or https://")
+    if scheme in ("feishu", "dingtalk") and len(rest.split()) > 1:
+        raise _wrong(scheme, "after the address comes one secret, and no more")
+    if scheme == "webhook" and not all(":" in each and each.isascii() for each in rest.splitlines()):
+        raise _wrong(scheme, "a line after the address is not NAME: VALUE")
+    return f"{scheme}:{host}#{_mark(address)}"
+
+
+def _of_mail(scheme: str, address: str, rest: str) -> str:
     if not all(_MAIL.fullmatch(each) for each in address.split(",")):
-        raise UsageError(
-            "--notice mailto: not a list of mail addresses", hint="for example mailto:gpu-team@example.org"
-        )
+        raise _wrong(scheme, "not a list of mail addresses", "for example mailto:gpu-team@example.org")
+    if rest and not _host(rest, "smtp", "smtps"):
+        hint = "for example mailto:gpu-team@example.org smtp://mail.example.org:25"
+        raise _wrong(scheme, "after the addresses comes not a mail server", hint)
     return f"{scheme}:{address}"
 
 
-def _check_server(rest: str) -> None:
-    server = urllib.parse.urlsplit(rest or "smtp://localhost")
-    try:
-        is_one = server.scheme in ("smtp", "smtps") and bool(server.hostname) and server.port != 0
-    except ValueError:
-        is_one = False
-    if not is_one:
-        hint = "for example mailto:gpu-team@example.org smtp://mail.example.org:25"
-        raise UsageError("--notice mailto: after the addresses comes not a mail server", hint=hint)
-
-
-def _of_apprise(scheme: str, address: str) -> str:
+def _of_apprise(scheme: str, address: str, _: str) -> str:
     service, found, _ = address.partition("://")
     if not found:
-        raise UsageError("--notice apprise: not an address of Apprise", hint="for example apprise:@/etc/nodegate/teams")
+        raise _wrong(scheme, "not an address of Apprise", "for example apprise:@/etc/nodegate/teams")
     if find_spec("apprise") is None:
-        raise UsageError("--notice apprise: needs Apprise", hint="pip install 'nodegate[apprise]'")
+        raise _wrong(scheme, "needs Apprise", "pip install 'nodegate[apprise]'")
     return f"{scheme}:{service}#{_mark(address)}"
 
 

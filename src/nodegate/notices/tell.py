@@ -61,7 +61,7 @@ def tell_run(
     try:
         read = report or load(folder)
     except UsageError as said:
-        return tell_event("no-report", {"run": folder, "why": said}, targets, record, lang, entrance=entrance)
+        return tell_event("no-report", {"run": folder, "reason": said}, targets, record, lang, entrance=entrance)
     if read.run.evidence and report is None:
         return []
     lost = everything or not _is_readable(record)

@@ -34,6 +34,8 @@ EVENTS = {
     "no-report": known("the run has left no report"),
 }
 
+FIELDS = frozenset((known("reason"), known("nodes"), known("days"), known("run")))  # of events
+
 
 def of_run(words: Words, report: Report, found: News, folder: Path) -> str:
     """The text of a run's notice."""
@@ -62,7 +64,8 @@ def of_event(words: Words, kind: str, entrance: str, at_epoch_s: float, fields: 
     """The text of what is not a run: its kind, and a line for each of its fields."""
     what = words.say(EVENTS[kind]) if kind in EVENTS else kind
     head = _head(words, entrance, socket.gethostname(), at_epoch_s, what)
-    return _text(head, *(f"{name}: {value}" for name, value in fields.items()))
+    named = {words.say(name) if name in FIELDS else name: value for name, value in fields.items()}
+    return _text(head, *(f"{name}: {value}" for name, value in named.items()))
 
 
 def nothing_judged(report: Report) -> bool:

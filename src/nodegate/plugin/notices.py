@@ -27,7 +27,7 @@ class RunNotices:
         to = (self._targets, self._settings.record, self._settings.lang)
         try:
             if results.report is None:
-                about = {"run": results.folder.path, "why": self._run.trouble}
+                about = {"run": results.folder.path, "reason": self._run.trouble}
                 results.notes += tell_event("no-report", about, *to, entrance="pytest")
             else:
                 results.notes += tell_run(results.folder.path, *to, report=results.report)
