@@ -137,6 +137,10 @@ class Mails(socketserver.ThreadingTCPServer):
 class _Session(socketserver.StreamRequestHandler):
     server: Mails
 
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()
+
     def handle(self) -> None:
         self.wfile.write(b"220 test\r\n")
         sender, to = "", []
