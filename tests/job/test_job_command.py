@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from nodegate.job.follow import follow
 from nodegate.job.queries import Job, queries
 from nodegate.job.slurm import nodes_of
 from nodegate.job.with_log import decided
+from nodegate.notices.target import parse_all
 
 URL = "http://127.0.0.1:9"  # discard: nothing listens
 
@@ -77,13 +79,16 @@ GONE = Answer(Finding(Class.HEALTHY), ended=True)
 
 
 def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("nodegate.job.follow.EVERY_S", 0.01)
+    script = f"import sys; open({str(tmp_path / 'got')!r}, 'a').write(sys.stdin.read())"
+    targets = parse_all([f'{sys.executable} -c "{script}"'])
     good = Answer(Finding(Class.HEALTHY))
     looks, shown = iter([good, good, HANG, good, good, HANG, HANG, HANG, GONE, GONE]), []
-    assert follow(lambda: next(looks), lambda answer: shown.append(answer.kind) or "", ()) == 0  # type: ignore[func-returns-value]
+    assert follow(lambda: next(looks), lambda answer: shown.append(answer.kind) or shown[-1].value, targets) == 0  # type: ignore[func-returns-value]
     assert shown == [Class.HEALTHY, Class.HANG, Class.HEALTHY]
+    assert (tmp_path / "got").read_text().split() == [each.value for each in shown]
 
 
 def test_a_log_with_a_first_error_decides_class_and_place(tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ import logging
 from nodegate.notices.message import Notice
 from nodegate.notices.target import Target
 
+LIMIT_S = 30.0  # Apprise takes a second to load, and has limits of its own
 
-def send(target: Target, notice: Notice, limit_s: float) -> None:  # noqa: ARG001 - Apprise has limits of its own
-    """Send one notice.
 
-    Raises:
-        NotSent: it did not arrive.
-    """
+def send(target: Target, notice: Notice, limit_s: float) -> None:  # noqa: ARG001 - as above
+    """Send one notice; NotSent if it did not arrive."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it logs addresses
     from apprise import Apprise, NotifyFormat, NotifyType  # noqa: PLC0415 - an extra
 

@@ -55,18 +55,14 @@ class Box:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other runs from this target.
-
-        Raises:
-            OSError: the folder cannot be written, or another run takes too long.
-        """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Keep other runs from this target, unless they take too long, or nothing can be written here."""
         end = time.monotonic() + _LOCK_S
-        with (self._folder / f"{self._name}.lock").open("ab") as file:
-            while not _locked(file.fileno()):
-                if time.monotonic() > end:
-                    raise TimeoutError(f"another run has been sending for {_LOCK_S:.0f} s")
-                time.sleep(0.2)
+        with contextlib.ExitStack() as opened:
+            with contextlib.suppress(OSError):
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                file = opened.enter_context((self._folder / f"{self._name}.lock").open("ab"))
+                while not _locked(file.fileno()) and time.monotonic() < end:
+                    time.sleep(0.2)
             yield
 
     def known(self) -> Sent | None:
@@ -81,10 +77,15 @@ class Box:
         """Write what the target knows; OSError if it cannot be written."""
         write_whole(self._known, to_bytes(sent))
 
-    def keep(self, notice: Notice) -> None:
-        """Keep a notice that did not arrive; OSError if it cannot be written."""
+    def keep(self, notice: Notice) -> bool:
+        """Keep a notice that did not arrive; returns whether an older one was dropped for it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         write_whole(self._folder / f"{self._name}-{time.time_ns():020d}.waiting", to_bytes(notice))
-        self._bound()
+        before = len(self._files())
+        return len(self._bound()) < before
 
     def waiting(self) -> Iterator[tuple[Path, Notice]]:
         """The notices that did not arrive, oldest first, each with its file."""
@@ -97,10 +98,13 @@ class Box:
             else:
                 yield file, notice
 
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"{self._name}-*.waiting"))
+
     def _bound(self) -> list[Path]:
         """What is waiting, oldest first; what is too old or too much was deleted."""
         left, size = list[Path](), 0
-        for file in sorted(self._folder.glob(f"{self._name}-*.waiting"), reverse=True):
+        for file in reversed(self._files()):
             about = file.stat()
             size += about.st_size
             if len(left) == MOST_WAITING or size > MOST_WAITING_BYTES or time.time() - about.st_mtime > MOST_AGE_S:

@@ -6,12 +6,11 @@ import threading
 import time
 from importlib import import_module
 
-from nodegate.notices import program
 from nodegate.notices.message import Notice
-from nodegate.notices.target import PROGRAM, NotSent, Target
+from nodegate.notices.target import NotSent, Target
 from nodegate.text import visible
 
-ATTEMPT_S = 10.0
+ATTEMPT_S = 10.0  # of a module without a LIMIT_S of its own
 TOTAL_S = 30.0  # of all attempts for one target
 PAUSES_S = (1.0, 4.0)
 _LONGEST = 300
@@ -21,8 +20,7 @@ def deliver(target: Target, notice: Notice) -> NotSent | None:
     """Send a notice; returns what went wrong, without a secret, or None."""
     end, pauses = time.monotonic() + TOTAL_S, list(PAUSES_S)
     while True:
-        limit_s = program.LIMIT_S if target.scheme == PROGRAM else min(ATTEMPT_S, max(0.1, end - time.monotonic()))
-        failed = _within(target, notice, limit_s)
+        failed = _within(target, notice, min(ATTEMPT_S, max(0.1, end - time.monotonic())))
         if failed is None:
             return None
         wait = max(pauses.pop(0), failed.after_s) if pauses and failed.again else TOTAL_S
@@ -34,11 +32,12 @@ def deliver(target: Target, notice: Notice) -> NotSent | None:
 
 def _within(target: Target, notice: Notice, limit_s: float) -> NotSent | None:
     """One attempt. Looking up a name or an answer of one byte a second has no limit of its own, so a thread has it."""
-    results: list[NotSent | None] = []
+    module, results = import_module(f"nodegate.notices.{target.scheme}"), list[NotSent | None]()
+    limit_s = getattr(module, "LIMIT_S", limit_s)
 
     def attempt() -> None:
         try:
-            import_module(f"nodegate.notices.{target.scheme}").send(target, notice, limit_s)
+            module.send(target, notice, limit_s)
             results.append(None)
         except NotSent as said:
             results.append(said)
@@ -48,4 +47,4 @@ def _within(target: Target, notice: Notice, limit_s: float) -> NotSent | None:
     thread = threading.Thread(target=attempt, daemon=True, name=f"notice to {target.scheme}")
     thread.start()
     thread.join(limit_s + 1.0)
-    return results[0] if results else target.failed(f"no answer within {limit_s:.0f} s", again=True)
+    return results[0] if results else target.failed(f"no answer within {limit_s:.0f} s")

@@ -17,15 +17,11 @@ from nodegate.notices.target import Target
 MOST_BYTES = 20_000
 _BUSY = frozenset((-1, 130101, 410100))  # the system is busy, asked too often
 _LONGEST_TITLE = 100
-_MARKUP = re.compile(r"([\\`*_\[\]~|!]|^ *[#>+-]|^ *[0-9]+[.)])", re.MULTILINE)
+_MARKUP = re.compile(r"([\\`*_\[\]~|!]|^ *[#>+]|^-(?! )|^ *[0-9]+[.)])", re.MULTILINE)
 
 
 def send(target: Target, notice: Notice, limit_s: float) -> None:
-    """Send one notice.
-
-    Raises:
-        NotSent: it did not arrive.
-    """
+    """Send one notice; NotSent if it did not arrive."""
     address = target.address
     if target.rest:
         at = str(int(time.time() * 1000))

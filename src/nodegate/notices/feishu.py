@@ -18,11 +18,7 @@ _LONGEST_TITLE = 200
 
 
 def send(target: Target, notice: Notice, limit_s: float) -> None:
-    """Send one notice.
-
-    Raises:
-        NotSent: it did not arrive.
-    """
+    """Send one notice; NotSent if it did not arrive."""
     at = str(int(time.time()))
     signed = {"timestamp": at, "sign": signature(f"{at}\n{target.rest}", "")} if target.rest else {}
     colour = "red" if notice.new else "green"

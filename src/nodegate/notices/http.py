@@ -24,11 +24,7 @@ _CUT, _LAST_LINES = "...", 4
 
 
 def post(target: Target, address: str, body: bytes, headers: Mapping[str, str], limit_s: float) -> bytes:
-    """The answer of the server, where it says that it took the notice.
-
-    Raises:
-        NotSent: it did not.
-    """
+    """The answer of a server that took the notice; NotSent if it did not."""
     parts = urllib.parse.urlsplit(address)
     login, _, host = parts.netloc.rpartition("@")
     all_headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "nodegate", **headers}
@@ -45,8 +41,8 @@ def post(target: Target, address: str, body: bytes, headers: Mapping[str, str], 
         raise target.failed(
             f"the server answers {said.code}", again=again, after_s=_pause(said.headers.get("Retry-After"))
         ) from None
-    except TimeoutError:
-        raise target.failed(f"no answer within {limit_s:.0f} s", again=True) from None
+    except TimeoutError:  # it was sent, and may have arrived: not at once again
+        raise target.failed(f"no answer within {limit_s:.0f} s") from None
     except OSError as said:
         raise target.failed(str(getattr(said, "reason", said)), again=True) from None
     except (ValueError, http.client.HTTPException) as said:  # its text may have the address
@@ -59,16 +55,8 @@ def post_json(
 ) -> None:
     """Post to a chat robot, which answers 200 in any case and says in JSON whether it took the message.
 
-    Args:
-        target: for messages.
-        address: with its signature, if that is in the address.
-        body: the message.
-        limit_s: of one wait.
-        codes: the names under which the answer may have its code; 0 is good.
-        busy: the codes of a robot that is asked too often.
-
-    Raises:
-        NotSent: it did not take it.
+    `codes` are the names under which the answer may have its code, 0 is good, `busy` are those of one that is asked too
+    often. NotSent if it did not take it.
     """
     raw = post(target, address, body, {}, limit_s)
     try:

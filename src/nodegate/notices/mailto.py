@@ -6,6 +6,7 @@ After the addresses may come `smtp://HOST:PORT`, `smtp://USER:PASSWORD@HOST:587`
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import socket
 import ssl
@@ -19,11 +20,7 @@ _LONGEST_SUBJECT = 200
 
 
 def send(target: Target, notice: Notice, limit_s: float) -> None:
-    """Send one notice.
-
-    Raises:
-        NotSent: it did not arrive, or not at each address.
-    """
+    """Send one notice; NotSent if it did not arrive, or not at each address."""
     server = urllib.parse.urlsplit(target.rest or "smtp://localhost")
     given = urllib.parse.parse_qs(server.query)
     mail = EmailMessage()
@@ -32,8 +29,10 @@ def send(target: Target, notice: Notice, limit_s: float) -> None:
     mail["To"] = target.address.replace(",", ", ")
     mail.set_content(notice.text, charset="utf-8")
     try:
-        with _connected(server, limit_s) as smtp:
+        with contextlib.closing(_connected(server, limit_s)) as smtp:
             refused = smtp.send_message(mail)
+            with contextlib.suppress(smtplib.SMTPException, OSError):  # the server has taken it
+                smtp.quit()
     except smtplib.SMTPResponseException as said:
         again = 400 <= said.smtp_code < 500
         raise target.failed(f"the mail server answers {said.smtp_code}", again=again) from None

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from nodegate.text import visible
+
+_LONGEST = 400  # of a line
 SCHEMA = "nodegate.notice/1"
 MOST_ITEMS = 1000  # of each list of a notice; `counts` has them all
 
 
+def one_line(text: str) -> str:
+    """Text that may come from a node as one line, printable and bounded."""
+    return visible(" ".join(text.split()), most=_LONGEST)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One problem of one node. `action` is empty of one that is gone and whose action was never sent."""
+    """One problem of one node."""
 
     node: str
     part: str
@@ -36,7 +44,7 @@ class Notice:
         new: problems that the target was not sent before, worst first.
         still: those that it was sent before and that are still there.
         gone: those that it was sent before and that a run looked at and did not find.
-        counts: nodes by verdict, "nodes", "new", "still" and "gone".
+        counts: nodes by verdict, "nodes", "new", "still", "gone", and "unseen": problems that were not looked at again.
         text: the same for people, in lines; the first says who, what and the result.
     """
 

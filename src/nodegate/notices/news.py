@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.lines import line
 from nodegate.inventory.hostlist import natural
 from nodegate.notices.box import Open, Sent
-from nodegate.notices.message import Item
-from nodegate.past.change import margins_of_suite
+from nodegate.notices.message import Item, one_line
 from nodegate.past.difference import Difference, Problem, Side, difference
 from nodegate.past.store import LOOKED
 from nodegate.records.cause import ORDER, Severity
@@ -25,11 +24,15 @@ _PROBLEMS = frozenset((Verdict.WARN, Verdict.ERROR, Verdict.FAIL))
 
 @dataclass(frozen=True)
 class News:
-    """What is new, still there and gone for a target, worst first, and what the target knows once it was sent that."""
+    """What is new, still there and gone for a target, worst first, and what the target knows once it was sent that.
+
+    `unseen` are problems that it knows, of nodes of the run, which the run did not look at again.
+    """
 
     new: tuple[Item, ...]
     still: tuple[Item, ...]
     gone: tuple[Item, ...]
+    unseen: tuple[Item, ...]
     after: Sent
 
 
@@ -48,7 +51,7 @@ def news(report: Report, before: Sent, *, everything: bool) -> News:
             Side("", 0.0, "", before.verdicts, {}, old, {}, {}),
             Side("", 0.0, "", verdicts, judged, now, {}, {}),
         )
-        change = difference(None, earlier, later, margins_of_suite())
+        change = difference(None, earlier, later, None)
     else:
         change = Difference(new=[*now.values()], unseen=[*old.values()])
     keys = {id(problem): key for each in (now, old) for key, problem in each.items()}
@@ -64,7 +67,9 @@ def news(report: Report, before: Sent, *, everything: bool) -> News:
         {**{key: before.problems[key] for key in unseen}, **found},
     )
     gone = [key for key in gone if key not in waived]
-    return News(_sorted(found, new), _sorted(found, still), _sorted(before.problems, gone), after)
+    of_run = [key for key in unseen if before.problems[key].item.node in verdicts]
+    gone_items, unseen_items = (_sorted(before.problems, each) for each in (gone, of_run))
+    return News(_sorted(found, new), _sorted(found, still), gone_items, unseen_items, after)
 
 
 def _problems(known: Mapping[str, Open]) -> dict[str, Problem]:
@@ -81,7 +86,7 @@ def _open(report: Report) -> tuple[dict[str, Open], set[str]]:
     waived = set[str]()
     for node in sorted(report.nodes, key=lambda each: natural(each.node)):
         for cause in report.node_causes[node.node]:
-            key = f"{cause.id} {node.node}" if cause.id in {*found, *waived} else cause.id
+            key = f"{cause.id} {node.node}" if cause.id in found or cause.id in waived else cause.id
             if cause.waiver:
                 waived.add(key)
             elif cause.verdict in _PROBLEMS:
@@ -95,7 +100,7 @@ def _item(cause: Cause, node: str) -> Item:
     part, serial = shown.part, ""
     if len(parts) == 1:
         part, serial = parts[0].short, (parts[0].of or parts[0]).serial
-    return Item(node, part, serial, cause.condition, shown.severity, shown.what, shown.action)
+    return Item(*map(one_line, (node, part, serial, cause.condition, shown.severity, shown.what, shown.action)))
 
 
 def _sorted(known: Mapping[str, Open], keys: list[str]) -> tuple[Item, ...]:

@@ -15,11 +15,7 @@ LIMIT_S = 30.0
 
 
 def send(target: Target, notice: Notice, limit_s: float = LIMIT_S) -> None:
-    """Run the program.
-
-    Raises:
-        NotSent: it could not be started, took too long, or ended with another exit code than 0.
-    """
+    """Run the program; NotSent if it could not be started, took too long, or ended with another exit code than 0."""
     command = shlex.split(target.address)
     try:
         running = subprocess.Popen(

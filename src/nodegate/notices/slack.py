@@ -10,11 +10,7 @@ MOST_BYTES = 38_000  # Slack cuts a text at 40,000 characters
 
 
 def send(target: Target, notice: Notice, limit_s: float) -> None:
-    """Send one notice; `mrkdwn` false and the three escapes keep a node's text from being markup or a call.
-
-    Raises:
-        NotSent: it did not arrive.
-    """
+    """Send one notice; `mrkdwn` false and the three escapes keep a node's text from being markup or a call."""
 
     def body(text: str) -> bytes:
         plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -19,7 +19,7 @@ PROGRAM, MAILTO, APPRISE = "program", "mailto", "apprise"
 WEB = ("feishu", "dingtalk", "slack", "webhook")  # by HTTP; each is a module of this folder
 SCHEMES = (*WEB, MAILTO, PROGRAM, APPRISE)
 MOST_BYTES = 16 << 10  # of an address with its secrets
-_SHORTEST = 4  # a shorter secret would take innocent text with it
+_SHORTEST = 8  # letters of a piece of an address that may be a secret
 _LIKE_AN_ADDRESS = re.compile(r"([A-Za-z]{2,20}):(?:https?://|@|\$)")
 _MAIL = re.compile(r"[^\s@,<>;:]{1,64}@[^\s@,<>;:]{1,255}")
 _HINT = "for example feishu:@/etc/nodegate/feishu, a file of mode 0600 with the address"
@@ -58,11 +58,11 @@ class Target:
         """A text, of a server for example, without what is secret of this target."""
         if self.scheme in (PROGRAM, MAILTO) and not self.rest:
             return text
-        words = {self.address, *self.rest.split(), *re.split(r"[/?&=:@]+", f"{self.address} {self.rest}")}
-        host = urllib.parse.urlsplit(self.address).hostname or ""
-        for word in sorted((each for each in words if len(each) >= _SHORTEST), key=len, reverse=True):
-            if word not in host and word not in self.name:
-                text = text.replace(word, "***")
+        pieces = re.split(r"[/?&=:@#\s]+", f"{self.address} {self.rest}")
+        words = {self.address, *(each for each in pieces if len(each) >= _SHORTEST and not each.isalpha())}
+        words |= {each for each in (*self.rest.split(), *re.findall(r"//([^/@]*)@", self.address)) if each}
+        for word in sorted(words, key=len, reverse=True):
+            text = text.replace(word, "***") if word not in self.name else text
         return text
 
 
@@ -78,20 +78,13 @@ def parse(text: str) -> Target:
         return _program(text)
     if scheme == PROGRAM:
         return _program(given)
-    content, shown = _content(scheme, given.strip())
-    address, _, rest = content.partition("\n") if "\n" in content else content.partition(" ")
-    address, rest = address.strip(), rest.strip()
+    content, is_shown = _content(scheme, given.strip())
+    address, _, rest = (each.strip() for each in content.partition("\n" if "\n" in content else " "))
     if not address.isascii() or not address.isprintable() or " " in address or not address:
-        raise UsageError(f"--notice {scheme}: its address is empty or has characters that none has", hint=_HINT)
-    name = {MAILTO: _of_mail, APPRISE: _of_apprise}.get(scheme, _of_web)(scheme, address)
-    if scheme in ("feishu", "dingtalk") and len(rest.split()) > 1:
-        raise UsageError(f"--notice {scheme}: after the address comes one secret, and no more", hint=_HINT)
-    if scheme == "webhook" and not all(":" in line for line in rest.splitlines()):
-        raise UsageError("--notice webhook: a line after the address is not NAME: VALUE", hint=_HINT)
-    if scheme == MAILTO:
-        _check_server(rest)
-    is_secret = shown and (scheme != MAILTO or "@" in rest)
-    warning = f"{scheme}: others see secrets in arguments; write {scheme}:@FILE (mode 0600) or {scheme}:$NAME"
+        raise _wrong(scheme, "its address is empty or has characters that none has")
+    name = {MAILTO: _of_mail, APPRISE: _of_apprise}.get(scheme, _of_web)(scheme, address, rest)
+    warning = f"--notice {scheme}: others see secrets in arguments; write {scheme}:@FILE (mode 0600) or {scheme}:$NAME"
+    is_secret = is_shown and (scheme != MAILTO or "@" in rest)
     return Target(scheme, name, address, rest, warning if is_secret else "")
 
 
@@ -132,6 +125,10 @@ def _refuse_unknown(text: str) -> None:
         raise UsageError(f"--notice: no such kind of target: {found[1]}", hint=did_you_mean(found[1], SCHEMES))
 
 
+def _wrong(scheme: str, what: str, hint: str = "", file: str = "") -> UsageError:
+    return UsageError(f"--notice {scheme}: {what}", file=file, hint=hint or _HINT)
+
+
 def _content(scheme: str, given: str) -> tuple[str, bool]:
     """Address and secrets, and whether they are in the arguments."""
     if given.startswith("@"):
@@ -139,7 +136,7 @@ def _content(scheme: str, given: str) -> tuple[str, bool]:
     if given.startswith("$"):
         value = os.environ.get(given[1:].strip("{}"), "").strip()
         if not value:
-            raise UsageError(f"--notice {scheme}:{given}: the environment has no such variable", hint=_HINT)
+            raise _wrong(f"{scheme}:{given}", "the environment has no such variable")
         return value, False
     return given, True
 
@@ -151,50 +148,50 @@ def _of_file(scheme: str, file: str) -> str:
         text = raw.decode().strip()
     except (OSError, UnicodeDecodeError) as said:
         why = getattr(said, "strerror", "") or "it is not text"
-        raise UsageError(f"--notice {scheme}: cannot be read: {why}", file=file, hint=_HINT) from None
+        raise _wrong(scheme, f"cannot be read: {why}", file=file) from None
     if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (0, os.geteuid()):
-        raise UsageError(f"--notice {scheme}: other users can read it", file=file, hint="chmod 600, and be its owner")
+        raise _wrong(scheme, "other users can read it", "chmod 600, and be its owner", file)
     if len(raw) > MOST_BYTES:
-        raise UsageError(f"--notice {scheme}: is larger than {MOST_BYTES >> 10} KiB", file=file, hint=_HINT)
+        raise _wrong(scheme, f"is larger than {MOST_BYTES >> 10} KiB", file=file)
     return text
 
 
-def _of_web(scheme: str, address: str) -> str:
+def _host(address: str, *schemes: str) -> str:
+    """The host of a URL; empty of what is not a URL of these schemes."""
     try:
         parts = urllib.parse.urlsplit(address)
-        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_one = parts.scheme in schemes and parts.port != 0
     except ValueError:
-        is_web = False
-    if not is_web:
-        raise UsageError(f"--notice {scheme}: its address does not begin with http:// or https://", hint=_HINT)
-    return f"{scheme}:{parts.hostname}#{_mark(address)}"
+        return ""
+    return parts.hostname or "" if is_one else ""
 
 
-def _of_mail(scheme: str, address: str) -> str:
+def _of_web(scheme: str, address: str, rest: str) -> str:
+    host = _host(address, "http", "https")
+    if not host:
+        raise _wrong(scheme, "its address does not begin with http:// or https://")
+    if scheme in ("feishu", "dingtalk") and len(rest.split()) > 1:
+        raise _wrong(scheme, "after the address comes one secret, and no more")
+    if scheme == "webhook" and not all(":" in each and each.isascii() for each in rest.splitlines()):
+        raise _wrong(scheme, "a line after the address is not NAME: VALUE")
+    return f"{scheme}:{host}#{_mark(address)}"
+
+
+def _of_mail(scheme: str, address: str, rest: str) -> str:
     if not all(_MAIL.fullmatch(each) for each in address.split(",")):
-        raise UsageError(
-            "--notice mailto: not a list of mail addresses", hint="for example mailto:gpu-team@example.org"
-        )
+        raise _wrong(scheme, "not a list of mail addresses", "for example mailto:gpu-team@example.org")
+    if rest and not _host(rest, "smtp", "smtps"):
+        hint = "for example mailto:gpu-team@example.org smtp://mail.example.org:25"
+        raise _wrong(scheme, "after the addresses comes not a mail server", hint)
     return f"{scheme}:{address}"
 
 
-def _check_server(rest: str) -> None:
-    server = urllib.parse.urlsplit(rest or "smtp://localhost")
-    try:
-        is_one = server.scheme in ("smtp", "smtps") and bool(server.hostname) and server.port != 0
-    except ValueError:
-        is_one = False
-    if not is_one:
-        hint = "for example mailto:gpu-team@example.org smtp://mail.example.org:25"
-        raise UsageError("--notice mailto: after the addresses comes not a mail server", hint=hint)
-
-
-def _of_apprise(scheme: str, address: str) -> str:
+def _of_apprise(scheme: str, address: str, _: str) -> str:
     service, found, _ = address.partition("://")
     if not found:
-        raise UsageError("--notice apprise: not an address of Apprise", hint="for example apprise:@/etc/nodegate/teams")
+        raise _wrong(scheme, "not an address of Apprise", "for example apprise:@/etc/nodegate/teams")
     if find_spec("apprise") is None:
-        raise UsageError("--notice apprise: needs Apprise", hint="pip install 'nodegate[apprise]'")
+        raise _wrong(scheme, "needs Apprise", "pip install 'nodegate[apprise]'")
     return f"{scheme}:{service}#{_mark(address)}"
 
 

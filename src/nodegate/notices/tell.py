@@ -41,7 +41,7 @@ def tell_run(
     report: Report | None = None,
     everything: bool = False,
 ) -> list[str]:
-    """Send what is new in a run.
+    """Send what is new in a run; returns a line for each notice that could not be sent.
 
     Args:
         folder: the run folder. One without a report is an event, one that judged another run's evidence is not sent.
@@ -51,10 +51,9 @@ def tell_run(
         entrance: what was called.
         report: the report of the run, if it was read already.
         everything: send all open problems as new.
-
-    Returns:
-        A line for each notice that could not be sent.
     """
+    if not targets:
+        return []
     from nodegate.notices.box import Sent  # noqa: PLC0415 - a watch has none of this
     from nodegate.notices.news import news  # noqa: PLC0415
     from nodegate.report.reader import load  # noqa: PLC0415
@@ -62,7 +61,7 @@ def tell_run(
     try:
         read = report or load(folder)
     except UsageError as said:
-        return tell_event("no-report", {"run": folder, "why": said}, targets, record, lang, entrance=entrance)
+        return tell_event("no-report", {"run": folder, "reason": said}, targets, record, lang, entrance=entrance)
     if read.run.evidence and report is None:
         return []
     lost = everything or not _is_readable(record)
@@ -86,18 +85,9 @@ def tell_event(
     *,
     entrance: str = "nightly",
 ) -> list[str]:
-    """Send what is not a run, such as a night that did not run.
+    """Send what is not a run, such as a night that did not run; returns a line for each that could not be sent.
 
-    Args:
-        kind: one of `text.EVENTS`, or any other word.
-        text_fields: what to say of it, a line each.
-        targets: where to.
-        record: the fleet's record.
-        lang: "en" or "zh".
-        entrance: what was called.
-
-    Returns:
-        A line for each notice that could not be sent.
+    `kind` is one of `text.EVENTS`, or any other word; `text_fields` is what to say of it, a line each.
     """
     from nodegate.notices.text import of_event  # noqa: PLC0415
     from nodegate.report.json_file import utc  # noqa: PLC0415
@@ -124,8 +114,9 @@ def _of_run(report: Report, found: News, lang: str, entrance: str, folder: Path)
     from nodegate.report.model import node_counts, worst_first  # noqa: PLC0415
 
     worst = "".join(node.verdict.value for node in worst_first(report.nodes)[:1])
-    counts = {verdict.value: count for verdict, count in node_counts(report).items()}
-    counts |= {"nodes": len(report.nodes), "new": len(found.new), "still": len(found.still), "gone": len(found.gone)}
+    counts = {"nodes": len(report.nodes)}
+    counts |= {verdict.value: count for verdict, count in node_counts(report).items()}
+    counts |= {name: len(getattr(found, name)) for name in ("new", "still", "gone", "unseen")}
     return Notice(
         report.run.id,
         entrance,
@@ -159,8 +150,8 @@ def _one(target: Target, box: Box, make: Make) -> list[str]:
             notice, known = make(target, box.known())
             if notice and not (failed and failed.keep):
                 failed = deliver(target, notice)
-            if notice and failed and failed.keep:
-                box.keep(notice)
+            if notice and failed and failed.keep and box.keep(notice):
+                known = None
             if known:
                 box.remember(known)
     except OSError as broken:

@@ -8,11 +8,7 @@ from nodegate.notices.target import Target
 
 
 def send(target: Target, notice: Notice, limit_s: float) -> None:
-    """Send one notice.
-
-    Raises:
-        NotSent: it did not arrive.
-    """
+    """Send one notice; NotSent if it did not arrive."""
     lines = [line.partition(":") for line in target.rest.splitlines() if line.strip()]
     headers = {name.strip(): value.strip() for name, _, value in lines}
     post(target, target.address, as_json(notice.document()), headers, limit_s)

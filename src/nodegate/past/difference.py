@@ -123,8 +123,10 @@ def side(base: sqlite3.Connection, run: int) -> Side:
     )
 
 
-def difference(base: sqlite3.Connection | None, before: Side, after: Side, margins: Margins) -> Difference:
+def difference(base: sqlite3.Connection | None, before: Side, after: Side, margins: Margins | None) -> Difference:
     """What changed from one run to another. `base` knows the noise of numbers; without it that of the suite is taken.
+
+    Without `margins` no numbers are compared.
 
     Raises:
         UsageError: they have no node in common.
@@ -145,7 +147,7 @@ def difference(base: sqlite3.Connection | None, before: Side, after: Side, margi
     for cause, problem in before.problems.items():
         if cause not in after.problems:
             (found.gone if _was_looked_at(problem, after) else found.unseen).append(problem)
-    found.moved = list(_moved(base, before, after, margins))
+    found.moved = list(_moved(base, before, after, margins)) if margins is not None else []
     return found
 
 

@@ -18,18 +18,18 @@ class RunNotices:
         self._run, self._settings = run, run.prepared.settings
         self._targets = () if self._settings.replay else parse_all(self._settings.notices)
 
-    def pytest_report_header(self) -> list[str]:
-        """Secrets that others can see."""
-        return [f"note: {each.warning}" for each in self._targets if each.warning]
-
     def pytest_sessionfinish(self) -> None:
         """Send what is new. Nothing of it changes the exit code."""
         results = self._run.results
         if results is None or not self._run.has_answer or not self._targets:
             return
+        results.notes += [each.warning for each in self._targets if each.warning]
         to = (self._targets, self._settings.record, self._settings.lang)
-        if results.report is None:
-            about = {"run": results.folder.path, "why": self._run.trouble}
-            results.notes += tell_event("no-report", about, *to, entrance="pytest")
-        else:
-            results.notes += tell_run(results.folder.path, *to, report=results.report)
+        try:
+            if results.report is None:
+                about = {"run": results.folder.path, "reason": self._run.trouble}
+                results.notes += tell_event("no-report", about, *to, entrance="pytest")
+            else:
+                results.notes += tell_run(results.folder.path, *to, report=results.report)
+        except Exception as fault:  # noqa: BLE001 - a notice ends no run and changes no exit code
+            results.notes.append(f"no notice was sent: an internal error ({type(fault).__name__}), please report it")
