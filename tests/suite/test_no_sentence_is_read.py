@@ -26,6 +26,7 @@ WRITTEN_BY_OTHERS = {
     "inventory": "names and hosts that were seen in a list, and texts of variables",
     "test_fleet_log.py": "lines of the kernel log",
     "records/evidence.py": "evidence of older releases, which had in their reasons what has a field now",
+    "everywhere/fold.py": "a node's own names are taken out, so that equal answers are shown once",
     "notices/message.py": "the first line of a text is its title",
     "report/wording.py": "a note begins with a capital letter on the page",
 }
