@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lab.nodes.node import LabNode
 
 PACKAGES = ("munge", "slurm-client", "slurmctld", "slurmd")
+RELEASES = {"22.05": "bookworm", "24.11": "trixie"}  # of Slurm, and the release of Debian that has it
 HOOKS = ("prolog", "epilog", "healthcheck")
 HEALTH_INTERVAL_S = 10
 _CONF = f"""\
