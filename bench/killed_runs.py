@@ -7,6 +7,7 @@ After each kill the record and the nodes are looked at, then the next start goes
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ def main(count: int, seed: int) -> int:
     """The table, and 1 if anything was wrong."""
     chance = random.Random(seed)  # noqa: S311 - moments
     with TemporaryDirectory(prefix="nodegate-killed-") as folder, cluster(4, Path(folder)) as slurm:
+        os.environ["PATH"] = f"{slurm.programs(Path(folder))}:{os.environ['PATH']}"
         site = Site(slurm, Path(folder))
+        print(f"a hold of 60 s whose holder was killed ended after {site.held_to_its_end(60.0):.0f} s")
         print(f"a whole run takes {site.whole_s:.1f} s; seed {seed}")
         columns = ["killed after", "nodes clean after", "held", "for at most", "evidence kept", "given back after"]
         print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
@@ -28,9 +31,8 @@ def main(count: int, seed: int) -> int:
         for at_s in spread(count, site.whole_s, [chance.random() for _ in range(count)]):
             each = site.kill(at_s)
             row = f"{each.at_s:.1f} s | {each.clean_s:.1f} s | {each.held} | {each.held_s:.0f} s | {each.evidence}"
-            print(
-                f"| {row} | {f'{each.given_back_s:.1f} s' if each.held else ''} | {'; '.join(each.wrong)}", flush=True
-            )
+            back = f"{each.given_back_s:.1f} s" if each.held else ""
+            print(f"| {row} | {back} | {'; '.join(each.wrong)}", flush=True)
             bad += bool(each.wrong)
         print(f"{count} moments, {bad} with something wrong")
     return 1 if bad else 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sqlite3
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 ASKED = ("-k", "burn", "--burn", "1s", "--tb=no")
 MOST_HELD_S = 3600.0  # half an hour, and one and a half times the load
 _CLEAN_LIMIT_S = 60.0
+_LATE_S = 120.0  # Slurm looks at the limits of jobs every half a minute, and gives whole minutes
+_HOLD = """
+import time
+from nodegate.scheduler.slurm import SlurmHold
+SlurmHold({names}).hold(list({names}), time.time() + {limit_s})
+time.sleep(600)
+"""
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/root", "/run/lock", "/var/lib/nodegate")
 
 
@@ -43,13 +51,12 @@ class Killed:
 
 
 class Site:
-    """All workers of a cluster, and a folder in which run follows run."""
+    """All workers of a cluster, and a folder in which run follows run; Slurm's programs are in the PATH."""
 
     def __init__(self, slurm: Cluster, folder: Path) -> None:
         self.slurm, self.folder = slurm, folder
         self.names = [node.name for node in slurm.workers]
         self._inventory = slurm.lab.inventory(self.names, {name: {"nodegate_hold": "slurm"} for name in self.names})
-        os.environ["PATH"] = f"{slurm.programs(folder)}:{os.environ['PATH']}"
         self.whole_s = self.start().outcome().took_s
         self._files = {node.name: _files(node) for node in slurm.workers}
 
@@ -90,6 +97,16 @@ class Site:
         found += ["held after the end"] if self._holds() else []
         counts = set(_runs(self._record).values())
         return found + ([f"runs with {counts} nodes in the record"] if counts != {len(self.names)} else [])
+
+    def held_to_its_end(self, limit_s: float) -> float:
+        """Seconds until Slurm itself ends a hold of so many, whose holder was killed."""
+        names = {name: name for name in self.names}
+        with subprocess.Popen([sys.executable, "-c", _HOLD.format(names=names, limit_s=limit_s)]) as holder:
+            begun = time.monotonic()
+            self.slurm.wait_for(lambda: str(len(self._holds())), str(len(names)))
+            holder.kill()
+        self.slurm.wait_for(lambda: str(self._holds()), "{}", limit_s + _LATE_S)
+        return time.monotonic() - begun
 
     def _next(self, folder: Path | None) -> tuple[float, str]:
         """Go on with the run of this folder, or begin another; when the old holds were gone, and what it printed."""
