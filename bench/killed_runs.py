@@ -8,7 +8,6 @@ After each kill the record and the nodes are looked at, then the next start goes
 from __future__ import annotations
 
 import os
-import random
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +18,6 @@ from lab.slurm.killed import Site, spread
 
 def main(count: int, seed: int) -> int:
     """The table, and 1 if anything was wrong."""
-    chance = random.Random(seed)  # noqa: S311 - moments
     with TemporaryDirectory(prefix="nodegate-killed-") as folder, cluster(4, Path(folder)) as slurm:
         os.environ["PATH"] = f"{slurm.programs(Path(folder))}:{os.environ['PATH']}"
         site = Site(slurm, Path(folder))
@@ -28,8 +26,8 @@ def main(count: int, seed: int) -> int:
         columns = ["killed after", "nodes clean after", "held", "for at most", "evidence kept", "given back after"]
         print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
         bad = 0
-        for at_s in spread(count, site.whole_s, [chance.random() for _ in range(count)]):
-            each = site.kill(at_s)
+        for share in spread(count, seed):
+            each = site.kill(share)
             row = f"{each.at_s:.1f} s | {each.clean_s:.1f} s | {each.held} | {each.held_s:.0f} s | {each.evidence}"
             back = f"{each.given_back_s:.1f} s" if each.held else ""
             print(f"| {row} | {back} | {'; '.join(each.wrong)}", flush=True)

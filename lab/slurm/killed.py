@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from lab.run import Run
 from nodegate.scheduler.hold import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lab.nodes.node import LabNode
@@ -65,8 +66,9 @@ class Site:
         within = self.slurm.lab.space.in_network()
         return Run(self.folder / "site", self._inventory, *ASKED, *more, within=within)
 
-    def kill(self, at_s: float) -> Killed:
-        """Kill a run at this time, look at what is there, and let the next start go on with it to its end."""
+    def kill(self, share: float) -> Killed:
+        """Kill a run after this share of its time, look at what is there, and let the next start go on to the end."""
+        at_s = share * self.whole_s
         runs, folders = _runs(self._record), self._folders()
         with self.start() as run:
             time.sleep(at_s)
@@ -116,7 +118,10 @@ class Site:
                 if old and not given_back_s and not old & set(self._holds()):
                     given_back_s = time.monotonic() - begun
                 time.sleep(0.1)
-            return given_back_s, run.outcome().output
+            outcome = run.outcome()
+        if folder is None:
+            self.whole_s = outcome.took_s  # a machine with other work is not always as fast
+        return given_back_s, outcome.output
 
     @property
     def _record(self) -> Path:
@@ -175,6 +180,7 @@ def _evidence(folder: Path | None) -> dict[str, str]:
     return {name: text for name, text in found.items() if not json.loads(text).get("error")}
 
 
-def spread(count: int, whole_s: float, chance: Sequence[float]) -> list[float]:
-    """So many moments, one in each part of a run."""
-    return [whole_s * (number + chance[number]) / count for number in range(count)]
+def spread(count: int, seed: int) -> list[float]:
+    """So many moments as shares of a run, one in each part of it, in any order."""
+    chance = random.Random(seed)  # noqa: S311
+    return chance.sample([(number + chance.random()) / count for number in range(count)], count)

@@ -6,7 +6,6 @@ bench/killed_runs.py does the same at fifty moments.
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,8 @@ def test_runs_that_are_killed_while_they_hold_four_nodes(tmp_path: Path, monkeyp
     needs.require(why_not())
     with cluster(NODES, tmp_path) as slurm:
         monkeypatch.setenv("PATH", f"{slurm.programs(tmp_path)}:{os.environ['PATH']}")
-        site, chance = Site(slurm, tmp_path), random.Random(11)  # noqa: S311
-        found = [site.kill(at) for at in spread(MOMENTS, site.whole_s, [chance.random() for _ in range(MOMENTS)])]
+        site = Site(slurm, tmp_path)
+        found = [site.kill(share) for share in spread(MOMENTS, seed=11)]
     assert [each.wrong for each in found] == [()] * MOMENTS
     held = [each for each in found if each.held]
     assert {each.held for each in held} == {NODES}, found
