@@ -136,7 +136,7 @@ class Results:
             self._remember(self.report, judging, judging.past)
 
     def _remember(self, report: Report, judging: Judging, past: FleetRecord) -> None:
-        """Write the run into the fleet's record, with what Slurm did meanwhile; the verdicts do not rest on it."""
+        """Write the run into the fleet's record, with what Slurm did since the last one; no verdict rests on it."""
         of_slurm, why = slurm_events.events(judging.nodes, _summaries(judging))
         self.notes += [why] if why else []
         try:

@@ -43,7 +43,7 @@ class Out(NamedTuple):
 def events(
     nodes: Mapping[str, Node], summaries: Mapping[str, NodeSummary | None]
 ) -> tuple[dict[str, list[Event]], str]:
-    """The events by node, oldest first; and why there are none, empty where nobody would expect any.
+    """The events by node, oldest first; and why there are none; empty where none were expected.
 
     Asked about are the nodes that Slurm holds for a run or on which Slurm's hooks ran, where its programs are here.
     """
