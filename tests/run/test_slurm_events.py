@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.recorded import run_pytest
 from support.remembered import keep, placed
 
 from nodegate import cli
@@ -147,3 +149,24 @@ def test_the_record_has_each_once_also_of_a_node_that_could_not_be_reached(
     with database.writing(record.file) as base:
         events.keep(base, (each for each in events.read(record.file) if isinstance(each, Event)))
         assert base.execute(asked).fetchall() == kept
+
+
+def test_a_run_keeps_them_and_says_what_the_hooks_spool_does_not_have(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = os.environ["PATH"]
+    programs(sacctmgr=(0, SACCTMGR))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{usual}")
+    spool = tmp_path / "tree/var/lib/nodegate/spool.jsonl"
+    spool.parent.mkdir(parents=True)
+    spool.write_text('{"schema": "nodegate.spool/1", "dropped": 7}\n?\n')
+    hosts = "all: {hosts: {gpu01.site: {ansible_connection: local, nodegate_slurm_name: gpu01}}}\n"
+    (tmp_path / "hosts.yaml").write_text(hosts)
+    asked = ["--inventory", "hosts.yaml", "--passive", "-k", "software", "-p", "no:cacheprovider"]
+    run = run_pytest(tmp_path, asked, NODEGATE_PROBE_ROOT=str(tmp_path / "tree"))
+    assert "not all that the hooks noted was there and could be read, on gpu01.site" in run.stdout, run.stdout
+    assert cli.main(["history", "gpu01.site", "--record", str(tmp_path / "reports/fleet.sqlite")]) == 0
+    said = capsys.readouterr().out
+    assert "drained in Slurm: nodegate: GPU 3: lost (Xid 79)" in said
+    assert "had dropped 7 verdicts" in said
+    assert "of what hooks noted 1 lines could not be read" in said
