@@ -7,6 +7,8 @@ of them a sample of nodes is read as a run reads it, and `nodegate history` aske
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nodegate import cli
 from nodegate.metric import Metric
 from nodegate.past.event import XID, Event
 from nodegate.past.kept import KeptNode, KeptRun
@@ -95,11 +98,11 @@ def _cause(name: str, condition: str, said: str, serial: str) -> Cause:
 
 def main() -> None:
     quick = "--quick" in sys.argv
-    count, told = (100, (1, 8, 60)) if quick else (1250, (1, 8, 60, 90))
+    count, told = (100, (1, 8, 60)) if quick else (1250, (1, 8, 60))
     fleet = Fleet(count)
     print(f"{count} nodes x {NUMBERS} numbers, the first {FIRST} and the newest {NEWEST} of each are kept")
-    print("| nights kept | reading a node, CPU | `nodegate history` | keeping a night, CPU | wall | file |")
-    print("|---|---|---|---|---|---|")
+    columns = ["nights kept", "reading a node, CPU", "`nodegate history`", "in one process", "keeping a night, CPU"]
+    print(f"| {' | '.join((*columns, 'wall', 'file'))} |\n{'|---' * (len(columns) + 2)}|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         record = FleetRecord(Path(folder) / "fleet.sqlite")
         for night in range(1, max(told) + 1):
@@ -109,9 +112,9 @@ def main() -> None:
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             if night in told:
                 size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
-                reading, asking = read(record, fleet), ask(record.file, fleet.names[len(fleet.names) // 2])
-                row = f"{reading * 1000:.1f} ms | {asking:.2f} s | {cpu:.1f} s | {wall:.1f} s | {size:.0f} MB"
-                print(f"| {night} | {row} |")
+                reading, (asking, inside) = read(record, fleet), ask(record.file, fleet.names[len(fleet.names) // 2])
+                row = f"{reading * 1000:.1f} ms | {asking:.2f} s | {inside:.2f} s | {cpu:.1f} s | {wall:.1f} s"
+                print(f"| {night} | {row} | {size:.0f} MB |", flush=True)
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
@@ -126,11 +129,19 @@ def read(record: FleetRecord, fleet: Fleet) -> float:
     return (time.process_time() - cpu) / len(names)
 
 
-def ask(file: Path, name: str) -> float:
-    """Seconds of `nodegate history NODE`, with the start of Python."""
-    begun = time.perf_counter()
-    subprocess.run([sys.executable, "-c", CLI, "history", name, "--record", str(file)], check=True, capture_output=True)
-    return time.perf_counter() - begun
+def ask(file: Path, name: str) -> tuple[float, float]:
+    """Seconds of `nodegate history NODE`, best of three: with the start of Python, and inside a running one."""
+    words = ["history", name, "--record", str(file)]
+    command, inside = [], []
+    for _ in range(3):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", CLI, *words], check=True, capture_output=True)
+        command.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            cli.main(words)
+        inside.append(time.perf_counter() - begun)
+    return min(command), min(inside)
 
 
 if __name__ == "__main__":

@@ -71,8 +71,9 @@ def _build(asked: argparse.Namespace) -> int:
     if asked.nodes:
         with _timed("nodes: root file system"):
             node_image()
-        with _timed("nodes: root file system with Slurm"):
-            node_image(slurm.PACKAGES)
+        for release, suite in slurm.RELEASES.items():
+            with _timed(f"nodes: root file system with Slurm {release}"):
+                node_image(slurm.PACKAGES, suite)
     if asked.guests:
         with _timed("guests: QEMU"):
             qemu.tree()

@@ -50,8 +50,9 @@ class Cluster:
         return self.controller.run("sinfo", "-h", "-n", node.name, "-o", "%T").strip()
 
     def reason(self, node: LabNode) -> str:
-        """Why it is not in service; "none"."""
-        return self.controller.run("sinfo", "-h", "-n", node.name, "-o", "%E").strip()
+        """Why it is not in service; "none". Slurm 24.11 keeps the reason of a node that was resumed."""
+        state, _, reason = self.controller.run("sinfo", "-h", "-n", node.name, "-o", "%T|%E").strip().partition("|")
+        return reason if state.startswith(("drain", "down")) else "none"
 
     def drain(self, node: LabNode, reason: str) -> None:
         """An operator takes it out."""
@@ -77,6 +78,16 @@ class Cluster:
     def hurry(self, number: str) -> None:
         """Let a job that was taken back start now, if it has not yet, and not after cred_expire."""
         self.controller.run("scontrol", "update", f"jobid={number}", "starttime=now", check=False)
+
+    def programs(self, folder: Path) -> Path:
+        """A folder with Slurm's programs, for a run outside the cluster: they are the controller's own."""
+        inside = f"nsenter -t {self.controller.first} -m -u -i -n -p -T --"
+        for program in ("sacctmgr", "salloc", "scancel", "scontrol", "sinfo", "squeue"):
+            script = folder / "programs" / program
+            script.parent.mkdir(exist_ok=True)
+            script.write_text(f'#!/bin/sh\nexec {inside} {program} "$@"\n')
+            script.chmod(0o755)
+        return folder / "programs"
 
     def said(self, node: LabNode) -> list[str]:
         """What hooks on a node have said in its system log, newest last."""
@@ -105,10 +116,12 @@ def cluster(
     *,
     conf: str = "",
     answer_limit_s: float = 15.0,
+    suite: str = "",
 ) -> Iterator[Cluster]:
     """A controller and workers, all of them idle; with more packages of Debian, and made ready in more ways.
 
-    `conf` are lines of slurm.conf in place of ours, `answer_limit_s` is how long a hook waits for scontrol.
+    `conf` are lines of slurm.conf in place of ours, `answer_limit_s` is how long a hook waits for scontrol,
+    `suite` the release of Debian (lab.slurm.config.RELEASES).
     """
     unpacked = installed.unpack(folder / "unpacked", answer_limit_s)
     key = secrets.token_bytes(128)
@@ -122,7 +135,7 @@ def cluster(
         if prepare_more:
             prepare_more(node)
 
-    with Nodes(image((*config.PACKAGES, *packages)), count, folder, prepare) as lab:
+    with Nodes(image((*config.PACKAGES, *packages), suite), count, folder, prepare) as lab:
         slurm = Cluster(lab)
         for node in slurm.workers:
             slurm.wait_for(lambda node=node: slurm.state(node), "idle")  # type: ignore[misc]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lab.nodes.node import LabNode
 
 PACKAGES = ("munge", "slurm-client", "slurmctld", "slurmd")
+RELEASES = {"22.05": "bookworm", "24.11": "trixie"}  # of Slurm, and the release of Debian that has it
 HOOKS = ("prolog", "epilog", "healthcheck")
 HEALTH_INTERVAL_S = 10
 _CONF = f"""\
@@ -81,12 +82,12 @@ def configure(node: LabNode, addresses: Sequence[tuple[str, str]], key: bytes, m
     for hook in HOOKS:
         (etc / "slurm" / hook).symlink_to("/bin/true")
     (etc / "munge/munge.key").write_bytes(key)
-    _own(node, etc / "munge/munge.key", "munge", 0o400)
+    own(node, etc / "munge/munge.key", "munge", 0o400)
     _units(etc / "systemd/system", is_controller=node.name == controller)
     for spool, owner in (("slurmctld", "slurm"), ("slurmd", "root")):
         folder = node.root / "var/spool" / spool
         folder.mkdir(exist_ok=True)
-        _own(node, folder, owner, 0o755)
+        own(node, folder, owner, 0o755)
 
 
 def _units(systemd: Path, *, is_controller: bool) -> None:
@@ -100,7 +101,7 @@ def _units(systemd: Path, *, is_controller: bool) -> None:
     (extra / "hardware.conf").write_text(_AFTER_HARDWARE)
 
 
-def _own(node: LabNode, path: Path, user: str, mode: int) -> None:
+def own(node: LabNode, path: Path, user: str, mode: int) -> None:
     """Give a file to a user of the node."""
     listed = (line.split(":") for line in (node.root / "etc/passwd").read_text().splitlines())
     uid, gid = next((int(fields[2]), int(fields[3])) for fields in listed if fields[0] == user)

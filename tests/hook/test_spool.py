@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.payload import run_probe
@@ -179,6 +180,33 @@ def test_a_run_collects_each_verdict_once(tmp_path: Path, capsys: pytest.Capture
     with database.writing(record.file) as base:
         events.keep(base, (each for each in events.read(record.file) if not isinstance(each, int)))
         assert base.execute(asked).fetchall() == want
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),  # when each was, the oldest verdict then, how many were dropped, how many lines are none
+    [
+        ([(100, 50, 3, 0), (150, 60, 3, 0)], [("hook_dropped", "3")]),  # before the first run
+        ([(100, 90, 0, 0), (200, 95, 9, 0)], []),  # the first run has them
+        ([(100, 90, 0, 0), (200, 150, 9, 0)], [("hook_dropped", "9")]),
+        ([(100, 90, 0, 2), (200, 90, 0, 2)], [("hook_unread", "2")]),
+    ],
+)
+def test_what_no_run_has_or_can_read_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], runs: list[tuple[int, ...]], told: list[tuple[str, str]]
+) -> None:
+    record, keys = FleetRecord(tmp_path / "fleet.sqlite"), Keys("gpu01")
+    for at_s, oldest_s, dropped, unread in runs:
+        lines_of = [json.dumps({"schema": hooks.SCHEMA, "dropped": dropped}), *["?"] * unread]
+        spooled = "\n".join([*lines_of, json.dumps({**GOOD, "epoch_s": oldest_s})])
+        facts = SimpleNamespace(hooks=hooks.parse({"spool": spooled}), host=SimpleNamespace(clock_epoch_s=at_s))
+        found = list(hook_events(facts, keys))  # type: ignore[arg-type]
+        keep_run(record, f"run {at_s}", float(at_s), {"gpu01": []}, events=found)
+    with database.reading(record.file) as base:
+        asked = "select kind, text from events where kind in ('hook_dropped', 'hook_unread')"
+        assert base.execute(asked).fetchall() == told
+    assert cli.main(["history", "gpu01", "--record", str(record.file)]) == 0
+    said = capsys.readouterr().out
+    assert ("had dropped" in said, "could not be read" in said) == ("dropped" in str(told), "unread" in str(told))
 
 
 GOOD = {"epoch_s": 1.8e9, "boot_id": "b", "sequence": 1, "hook": "slurm-prolog", "answer": "fit", "exit": 0}

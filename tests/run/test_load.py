@@ -285,3 +285,11 @@ def test_a_node_that_is_held_no_more_has_no_number(tmp_path: Path, after: int) -
     kept = evidence(tmp_path, "a")
     assert (kept.document, kept.error and kept.error.reason) == (None, "the hold was ended")
     assert attempts(tmp_path, "b") == ["400"]
+
+
+def test_a_node_whose_hold_ends_between_two_looks_is_not_put_under_load_again(tmp_path: Path) -> None:
+    seen: list[tuple[str, float]] = []
+    what = measurement({"a": ["100"] * 3, "b": ["100"] * 3}, seen=seen)
+    put_under_load(tmp_path, what, Judge(least=390), ["a", "b"], lost=Lost(2).lost)
+    assert sorted(name for name, _ in seen) == ["a", "a", "b", "b", "b"]
+    assert evidence(tmp_path, "a").error is not None

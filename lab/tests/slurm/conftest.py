@@ -8,13 +8,23 @@ from lab import needs
 from lab.nodes.nodes import why_not
 from lab.slurm.bench import Bench, bench
 from lab.slurm.cluster import Cluster, cluster
+from lab.slurm.config import RELEASES
+
+BOTH = ("test_guard", "test_healthcheck", "test_hold")  # what a release of Slurm may do otherwise; the rest is by 22.05
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Which releases of Slurm a file of tests is run with."""
+    if "slurm" in metafunc.fixturenames:
+        releases = list(RELEASES) if metafunc.module.__name__.endswith(BOTH) else list(RELEASES)[:1]
+        metafunc.parametrize("slurm", releases, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A controller and two workers: gpu-2 for the faults, gpu-3 beside it."""
     needs.require(why_not())
-    with cluster(2, tmp_path_factory.mktemp("slurm")) as running:
+    with cluster(2, tmp_path_factory.mktemp("slurm"), suite=RELEASES[request.param]) as running:
         yield running
 
 

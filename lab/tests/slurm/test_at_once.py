@@ -18,6 +18,7 @@ from lab import needs
 from lab.nodes.node import LabNode
 from lab.nodes.nodes import why_not
 from lab.slurm.cluster import Cluster, cluster
+from lab.slurm.config import RELEASES
 
 COUNT, MOST = 40, 2  # of 40 nodes 5 % are 2
 OVER_LIMIT_S = 5.0
@@ -41,10 +42,12 @@ def wrong_limit(node: LabNode) -> None:
 
 
 @pytest.fixture(scope="module")
-def forty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def forty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     needs.require(why_not())
-    folder = tmp_path_factory.mktemp("forty")
-    with cluster(COUNT, folder, prepare_more=wrong_limit, conf=CONF, answer_limit_s=MEET_LIMIT_S) as running:
+    folder, suite = tmp_path_factory.mktemp("forty"), RELEASES[request.param]
+    with cluster(
+        COUNT, folder, prepare_more=wrong_limit, conf=CONF, answer_limit_s=MEET_LIMIT_S, suite=suite
+    ) as running:
         yield running
 
 
@@ -122,6 +125,7 @@ def the_limit_holds(slurm: Cluster, watch: Watch) -> None:
     assert all('"answer": "unfit"' in text for text in said.values())
 
 
+@pytest.mark.parametrize("forty", RELEASES, indirect=True, scope="module")
 def test_by_the_health_check(forty: Cluster) -> None:
     begin(forty)
     command = ["env", "-i"]
@@ -139,6 +143,7 @@ def test_by_the_health_check(forty: Cluster) -> None:
     assert forty.reason(forty.workers[7]) == OPS
 
 
+@pytest.mark.parametrize("forty", ["22.05"], indirect=True, scope="module")
 def test_by_the_prolog_and_the_job_starts(forty: Cluster) -> None:
     begin(forty)
     forty.resume(forty.workers[7])  # a job needs all of them

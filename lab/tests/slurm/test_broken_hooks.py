@@ -136,8 +136,14 @@ def test_told_to_be_strict_the_prolog_holds_the_job(slurm: Cluster, worker: Benc
     assert case.words in worker.said()
 
 
-def test_told_to_be_strict_the_health_check_drains_what_it_cannot_judge(worker: Bench) -> None:
+def test_told_to_be_strict_the_health_check_drains_what_it_cannot_judge_but_not_what_a_run_holds(
+    worker: Bench,
+) -> None:
     worker.hook("healthcheck", strict="1")
+    with held_by_another_run(worker.node):
+        worker.check()
+    assert "busy: another run holds this node" in worker.said()
+    assert worker.reason == "none"
     with bad_baseline(worker.node):
         worker.check()
         worker.becomes("drained")

@@ -159,12 +159,7 @@ def test_a_run_holds_its_nodes_under_load_and_leaves_busy_ones_alone(
     job = slurm.submit("sleep 300", "-w", neighbour.node.name)
     neighbour.ends(job, "RUNNING")
     neighbour.becomes("mixed")
-    for program in ("sinfo", "squeue", "salloc", "scancel", "scontrol"):
-        script = tmp_path / "programs" / program
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f'#!/bin/sh\nexec {" ".join(_on_controller(slurm))} {program} "$@"\n')
-        script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{slurm.programs(tmp_path)}:{os.environ['PATH']}")
     names = [worker.node.name, neighbour.node.name]
     inventory = slurm.lab.inventory(names, {name: {"nodegate_hold": "slurm"} for name in names})
     asked = ("-k", "burn", "--burn", "1s")

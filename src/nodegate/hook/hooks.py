@@ -1,8 +1,9 @@
 """Slurm's three hooks: what each does with the verdict on its node.
 
 Only a verdict on the hardware blocks jobs. If nodegate could not tell (2) or another run holds the node (75), jobs
-continue and it is logged, unless `strict`. A node that others have drained, or that is in another state, keeps its
-state and its reason. Slurm drains the node of a hook that fails, so none fails where nodegate may not drain it.
+continue and it is logged, unless `strict`; between jobs a node that another run holds is left to it also then. A node
+that others have drained, or that is in another state, keeps its state and its reason. Slurm drains the node of a hook
+that fails, so none fails where nodegate may not drain it.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _lets_work(answer: Answer, asked: HookOptions) -> bool:
 
 
 def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
-    if _lets_work(answer, asked):
+    """Who holds the node looks at it itself; should a job come before that, its prolog asks again."""
+    if answer.exit is Exit.BUSY or _lets_work(answer, asked):
         return HookResult(0, answer.shown(), answer.exit is not Exit.FIT, answer)
     done = _drain(answer, asked)
     return HookResult(0, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)

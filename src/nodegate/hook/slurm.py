@@ -23,7 +23,7 @@ _DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 _NOT_IN_SERVICE = re.compile(r"DOWN|FAIL|ERROR|FUTURE|POWER|REBOOT_ISSUED|UNKNOWN")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # not a hostlist: that would be many nodes
 _SIGNED = re.compile(r" \[[^\[\]]*@([^\[\]]*)\]$")  # " [root@2026-11-21T17:10:00]"
-_TIME = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}  # how scontrol writes that
+TIME = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}  # how scontrol writes that
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def parse(text: str) -> Node:
         _SIGNED.sub("", reason),
         name,
         tuple(partitions.split(",")) if partitions else (),
-        _epoch_s(signed[1]) if signed else None,
+        epoch_s(signed[1]) if signed else None,
         "" if extra == "(null)" else extra,
     )
 
@@ -112,7 +112,8 @@ def _field(lines: Sequence[str], key: str) -> str:
     return next((line.partition("=")[2] for line in lines if line.startswith(f"{key}=")), "")
 
 
-def _epoch_s(written: str) -> float | None:
+def epoch_s(written: str) -> float | None:
+    """A time as Slurm writes it with `TIME`, in seconds since the epoch; None if it is none ("Unknown")."""
     try:
         return dt.datetime.fromisoformat(written).replace(tzinfo=dt.timezone.utc).timestamp()
     except (ValueError, OverflowError):
@@ -156,5 +157,5 @@ def _checked(name: str) -> str:
 
 
 def _scontrol(*arguments: str) -> str:
-    environ = {**os.environ, **_TIME, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
+    environ = {**os.environ, **TIME, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
     return answer("scontrol", *arguments, limit_s=LIMIT_S, environ=environ, where="on this node")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
-from nodegate.past.event import BOOT, HOOK, HOOK_FIT, Event
+from nodegate.past.event import BOOT, HOOK, HOOK_DROPPED, HOOK_FIT, HOOK_UNREAD, OF_SLURM, Event
 from nodegate.records.store import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ MOST_LINE_BYTES = 1 << 16
 SAME_S = 5.0  # two boots may compute the time of one kernel line so far apart
 _NEAR = "select 1 from events where part = ? and kind = ? and text = ? and epoch_s between ? and ? limit 1"
 _SAME = "select 1 from events where part = ? and kind = ? and source = ? limit 1"
+_NEAR_ON_NODE = _NEAR.replace("part = ?", "node = ?")  # a node that is out may not be reached: its part is not known
+_COLLECTED = "select 1 from decisions join runs on runs.id = run where node = ? and started_epoch_s >= ? limit 1"
 _DAY = "select text from events where part = ? and kind = ? and source = ? and epoch_s = ?"
 _LESS = "delete from events where part = ? and kind = ? and source = ? and epoch_s = ?"
 _MOST_DIGITS = 10
@@ -94,15 +96,18 @@ def keep(base: sqlite3.Connection, events: Iterable[Event]) -> list[Event]:
 
 
 def _is_new(base: sqlite3.Connection, event: Event) -> bool:
-    if event.kind == HOOK:
+    if event.kind == HOOK_DROPPED and base.execute(_COLLECTED, (event.node, event.epoch_s)).fetchone():
+        return False  # an earlier run has them
+    if event.kind in (HOOK, HOOK_DROPPED, HOOK_UNREAD):
         return base.execute(_SAME, (event.part, event.kind, event.source)).fetchone() is None
     if event.kind == HOOK_FIT:  # the day goes on, or the node has dropped a part of it
         day = (event.part, event.kind, event.source, event.epoch_s)
         known = base.execute(_DAY, day).fetchone()
         return known is None or (_number(event.text) > _number(known[0]) and bool(base.execute(_LESS, day).rowcount))
     span_s = math.inf if event.kind == BOOT else SAME_S  # a boot has an id, and its time is as the clock is now
-    near = (event.part, event.kind, event.text, event.epoch_s - span_s, event.epoch_s + span_s)
-    return base.execute(_NEAR, near).fetchone() is None
+    near = (event.kind, event.text, event.epoch_s - span_s, event.epoch_s + span_s)
+    asked, where = (_NEAR_ON_NODE, event.node) if event.kind in OF_SLURM else (_NEAR, event.part)
+    return base.execute(asked, (where, *near)).fetchone() is None
 
 
 def _add(base: sqlite3.Connection, event: Event) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
 
+    from nodegate.past.event import Event
     from nodegate.past.kept import KeptRun
     from nodegate.past.keys import Keys
     from nodegate.past.lemon import Told
@@ -32,7 +33,7 @@ class FleetRecord:
     """
 
     def __init__(self, file: Path = DEFAULT, *, keeps: bool = True) -> None:
-        self.file, self._keeps = file, keeps
+        self.file, self.keeps = file, keeps
         self.lost = ""
         self._one_at_a_time = threading.Lock()
 
@@ -43,10 +44,10 @@ class FleetRecord:
             UsageError: it is something else: a mistaken option.
         """
         beside = self.file.with_name(from_03.FILE)
-        if not self.file.exists() and not (self._keeps and beside.is_file()):
+        if not self.file.exists() and not (self.keeps and beside.is_file()):
             return
         try:
-            with database.writing(self.file) if self._keeps else database.reading(self.file):
+            with database.writing(self.file) if self.keeps else database.reading(self.file):
                 pass
         except UsageError as broken:
             cause = broken.__cause__
@@ -82,17 +83,21 @@ class FleetRecord:
                 self._lose(broken)
                 return nothing
 
-    def keep(self, kept: KeptRun, *, resumed: bool = False) -> None:
-        """Write a run that has ended; what it collected from hooks also goes into events.jsonl.
+    def keep(self, kept: KeptRun, *, resumed: bool = False) -> list[Event]:
+        """Write a run that has ended; what it collected from hooks and Slurm also goes into events.jsonl.
+
+        Returns the events that were not there yet.
 
         Raises:
             UsageError: it cannot be written.
         """
-        if self._keeps:
+        added: list[Event] = []
+        if self.keeps:
             with database.writing(self.file, wait_s=0.0 if self.lost else None) as base:
                 added = store.store(base, kept, resumed=resumed)
                 if collected := [each for each in added if each.kind in KEPT_TWICE]:
                     events.append(self.file, collected)
+        return added
 
     def _lose(self, broken: UsageError) -> None:
         self.lost = f"{broken.file}: {broken.message}; after that no node was compared with its earlier runs"

@@ -51,9 +51,9 @@ def store(base: sqlite3.Connection, kept: KeptRun, *, resumed: bool = False) -> 
     added: list[Event] = []
     for node in (_with_numbers(base, each) for each in kept.nodes):
         keys = kept.keys(node)
+        added += events.keep(base, node.events)
         _node(base, number, node, keys, parts)
         _seen(base, node, keys, parts, run.started_epoch_s)
-        added += events.keep(base, node.events)
     series.keep(base, number, ((kept.keys(node), node.sound, kept.metrics(node.name)) for node in kept.nodes))
     series.thin(base, number)
     return added

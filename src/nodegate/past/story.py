@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 from nodegate.metric_names import words
 from nodegate.numbers.comparison import shown
 from nodegate.past.change import changes, least_step
-from nodegate.past.event import ACCEPT_AGAIN, BOOT, HOOK, HOOK_FIT, REPAIR, XID
+from nodegate.past.event import (
+    ACCEPT_AGAIN,
+    BOOT,
+    DOWN,
+    DRAIN,
+    HOOK,
+    HOOK_DROPPED,
+    HOOK_FIT,
+    HOOK_UNREAD,
+    IN_SERVICE,
+    REPAIR,
+    XID,
+)
 from nodegate.past.keys import CHASSIS, SERIAL
 from nodegate.past.questions import key_of_part, numbers, stays
 from nodegate.text import counted, day_of
@@ -23,6 +35,8 @@ if TYPE_CHECKING:
 MOST_CAUSES = MOST_EVENTS = 20
 _FEW = 8  # of the first and of the newest values, whose means are shown
 _KINDS = {ACCEPT_AGAIN: "accepted again", REPAIR: "repaired", XID: "Xid", BOOT: "booted", HOOK: "hook"}
+_KINDS |= {DRAIN: "drained in Slurm", DOWN: "down in Slurm", IN_SERVICE: "in service again, was out for"}
+_COUNTED = f"('{HOOK_FIT}', '{HOOK_DROPPED}', '{HOOK_UNREAD}')"
 _VERDICTS = """
 select cast(started_epoch_s as real) as at, cast(profile as text), cast(verdict as text)
 from decisions join runs on runs.id = run where {of} = ? order by at
@@ -39,7 +53,7 @@ group by problems.part, place, condition, problems.node order by last desc, coun
 _EVENTS = """
 select cast(epoch_s as real) as at, cast(kind as text), cast(node as text), cast(events.part as text),
 cast(events.text as text) from events
-where (events.part in (select key from parts where id in ({marks})) or node = ?) and kind != '{fit}' order by at
+where (events.part in (select key from parts where id in ({marks})) or node = ?) and kind not in {counted} order by at
 """
 
 
@@ -97,6 +111,12 @@ def _hooks(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
     count, first, last = base.execute(asked, (who.node, HOOK_FIT)).fetchone()
     if who.is_node and count:
         yield f"  hooks found it fit {counted(int(count), 'time')} from {day_of(first)} to {day_of(last)}"
+    asked = "select epoch_s, cast(text as text), kind from events where node = ? and kind in (?, ?) order by epoch_s"
+    for at, text, kind in base.execute(asked, (who.node if who.is_node else "", HOOK_DROPPED, HOOK_UNREAD)):
+        if kind == HOOK_DROPPED:
+            yield f"  what hooks found before {day_of(at)} is not all known: their node had dropped {text} verdicts"
+        else:
+            yield f"  of what hooks noted {text} lines could not be read on {day_of(at)}"
 
 
 def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
@@ -108,7 +128,7 @@ def _causes(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
 
 
 def _events(base: sqlite3.Connection, who: Whom) -> Iterator[str]:
-    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)), fit=HOOK_FIT)
+    asked = _EVENTS.format(marks=", ".join("?" * len(who.parts)), counted=_COUNTED)
     rows = base.execute(asked, (*who.parts, who.node if who.is_node else "")).fetchall()
     for at, kind, node, part, text in reversed(rows):
         on = f" on {node}" if node and node != who.node else ""

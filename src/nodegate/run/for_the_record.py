@@ -19,7 +19,7 @@ from nodegate.run.hooks_for_the_record import hook_events
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
     from nodegate.records.part import Parts
@@ -73,8 +73,13 @@ def _boot(epoch_s: object, boot_id: str, keys: Keys) -> Iterator[Event]:
         yield Event(epoch_s, BOOT, keys.node, keys.machine, _LOG, boot_id)
 
 
-def kept_run(report: Report, judging: Judging, folder: str) -> KeptRun:
-    """What the record keeps of a run. Numbers of a bad node are kept too; later runs are not compared with them."""
+def kept_run(
+    report: Report, judging: Judging, folder: str, of_slurm: Mapping[str, Sequence[Event]] | None = None
+) -> KeptRun:
+    """What the record keeps of a run, with Slurm's events by node.
+
+    Numbers of a bad node are kept too; later runs are not compared with them.
+    """
     nodes = [
         KeptNode(
             node,
@@ -82,7 +87,7 @@ def kept_run(report: Report, judging: Judging, folder: str) -> KeptRun:
             report.node_causes[node.node],
             summary.placed if summary else (),
             judging.view.traits(node.node) if summary else {},
-            summary.events if summary else (),
+            (*(summary.events if summary else ()), *(of_slurm or {}).get(node.node, ())),
         )
         for node in report.nodes
         for summary in [judging.contexts.summary(node.node)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.exit_codes import Exit
-from nodegate.past.event import HOOK, HOOK_FIT, Event
+from nodegate.past.event import HOOK, HOOK_DROPPED, HOOK_FIT, HOOK_UNREAD, Event
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.past.keys import Keys
-    from nodegate.probe.hooks import HookVerdict
+    from nodegate.probe.hooks import Hooks, HookVerdict
 
 MOST_CHANGES = 256  # of one node and run, the newest
 _DAY_S = 86400
@@ -29,12 +30,23 @@ def hook_events(facts: NodeFacts, keys: Keys) -> Iterator[Event]:
         return
     if isinstance(verdicts, Unknown):
         return
+    yield from _missing(facts.hooks, verdicts, facts, keys)
     for each in _changes(verdicts)[-MOST_CHANGES:]:
         text = f"{each.hook}: {each.line}"
         yield Event(each.epoch_s, HOOK, keys.node, keys.machine, f"{each.boot_id}/{each.sequence}", text)
     days = Counter((each.boot_id, each.epoch_s // _DAY_S) for each in verdicts if each.answer == Exit.FIT.word)
     for (boot_id, day), count in days.items():
         yield Event(day * _DAY_S, HOOK_FIT, keys.node, keys.machine, boot_id, str(count))
+
+
+def _missing(hooks: Hooks, verdicts: Sequence[HookVerdict], facts: NodeFacts, keys: Keys) -> Iterator[Event]:
+    """What the spool does not have, or not as a hook writes it."""
+    with suppress(CannotMeasure, NotApplicable):
+        now_s = facts.host.clock_epoch_s
+        oldest_s = verdicts[0].epoch_s if verdicts else now_s
+        for kind, count, at_s in ((HOOK_DROPPED, hooks.dropped, oldest_s), (HOOK_UNREAD, hooks.unread, now_s)):
+            if count:
+                yield Event(at_s, kind, keys.node, keys.machine, str(count), str(count))
 
 
 def _changes(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:

@@ -95,7 +95,7 @@ class Load:
         for at, wanted in enumerate(looks):
             doubted = self._doubted(measurement, attempts, metrics, bounds) if at else dict.fromkeys(attempts, ())
             for _ in range(_runs_missing(wanted, measurement, attempts, metrics)):
-                settled = _those(attempts, measurement.settled)
+                settled = _those(attempts, measurement.settled) | frozenset(self._lost())
                 again = {
                     name: doubts
                     for name, doubts in doubted.items()

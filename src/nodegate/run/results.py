@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
+from nodegate.past.event import HOOK_DROPPED, HOOK_UNREAD
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, ResultsFile, write_all
@@ -21,7 +22,7 @@ from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
 from nodegate.report.render import render
-from nodegate.run import conditions
+from nodegate.run import conditions, slurm_events
 from nodegate.run.decision import decide
 from nodegate.run.for_the_record import kept_run
 from nodegate.run.judging import Judging
@@ -33,6 +34,8 @@ from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.job.answer import Answer
+    from nodegate.past.record import FleetRecord
+    from nodegate.run.contexts import NodeSummary
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
@@ -129,13 +132,22 @@ class Results:
         self.report = self._concluded(replace(report, run=self.run))
         conditions.end(self.folder, self.report.run)
         render(self.report, self.folder.path, has_results=True, everything=self.everything)
+        if judging.past and judging.past.keeps:
+            self._remember(self.report, judging, judging.past)
+
+    def _remember(self, report: Report, judging: Judging, past: FleetRecord) -> None:
+        """Write the run into the fleet's record, with what Slurm did since the last one; no verdict rests on it."""
+        of_slurm, why = slurm_events.events(judging.nodes, _summaries(judging))
+        self.notes += [why] if why else []
         try:
-            if judging.past:
-                kept = kept_run(self.report, judging, str(self.folder.path.resolve()))
-                judging.past.keep(kept, resumed=self._resumed)
-        except UsageError as said:  # the verdicts are valid anyway
-            if not (judging.past and judging.past.lost):
-                self.notes.append(str(said))
+            kept = kept_run(report, judging, str(self.folder.path.resolve()), of_slurm)
+            added = past.keep(kept, resumed=self._resumed)
+        except UsageError as said:
+            self.notes += [] if past.lost else [str(said)]
+            return
+        if missing := {each.node for each in added if each.kind in (HOOK_DROPPED, HOOK_UNREAD)}:
+            where = fold(sorted(missing))
+            self.notes.append(f"not all that the hooks noted was there and could be read, on {where}: nodegate history")
 
     def _with_metrics(self, report: Report, answer: Answer, judging: Judging) -> Report:
         from nodegate.run.metrics import beside  # noqa: PLC0415 - numpy only where a server is asked
@@ -162,9 +174,13 @@ class Results:
         self.folder.discard()
 
 
+def _summaries(judging: Judging) -> dict[str, NodeSummary | None]:
+    return {name: judging.contexts.summary(name) for name in judging.register.asked}
+
+
 def _notes(judging: Judging) -> Iterator[str]:
     """What is true of the run as a whole and no check says."""
-    summaries = {name: judging.contexts.summary(name) for name in judging.register.asked}
+    summaries = _summaries(judging)
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
     if not judging.others and judging.register.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
