@@ -20,6 +20,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
+from nodegate.report.prometheus import Beside
 from nodegate.report.render import render
 from nodegate.run import conditions
 from nodegate.run.decision import decide
@@ -128,7 +129,8 @@ class Results:
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
         self.report = self._concluded(replace(report, run=self.run))
         conditions.end(self.folder, self.report.run)
-        render(self.report, self.folder.path, has_results=True, everything=self.everything)
+        beside = _beside(self.report, judging)
+        render(self.report, self.folder.path, has_results=True, everything=self.everything, beside=beside)
         try:
             if judging.past:
                 kept = kept_run(self.report, judging, str(self.folder.path.resolve()))
@@ -160,6 +162,15 @@ class Results:
         """Delete the folder of a run in which nothing was requested, if it is nodegate's and empty."""
         self._file.close()
         self.folder.discard()
+
+
+def _beside(report: Report, judging: Judging) -> Beside:
+    """What metrics.prom has besides: of nodes that were not looked at their last verdict, of all their hooks' last."""
+    is_again = bool(report.run.evidence)
+    left = [node.node for node in report.nodes if is_again or node.verdict is NodeVerdict.NOT_JUDGED]
+    earlier = judging.past.last_verdicts(left, report.run.started_epoch_s) if judging.past and left else {}
+    found = {node.node: judging.contexts.summary(node.node) for node in report.nodes}
+    return Beside(earlier, {name: of.hook for name, of in found.items() if of and of.hook})
 
 
 def _notes(judging: Judging) -> Iterator[str]:
