@@ -165,7 +165,7 @@ class Results:
 
 
 def _beside(report: Report, judging: Judging) -> Beside:
-    """What metrics.prom has besides: of nodes that were not looked at their last verdict, of all their hooks' last."""
+    """For metrics.prom: the last verdict of nodes that were not looked at, and of the hooks of all."""
     is_again = bool(report.run.evidence)
     left = [node.node for node in report.nodes if is_again or node.verdict is NodeVerdict.NOT_JUDGED]
     earlier = judging.past.last_verdicts(left, report.run.started_epoch_s) if judging.past and left else {}
