@@ -19,7 +19,7 @@ from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
 from nodegate.past.keys import Keys
 from nodegate.past.record import FleetRecord
-from nodegate.records import from_02, results
+from nodegate.records import results
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.store import to_lines
@@ -101,16 +101,9 @@ def _report(data: bytes) -> None:
 
 
 def _results(data: bytes) -> None:
-    """The lines of one node as today's releases write them, or results of 0.2 with their tables."""
+    """The lines of one node as a run writes them."""
     _file("results/results.jsonl.gz", gzip.compress(data))
     to_lines(results.read(_scratch() / "results"))
-
-
-def _results_of_02(data: bytes) -> None:
-    lines = data.splitlines(keepends=True)
-    _file("old/results.tables.jsonl", b"".join(line for line in lines if b'"verdict"' not in line))
-    _file("old/results.jsonl", b"".join(line for line in lines if b'"verdict"' in line))
-    from_02.results(_scratch() / "old")
 
 
 def _run(data: bytes) -> None:
@@ -140,7 +133,6 @@ TARGETS = {
     "files.history": Target(_history, seeds.histories),
     "files.report": Target(_report, seeds.reports, "json"),
     "files.results": Target(_results, seeds.results),
-    "files.results_of_02": Target(_results_of_02, seeds.results),
     "files.run": Target(_run, seeds.runs, "json"),
     "files.manifest": Target(_manifest, seeds.manifests),
 }

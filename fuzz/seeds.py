@@ -353,12 +353,10 @@ def reports() -> Iterator[bytes]:
     written = io.BytesIO()
     json_file.write(small, written, ("0" * 64, len(node.records)), [])
     yield written.getvalue()
-    document = json.loads(written.getvalue())
-    yield json.dumps({**document, "schema": "nodegate.report/3"}, separators=(",", ":")).encode()
 
 
 def results() -> Iterator[bytes]:
-    """Lines of results.jsonl.gz, and of the results and tables of nodegate 0.2."""
+    """Lines of results.jsonl.gz."""
     from nodegate.records.store import to_lines  # noqa: PLC0415
 
     _support()
@@ -367,15 +365,6 @@ def results() -> Iterator[bytes]:
     chance = random.Random(1)  # noqa: S311
     bad = made.measured("gpu01", "pcie.link_width", chance, bad=True, devices=1)
     yield to_lines((made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"), bad))
-    part = {"kind": "gpu", "index": 0}
-    tables = [
-        {"schema": "nodegate.results/2"},
-        {"check": "gpu.count", "failure_modes": [], "evidence": ["evidence/{node}/facts.json"]},
-        {"part": "GPU 0", "is": part},
-        {"same": "aaaaaa", "parts": ["GPU 0"], "value": 1, "limit": 1, "limit_kind": "rule"},
-    ]
-    one = {"node": "gpu01", "check": "gpu.count", "verdict": "pass", "passed": [{"same": "aaaaaa"}]}
-    yield b"".join(json.dumps(each).encode() + b"\n" for each in (*tables, one))
 
 
 def manifests() -> Iterator[bytes]:

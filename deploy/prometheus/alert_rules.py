@@ -1,10 +1,13 @@
-"""Writes Prometheus alert rules from the tables of `nodegate job` (metrics, limits, words) and alerts.csv beside this.
+"""Writes Prometheus alert rules over the metrics of jobs, or over metrics.prom (`--fleet`).
 
     python deploy/prometheus/alert_rules.py [--job-label LABEL] >nodegate-job.rules.yml
+    python deploy/prometheus/alert_rules.py --fleet >nodegate-fleet.rules.yml
 
-LABEL is the one that tells jobs apart on the series of GPUs: hpc_job, exported_pod or pod (of pods the name without its
-number counts). Without one all GPUs of the server are taken as one job. In alerts.csv {expression} is a quantity of
-metrics.csv, by job, node and GPU; <name> is a limit of limits.csv; words in capitals are rows of the table.
+The first are written from the tables of `nodegate job` (metrics, limits, words) and alerts.csv. LABEL is the one that
+tells jobs apart on the series of GPUs: hpc_job, exported_pod or pod (of pods the name without its number counts).
+Without one all GPUs of the server are taken as one job. In alerts.csv {expression} is a quantity of metrics.csv, by
+job, node and GPU; <name> is a limit of limits.csv; words in capitals are rows of the table. The others are the rows of
+fleet_alerts.csv: {label} in a sentence is a label of the series.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import yaml
 from nodegate.job.queries import RATE_S, Metric, table
 from nodegate.job.tables import row
 
-TABLE = Path(__file__).with_name("alerts.csv")
+_HERE = Path(__file__).parent
 _GPUS = ("dcgm-exporter", "nvidia_gpu_exporter")
 _LABELS = "nodegate_job, instance, UUID, uuid, GPU_I_ID, gpu, modelName"
 _NOT_EXPORTERS = {"pod": ',container!~".*exporter.*"'}
@@ -31,15 +34,32 @@ _QUANTITY = re.compile(r"\b[a-z_]+\b(?=\[| offset|$)")
 
 def rules(label: str = "") -> list[dict[str, object]]:
     """The alert rules: one for each row of alerts.csv and exporter that has all of its quantities."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    found = []
+    rows, found = _rows("alerts.csv"), []
     for each in rows:
         for exporter in [each["exporter"]] if each["exporter"] else _GPUS:
             if each["for"]:
                 macros = {of["name"]: of["expr"] for of in rows if not of["for"] and of["exporter"] in ("", exporter)}
                 found.append(_rule(each, exporter, _expanded(each["expr"], macros), label))
     return found
+
+
+def fleet_rules() -> list[dict[str, object]]:
+    """The alert rules over metrics.prom: one for each row of fleet_alerts.csv."""
+    return [
+        {
+            "alert": f"Nodegate{each['name']}",
+            "expr": each["expr"],
+            **({"for": each["for"]} if each["for"] else {}),
+            "labels": {"severity": each["severity"]},
+            "annotations": {key: re.sub(r"\{(\w+)\}", r"{{ $labels.\1 }}", each[key]) for key in ("summary", "action")},
+        }
+        for each in _rows("fleet_alerts.csv")
+    ]
+
+
+def _rows(table: str) -> list[dict[str, str]]:
+    with (_HERE / table).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _rule(each: dict[str, str], exporter: str, expression: str, label: str) -> dict[str, object]:
@@ -84,16 +104,26 @@ def _in_unit(expression: str, metric: Metric) -> str:
 
 def text(label: str = "") -> str:
     """The file of rules."""
-    groups = [{"name": "nodegate-job", "interval": "30s", "rules": rules(label)}]
-    head = "# Written by deploy/prometheus/alert_rules.py from the tables of nodegate job: change those.\n"
-    return head + yaml.safe_dump({"groups": groups}, sort_keys=False, width=100)
+    return _written({"name": "nodegate-job", "interval": "30s", "rules": rules(label)}, "the tables of nodegate job")
+
+
+def fleet_text() -> str:
+    """The file of rules over metrics.prom."""
+    return _written({"name": "nodegate-fleet", "rules": fleet_rules()}, "fleet_alerts.csv")
+
+
+def _written(group: dict[str, object], source: str) -> str:
+    head = f"# Written by deploy/prometheus/alert_rules.py from {source}: change those.\n"
+    return head + yaml.safe_dump({"groups": [group]}, sort_keys=False, width=100)
 
 
 def main() -> None:
     """Print the file."""
-    parser = argparse.ArgumentParser(description="alert rules of nodegate job")
+    parser = argparse.ArgumentParser(description="alert rules of nodegate job, or of metrics.prom")
+    parser.add_argument("--fleet", action="store_true", help="over metrics.prom")
     parser.add_argument("--job-label", default="", choices=["", "hpc_job", "exported_pod", "pod"])
-    print(text(parser.parse_args().job_label), end="")
+    asked = parser.parse_args()
+    print(fleet_text() if asked.fleet else text(asked.job_label), end="")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ def test_a_condition_explains_only_conditions_below_it():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- lost", "conditions are a mapping"),
-        ("lost: [gpu.lost]", "a condition is a mapping"),
+        ("- lost", "conditions must be a mapping"),
+        ("lost: [gpu.lost]", "a condition must be a mapping"),
         ("lost: {findings: [gpu.lost], sevrity: lost}", "sevrity"),
         ("lost: {severity: lost}", "findings must be a list of names"),
         ("lost: {findings: [gpu.lost], severity: bad}", "severity is one of wrong data, lost"),

@@ -146,20 +146,13 @@ CHECKS = sorted({pattern.partition("/")[0].rstrip("*.") for each in conditions()
 
 
 @given(st.lists(st.tuples(st.sampled_from([*CHECKS, "site.own"]), VERDICTS, PARTS, st.floats(0, 1)), max_size=25))
-def test_every_finding_that_is_not_healthy_is_in_exactly_one_cause(drawn):
+def test_every_finding_that_is_not_healthy_is_in_exactly_one_cause_and_a_failure_in_one_that_fails(drawn):
     records = [
         record(check, finding(verdict, where, f"seen {share:.1f}", share=share, metric="x.y_gbps"))
         for check, verdict, where, share in drawn
     ]
+    found = causes(*records)
     expected = [id(each) for one in records for each in one.findings if each.verdict not in HEALTHY]
-    kept = [id(each.finding) for cause in causes(*records) for each in cause.findings]
-    assert sorted(kept) == sorted(expected)
-
-
-@given(st.lists(st.tuples(st.sampled_from(CHECKS), VERDICTS, PARTS, st.floats(0, 1)), max_size=25))
-def test_a_node_with_a_failure_has_a_cause_that_fails(drawn):
-    records = [
-        record(check, finding(verdict, where, share=share, metric="x.y_gbps")) for check, verdict, where, share in drawn
-    ]
+    assert sorted(id(each.finding) for cause in found for each in cause.findings) == sorted(expected)
     fails = any(one.verdict is Verdict.FAIL for one in records)
-    assert fails == any(cause.verdict is Verdict.FAIL for cause in causes(*records))
+    assert fails == any(cause.verdict is Verdict.FAIL for cause in found)

@@ -83,7 +83,7 @@ def test_a_pattern_stands_for_the_checks_that_one_fault_leaves_without_an_answer
         ("a: 1\n", "the planted faults must be a list"),
         ("- 1\n", "f.yaml:1: a planted fault must be a mapping"),
         ("- {nod: n1}\n", "f.yaml:1: 0: unknown key 'nod' - did you mean node?"),
-        ("- {node: n1}\n", "f.yaml:1: check must be text"),
+        ("- {node: n1}\n", "f.yaml:1: check must be some text"),
         ("- {node: n, check: c, verdict: bad, failure_mode: F02, what: w}\n", "verdict must be warn, error or fail"),
     ],
 )

@@ -152,7 +152,7 @@ class TestTheShippedOnes:
         (' clause: "3.2",', "", 14, "needs clause: some text"),
         ("  storage:", "  rails:", 18, "rails is a claim that nodegate measures"),
         ('title: "our contract"', "titel: x", 3, "did you mean title?"),
-        ('source: "order 4711"\n', "", 2, "a policy needs source: some text"),
+        ('source: "order 4711"\n', "", 2, "the file needs source: some text"),
     ],
 )
 def test_a_slip_is_refused_with_its_line(write: Write, right: str, wrong: str, line: int, said: str) -> None:

@@ -1,4 +1,4 @@
-"""`nodegate.open_run`: a run, one by 0.2, one that was killed, and what nodegate did not write."""
+"""`nodegate.open_run`: a run, one that was killed, and what nodegate did not write."""
 
 # ruff: noqa: PD011 - `values` is a table of ours
 
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -30,7 +29,6 @@ from nodegate.records.verdict import Verdict
 from nodegate.report.looks import Looks
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "tests" / "recorded" / "run-0.2.0.tar.xz"
 LOADED = ["hgx01", "hgx02", "hgx03"]  # healthy; GPU 2 is slow; GPU 3 is lost
 SLOW, SERIAL = ("hgx02", "GPU 2"), "1650002000002"
 
@@ -171,20 +169,6 @@ def test_without_its_evidence_a_look_is_unknown(copy: Path) -> None:
     is_gone = (whole.metric != "") & ((whole.node == "hgx01") | (whole.check.str.startswith("burn.")))
     assert list(values.look.isna()) == list(is_gone)
     pd.testing.assert_frame_equal(values.drop(columns="look"), whole.drop(columns="look"))
-
-
-def test_a_folder_of_the_release_before(tmp_path: Path) -> None:
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(tmp_path, filter="data")
-    folder = tmp_path / "run-0.2.0"
-    before = nodegate.open_run(folder)
-    assert set(before.nodes.node) == {"hgx01", "hgx03", "hgx06"}
-    assert set(before.causes.condition) >= {"gpu_lost", "wrong_results"}
-    tables = {name: getattr(before, name) for name in TABLES}
-    done = subprocess.run([sys.executable, "-m", "nodegate.cli", "report", str(folder)], timeout=120, check=False)
-    assert done.returncode == 0
-    for name, frame in tables.items():
-        pd.testing.assert_frame_equal(getattr(nodegate.open_run(folder), name), frame)
 
 
 def test_of_a_run_that_was_killed_there_is_what_was_judged(copy: Path) -> None:

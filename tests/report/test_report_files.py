@@ -14,11 +14,12 @@ from support.sample_report import fleet
 
 from nodegate.records import part
 from nodegate.records.claim import Shown, State
-from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.finding import AT_LEAST, Finding, Limit, LimitKind, Record
 from nodegate.records.part import NODE
 from nodegate.records.results import read
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.report.measured import measured
 from nodegate.report.model import Report
 from nodegate.report.render import render
 
@@ -414,6 +415,31 @@ def test_prometheus_has_each_series_once(tmp_path: Path) -> None:
     lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
     series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
     assert len(series) == len(set(series))
+
+
+def of_gpu(index: int, value: float, limit: float = 600.0, verdict: Verdict = Verdict.PASS) -> Finding:
+    held_to = Limit(limit, "TFLOPS", "", AT_LEAST, LimitKind.FLEET)
+    return Finding(part.gpu(index, serial=f"165{index}"), verdict, "bf16 rate", value, "TFLOPS", held_to, metric="b.t")
+
+
+@pytest.mark.parametrize(("findings", "most", "told"), [
+    ([of_gpu(0, 700.0), of_gpu(1, 690.0)], 2, {"GPU 0": (700.0, 600.0), "GPU 1": (690.0, 600.0)}),
+    ([of_gpu(0, 700.0), of_gpu(1, 690.0)], 1, {"GPU 1": (690.0, 600.0)}),
+    ([of_gpu(0, 620.0), of_gpu(1, 700.0, 690.0)], 1, {"GPU 1": (700.0, 690.0)}),
+    ([of_gpu(0, 610.0), of_gpu(1, 640.0, verdict=Verdict.FAIL)], 1, {"GPU 1": (640.0, 600.0)}),
+    ([of_gpu(0, 700.0), of_gpu(0, 650.0)], 9, {"GPU 0": (650.0, 600.0)}),
+    ([of_gpu(0, 9000.0, verdict=Verdict.ERROR)], 9, {}),
+    ([dataclasses.replace(of_gpu(0, 700.0), limit=None)], 9, {"GPU 0": (700.0, None)}),
+    ([dataclasses.replace(of_gpu(0, 700.0), also=(part.gpu(7),))], 9,
+     {"GPU 0": (700.0, 600.0), "GPU 7": (700.0, 600.0)}),
+])  # fmt: skip
+def test_measured_values_with_their_limits(
+    findings: list[Finding], most: int, told: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a fleet with too many values each node has the part that is nearest to its limit."""
+    monkeypatch.setattr("nodegate.report.measured.MOST_PARTS", most)
+    found = measured(report_of(Record("gpu001", "burn.throughput", Verdict.PASS, tuple(findings))))
+    assert {each.part: (each.value, each.limit) for each in found} == told
 
 
 def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:

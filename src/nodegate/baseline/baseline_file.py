@@ -1,6 +1,5 @@
 """One baseline file: read strictly, so that a typing error is an error with its line and never a missing limit."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from nodegate.baseline.parameters import AT_LEAST, shown
 from nodegate.baseline.plausible import MOST_TOLERANCE
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
-from nodegate.files.strict_yaml import Loaded, did_you_mean, dotted
+from nodegate.files.strict_yaml import Loaded, did_you_mean
+from nodegate.files.typed_yaml import Reader, mapping, names
 
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")
@@ -76,8 +76,7 @@ def parse(loaded: Loaded) -> BaselineFile:
         UsageError: something in it is not as docs/guide/baselines.md says.
     """
     reader = _Reader(loaded)
-    top = reader.mapping((), "a baseline file")
-    reader.only(top, _FILE_WORDS, ())
+    top = reader.mapping((), "a baseline file", _FILE_WORDS)
     platform = reader.text(top, "platform", ())
     if platform != EVERYWHERE and not _PLATFORM.fullmatch(platform):
         raise reader.wrong(
@@ -108,7 +107,7 @@ def limits_of_policy(loaded: Loaded, platforms: str, policy: str) -> Mapping[str
     return {key: reader.entry(key) for key in reader.mapping(reader.where, f"limits of {platforms}")}
 
 
-class _Reader:
+class _Reader(Reader):
     """The strict reader of one file: every complaint has its line.
 
     Args:
@@ -117,49 +116,20 @@ class _Reader:
         policy: the name of the policy whose limits they are; empty for a baseline file.
     """
 
+    page = "see docs/guide/baselines.md"
+
     def __init__(self, loaded: Loaded, where: tuple[str, ...] = ("limits",), policy: str = "") -> None:
-        self.loaded, self.where, self.policy = loaded, where, policy
+        super().__init__(loaded)
+        self.where, self.policy = where, policy
 
     def wrong(self, path: tuple[object, ...], message: str, advice: str = "") -> UsageError:
         return self.loaded.wrong(message, path, advice)
 
-    def mapping(self, path: tuple[str, ...], what: str) -> dict[str, object]:
-        found = self.loaded.value
-        for step in path:
-            found = found[step] if isinstance(found, dict) else None
-        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-            raise self.wrong(path, f"{what} must be a mapping of names", "see docs/guide/baselines.md")
-        return found
-
-    def only(self, found: Mapping[str, object], words: tuple[str, ...], path: tuple[object, ...]) -> None:
-        for word in found:
-            if word not in words:
-                raise self.loaded.unknown_key((*path, word), words)
-
-    def text(self, found: Mapping[str, object], word: str, path: tuple[object, ...], *, empty: bool = False) -> str:
-        value = found.get(word)
-        if not isinstance(value, str) or not (value or empty):
-            where = (*path, word) if word in found else path
-            raise self.wrong(
-                where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/guide/baselines.md"
-            )
-        return value
-
     def texts(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> tuple[str, ...]:
-        listed = found.get(word, [])
-        if not isinstance(listed, list) or not all(isinstance(each, str) and each for each in listed):
-            raise self.wrong((*path, word), f"{word} must be a list of texts", "see docs/guide/baselines.md")
-        return tuple(listed)
-
-    def number(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> float:
-        value = found[word]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.wrong((*path, word), f"{word} must be a number, not {value!r}")
-        return value
+        return names(self.loaded, (*path, word), found.get(word, []), what="texts", hint=self.page)
 
     def match(self) -> Match:
-        found = self.mapping(("match",), "match")
-        self.only(found, _MATCH_WORDS, ("match",))
+        found = self.mapping(("match",), "match", _MATCH_WORDS)
         ids = found.get("gpu_pci_ids")
         if not isinstance(ids, list) or not ids:
             raise self.wrong(("match",), "match needs gpu_pci_ids: a list such as [10de:2330]")
@@ -179,8 +149,7 @@ class _Reader:
             raise self.wrong(
                 path, f"{key!r} is not a valid limit key", "a key is subject.what_unit, such as gpu.power_limit_w"
             )
-        found = self.mapping(path, key)
-        self.only(found, (*_ENTRY_WORDS, _CLAUSE) if self.policy else _ENTRY_WORDS, path)
+        found = self.mapping(path, key, (*_ENTRY_WORDS, _CLAUSE) if self.policy else _ENTRY_WORDS)
         clause = f"policy {self.policy}, clause {self.text(found, _CLAUSE, path)}" if self.policy else ""
         found = {word: value for word, value in found.items() if word != _CLAUSE}
         entry = self._several(key, found, path) if "variants" in found else self._one(key, found, path)
@@ -216,7 +185,7 @@ class _Reader:
                 raise self.wrong((*path, word), f"{key}: {word} belongs in each of the variants, not next to them")
         listed = found["variants"]
         if not isinstance(listed, list) or not listed:
-            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/guide/baselines.md")
+            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", self.page)
         shared = {word: found[word] for word in _SHARED_WORDS if word in found and word != "variants"}
         variants = [self._variant(key, each, shared, (*path, "variants", at)) for at, each in enumerate(listed)]
         for at, variant in enumerate(variants):
@@ -226,18 +195,14 @@ class _Reader:
         return replace(variants[0], line=self.loaded.line(path), variants=tuple(variants))
 
     def _variant(self, key: str, each: object, shared: Mapping[str, object], path: tuple[object, ...]) -> Entry:
-        if not isinstance(each, dict):
-            raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/guide/baselines.md")
-        self.only(each, _VALUE_WORDS, path)
-        if not each.get("parameters"):
+        found = mapping(self.loaded, path, each, f"{key}: a variant", _VALUE_WORDS, hint=self.page)
+        if not found.get("parameters"):
             raise self.wrong(path, f"{key}: a variant needs parameters, which distinguish it from the others")
-        return self._one(key, {**shared, **each}, path)
+        return self._one(key, {**shared, **found}, path)
 
     def _parameters(self, found: Mapping[str, object], path: tuple[object, ...]) -> Mapping[str, object]:
-        given = found.get("parameters", {})
         path = (*path, "parameters")
-        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            raise self.wrong(path, "parameters must be a mapping of names", "see docs/guide/baselines.md")
+        given = mapping(self.loaded, path, found.get("parameters", {}), "parameters", hint=self.page)
         for name, value in given.items():
             items = value if isinstance(value, list) and value else [value]
             if not all(isinstance(item, (bool, int, float, str)) for item in items):

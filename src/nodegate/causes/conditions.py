@@ -11,6 +11,7 @@ from typing import TypeVar
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.files.strict_yaml import Loaded
+from nodegate.files.typed_yaml import mapping, names
 from nodegate.records.cause import ORDER, CheckFinding, Class, Severity, class_of
 from nodegate.records.verdict import Verdict
 from nodegate.text import number
@@ -138,29 +139,23 @@ def read(path: Path) -> Conditions:
         UsageError: it cannot be read, or a line of it is not as it should be, with file and line.
     """
     loaded = strict_yaml.load_file(path)
-    if not isinstance(loaded.value, dict):
-        raise loaded.wrong("conditions are a mapping", hint="name: {findings: [check, ...], ...}")
-    names = list(loaded.value)
-    return Conditions(tuple(_condition(loaded, place, name, names) for place, name in enumerate(names)))
+    entries = mapping(loaded, (), loaded.value, "conditions", hint="name: {findings: [check, ...], ...}")
+    return Conditions(tuple(_condition(loaded, place, name, entries) for place, name in enumerate(entries)))
 
 
-def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condition:
-    entry = loaded.value[name]  # type: ignore[index]
-    if not isinstance(entry, dict):
-        raise loaded.wrong("a condition is a mapping", (name,), f"with {', '.join(_WORDS)}")
-    for word in entry:
-        if word not in _WORDS:
-            raise loaded.unknown_key((name, word), _WORDS)
+def _condition(loaded: Loaded, place: int, name: str, entries: Mapping[str, object]) -> Condition:
+    known = list(entries)
+    entry = mapping(loaded, (name,), entries[name], "a condition", _WORDS, hint=f"with {', '.join(_WORDS)}")
     explains, errors = _relations(loaded, name, entry, "explains"), _relations(loaded, name, entry, "errors")
     for where, others in explains.items():
         for other in others:
-            if other not in names[place + 1 :]:
+            if other not in known[place + 1 :]:
                 message = f"{name} explains {other}, which is not a condition below it"
-                raise loaded.wrong(message, (name, "explains", where), strict_yaml.did_you_mean(other, names))
+                raise loaded.wrong(message, (name, "explains", where), strict_yaml.did_you_mean(other, known))
     return Condition(
         name,
         place,
-        findings=_texts(loaded, (name, "findings"), entry.get("findings")),
+        findings=names(loaded, (name, "findings"), entry.get("findings") or None),
         says=_says(loaded, (name, "says"), entry.get("says", {})),
         do=_says(loaded, (name, "do"), entry.get("do", {})),
         severity=_word(loaded, (name, "severity"), entry.get("severity"), Severity),
@@ -204,20 +199,9 @@ def _fields_in(template: str) -> set[str]:
         return {template}
 
 
-def _relations(loaded: Loaded, name: str, entry: Mapping[object, object], word: str) -> Mapping[str, tuple[str, ...]]:
-    given = entry.get(word, {})
-    if not isinstance(given, dict):
-        raise loaded.wrong(f"{word} maps part or node to a list", (name, word))
-    for where in given:
-        if where not in _WHERE:
-            raise loaded.unknown_key((name, word, where), _WHERE)
-    return {where: _texts(loaded, (name, word, where), others) for where, others in given.items()}
-
-
-def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
-        raise loaded.wrong(f"{path[-1]} must be a list of names", path)
-    return tuple(value)
+def _relations(loaded: Loaded, name: str, entry: Mapping[str, object], word: str) -> Mapping[str, tuple[str, ...]]:
+    given = mapping(loaded, (name, word), entry.get(word, {}), word, _WHERE, hint="part or node: [condition, ...]")
+    return {where: names(loaded, (name, word, where), others or None) for where, others in given.items()}
 
 
 def _share(loaded: Loaded, path: tuple[object, ...], value: object) -> float:

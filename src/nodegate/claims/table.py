@@ -12,6 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.files.strict_yaml import Loaded
+from nodegate.files.typed_yaml import mapping, names, text
 from nodegate.profile import TIERS, Profile
 from nodegate.records.claim import BESIDE, Claim
 
@@ -72,9 +73,8 @@ def read(path: Path) -> tuple[Claim, ...]:
         UsageError: it cannot be read, or a line of it is not as it should be, with file and line.
     """
     loaded = strict_yaml.load_file(path)
-    if not isinstance(loaded.value, dict):
-        raise loaded.wrong("claims are a mapping", hint="name: {title: .., tier: .., proof: [check, ..]}")
-    found = tuple(_claim(loaded, name, entry) for name, entry in loaded.value.items())
+    entries = mapping(loaded, (), loaded.value, "claims", hint="name: {title: .., tier: .., proof: [check, ..]}")
+    found = tuple(_claim(loaded, name, entry) for name, entry in entries.items())
     for check, count in Counter(check for claim in found for check in claim.home_of).items():
         if count > 1:
             said, hint = f"{check} belongs to {count} claims", "name it in one, and under rests_on in the others"
@@ -82,56 +82,36 @@ def read(path: Path) -> tuple[Claim, ...]:
     return found
 
 
-def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
-    if not isinstance(entry, dict):
-        raise loaded.wrong("a claim is a mapping", (name,), f"with {', '.join(_WORDS)}")
-    for word in entry:
-        if word not in _WORDS:
-            raise loaded.unknown_key((name, word), _WORDS)
+def _claim(loaded: Loaded, name: str, value: object) -> Claim:
+    entry = mapping(loaded, (name,), value, "a claim", _WORDS, hint=f"with {', '.join(_WORDS)}")
     if entry.get("tier") not in TIERS:
         raise loaded.wrong(f"tier is one of {', '.join(TIERS)}", (name, "tier"))
-    numbers = entry.get("numbers", {})
-    if not isinstance(numbers, dict):
-        raise loaded.wrong("numbers map a check to the keys of its limits", (name, "numbers"))
-    silent = entry.get("silent_ok", {})
-    if not isinstance(silent, dict):
-        raise loaded.wrong("silent_ok maps a check to the reason why it may say nothing", (name, "silent_ok"))
-    limits = tuple((check, _texts(loaded, (name, "numbers", check), keys)) for check, keys in numbers.items())
-    proof = _texts(loaded, (name, "proof"), entry.get("proof", []))
+    numbers = mapping(loaded, (name, "numbers"), entry.get("numbers", {}), "numbers", hint="a check: [keys of limits]")
+    silent = mapping(loaded, (name, "silent_ok"), entry.get("silent_ok", {}), "silent_ok", hint="a check: the reason")
+    limits = tuple((check, names(loaded, (name, "numbers", check), keys)) for check, keys in numbers.items())
+    proof = names(loaded, (name, "proof"), entry.get("proof", []))
     if not (proof or limits):
         raise loaded.wrong(f"nothing proves {name}", (name,), "give it proof or numbers")
     return Claim(
         name,
-        title=_text(loaded, (name, "title"), entry.get("title")),
+        title=text(loaded, (name, "title"), entry.get("title")),
         tier=str(entry["tier"]),
         proof=proof,
         numbers=tuple(check for check, _ in limits),
-        silent_ok=tuple((check, _text(loaded, (name, "silent_ok", check), why)) for check, why in silent.items()),
-        rests_on=_texts(loaded, (name, "rests_on"), entry.get("rests_on", [])),
-        speak=_texts(loaded, (name, "speak"), entry.get("speak", [])),
+        silent_ok=tuple((check, text(loaded, (name, "silent_ok", check), why)) for check, why in silent.items()),
+        rests_on=names(loaded, (name, "rests_on"), entry.get("rests_on", [])),
+        speak=names(loaded, (name, "speak"), entry.get("speak", [])),
         limits=limits,
-        amounts=_texts(loaded, (name, "amounts"), entry.get("amounts", [])),
-        needs=_text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
-        tools=_texts(loaded, (name, "tools"), entry.get("tools", [])),
+        amounts=names(loaded, (name, "amounts"), entry.get("amounts", [])),
+        needs=text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
+        tools=names(loaded, (name, "tools"), entry.get("tools", [])),
         nodes=_count(loaded, (name, "nodes"), entry.get("nodes", 1)),
-        asked_by=_texts(loaded, (name, "asked_by"), entry.get("asked_by", [])),
+        asked_by=names(loaded, (name, "asked_by"), entry.get("asked_by", [])),
         not_of=_count(loaded, (name, "not_of"), entry.get("not_of", 0)),
     )
-
-
-def _text(loaded: Loaded, path: tuple[object, ...], value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise loaded.wrong(f"{path[-1]} must be some text", path)
-    return value
 
 
 def _count(loaded: Loaded, path: tuple[object, ...], value: object) -> int:
     if type(value) is not int or value < 0:
         raise loaded.wrong(f"{path[-1]} is a number of nodes", path)
     return value
-
-
-def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise loaded.wrong(f"{path[-1]} must be a list of names", path)
-    return tuple(value)

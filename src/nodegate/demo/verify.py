@@ -10,6 +10,7 @@ from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import Loaded
+from nodegate.files.typed_yaml import mapping, text
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import Verdict
@@ -126,16 +127,10 @@ def read_faults(path: Path) -> tuple[PlantedFault, ...]:
     return tuple(_fault(loaded, index, entry) for index, entry in enumerate(loaded.value))
 
 
-def _fault(loaded: Loaded, index: int, entry: object) -> PlantedFault:
-    if not isinstance(entry, dict):
-        raise loaded.wrong("a planted fault must be a mapping", (index,), f"with {', '.join(_WORDS)}")
-    for word in entry:
-        if word not in _WORDS:
-            raise loaded.unknown_key((index, word), _WORDS)
-    texts = {word: entry.get(word, "") for word in _WORDS}
-    for word, value in texts.items():
-        if not isinstance(value, str) or not (value or word == "subject"):
-            raise loaded.wrong(f"{word} must be text", (index,))
+def _fault(loaded: Loaded, index: int, value: object) -> PlantedFault:
+    entry = mapping(loaded, (index,), value, "a planted fault", _WORDS, hint=f"with {', '.join(_WORDS)}")
+    words = [word for word in _WORDS if word != "subject" or entry.get(word)]
+    texts = {word: text(loaded, (index, word), entry.get(word)) for word in words}
     verdict = texts.pop("verdict")
     if verdict not in [alarm.value for alarm in ALARMS]:
         raise loaded.wrong(f"verdict must be warn, error or fail, not {verdict!r}", (index,))

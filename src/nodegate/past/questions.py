@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.past.keys import CHASSIS, PLACE, SERIAL
+from nodegate.records.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 VERSIONS = ("cuda", "driver", "nccl", "tool_version")  # conditions with which one quantity goes on
 _NEWEST_NODE = """
@@ -31,6 +32,20 @@ cast(started_epoch_s as real) as at, cast(value as real), sound from parts join 
 join quantities on quantities.id = sequences.quantity join numbers on numbers.series = sequences.id
 join runs on runs.id = numbers.run where parts.id in ({marks}) order by at, runs.id
 """
+
+
+_LAST = """
+select cast(verdict as text), cast(finished_epoch_s as real) from decisions join runs on runs.id = run
+where node = ? and verdict != ? and started_epoch_s < ? order by finished_epoch_s desc limit 1
+"""
+
+
+@dataclass(frozen=True)
+class LastVerdict:
+    """What a node was judged to be, and when that run ended, in seconds since the epoch."""
+
+    verdict: str
+    epoch_s: float
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,14 @@ def whom(base: sqlite3.Connection, name: str) -> Whom:
 def key_of_part(base: sqlite3.Connection, number: int) -> str:
     """The key of a part; empty of none."""
     return _key(base, number) if number else ""
+
+
+def last_verdicts(base: sqlite3.Connection, nodes: Iterable[str], before_epoch_s: float) -> dict[str, LastVerdict]:
+    """The last verdict of each of these nodes in a run that began before that time; nothing of one never judged."""
+    rows = {
+        node: base.execute(_LAST, (node, NodeVerdict.NOT_JUDGED.value, before_epoch_s)).fetchone() for node in nodes
+    }
+    return {node: LastVerdict(*row) for node, row in rows.items() if row}
 
 
 def stays(base: sqlite3.Connection, who: Whom) -> list[Stay]:

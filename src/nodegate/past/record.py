@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nodegate.past.kept import KeptRun
     from nodegate.past.keys import Keys
     from nodegate.past.lemon import Told
+    from nodegate.past.questions import LastVerdict
     from nodegate.past.series import Key
 
 T = TypeVar("T")
@@ -65,6 +66,12 @@ class FleetRecord:
 
         until = before_epoch_s if math.isfinite(before_epoch_s) else None
         return self._ask(lambda base: of_record(base, until), None)
+
+    def last_verdicts(self, nodes: Iterable[str], before_epoch_s: float) -> dict[str, LastVerdict]:
+        """As `questions.last_verdicts`; nothing once lost."""
+        from nodegate.past.questions import last_verdicts  # noqa: PLC0415 - a bootcheck asks for none
+
+        return self._ask(lambda base: last_verdicts(base, nodes, before_epoch_s), {})
 
     def shared(self) -> frozenset[str]:
         """The serial numbers that tell nothing apart; nothing once lost."""

@@ -1,6 +1,5 @@
 """A policy file, shipped (policies/NAME.yaml) or a site's own: read strictly, so that a slip is never a mild policy."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,8 @@ from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import POLICIES, suite_folder
-from nodegate.files.strict_yaml import Loaded, did_you_mean
+from nodegate.files.strict_yaml import did_you_mean
+from nodegate.files.typed_yaml import Reader, names
 from nodegate.metric import Statistic
 from nodegate.policy.policy import OTHER, PLATFORM, ClassRule, DefectClass, Item, Policy
 
@@ -68,16 +68,13 @@ def read(given: str) -> PolicyFile:
     return _Reader(loaded).file()
 
 
-class _Reader:
-    """The strict reader of one file: every complaint has its line."""
-
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+class _Reader(Reader):
+    page, text_hint = "see docs/guide/policies.md", 'write a number in quotes: "3.1"'
 
     def file(self) -> PolicyFile:
-        top = self.mapping((), _FILE_WORDS)
+        top = self.mapping((), "a policy file", _FILE_WORDS)
         name = self.text(top, "policy", ())
-        limits = self.mapping(("limits",)) if "limits" in top else {}
+        limits = self.mapping(("limits",), "limits") if "limits" in top else {}
         overlay = tuple(
             (each, self.loaded.line(("limits", each)), limits_of_policy(self.loaded, each, name))
             for each in sorted(limits, key=lambda each: each != EVERYWHERE)
@@ -89,20 +86,18 @@ class _Reader:
         return PolicyFile(policy, Overlay(self.loaded.name, self.loaded.sha256, overlay))
 
     def platforms(self, top: Mapping[str, object]) -> tuple[str, ...]:
-        value = top.get("platforms", ["*"])
-        if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
-            raise self.loaded.wrong("platforms must be a list of patterns", ("platforms",), '["hgx-h100-*"]')
-        return tuple(value)
+        value = top.get("platforms", ["*"]) or None
+        return names(self.loaded, ("platforms",), value, what="patterns", hint='["hgx-h100-*"]')
 
     def classes(self) -> Mapping[DefectClass, ClassRule]:
-        found = self.mapping(("classes",), [each.value for each in DefectClass])
+        found = self.mapping(("classes",), "classes", [each.value for each in DefectClass])
         if DefectClass.A.value not in found:
             raise self.loaded.wrong("classes lacks A", ("classes",), "A: {may_fail_percent: 0, clause: ..}")
         return {DefectClass(name): self.of_class(DefectClass(name)) for name in found}
 
     def of_class(self, sort: DefectClass) -> ClassRule:
         path = ("classes", sort.value)
-        found = self.mapping(path, _CLASS_WORDS[sort])
+        found = self.mapping(path, sort.value, _CLASS_WORDS[sort])
         for word in _CLASS_WORDS[sort]:
             if word not in found:
                 raise self.loaded.wrong(f"class {sort.value} ({sort.meaning}) has no {word}", path)
@@ -115,9 +110,9 @@ class _Reader:
     def claims(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:
         names = [*(claim.name for claim in claims()), OTHER, PLATFORM]
         found = {}
-        for name in self.mapping(("claims",), names) if "claims" in top else ():
+        for name in self.mapping(("claims",), "claims", names) if "claims" in top else ():
             path = ("claims", name)
-            entry = self.mapping(path, _CLAIM_WORDS)
+            entry = self.mapping(path, name, _CLAIM_WORDS)
             found[name] = Item(
                 name,
                 self.sort(entry, classes, path),
@@ -130,35 +125,14 @@ class _Reader:
     def not_measured(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:
         known = {claim.name for claim in claims()}
         found = {}
-        for name in self.mapping(("not_measured",)) if "not_measured" in top else ():
+        for name in self.mapping(("not_measured",), "not_measured") if "not_measured" in top else ():
             path = ("not_measured", name)
             if name in known:
                 raise self.loaded.wrong(f"{name} is a claim that nodegate measures", path, "name it under claims")
-            entry = self.mapping(path, _UNMEASURED_WORDS)
+            entry = self.mapping(path, name, _UNMEASURED_WORDS)
             clause, title = (self.text(entry, word, path) for word in ("clause", "title"))
             found[name] = Item(name, self.sort(entry, classes, path), clause, title=title)
         return found
-
-    def mapping(self, path: tuple[str, ...], words: list[str] | tuple[str, ...] | None = None) -> dict[str, object]:
-        """The mapping at this place, with no other keys than `words` where they are given."""
-        found: object = self.loaded.value
-        for step in path:
-            found = found.get(step) if isinstance(found, dict) else None
-        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-            what = path[-1] if path else "a policy file"
-            raise self.loaded.wrong(f"{what} must be a mapping of names", path, "see docs/guide/policies.md")
-        for word in found if words is not None else ():
-            if word not in (words or ()):
-                raise self.loaded.unknown_key((*path, word), words or ())
-        return found
-
-    def text(self, found: Mapping[str, object], word: str, path: Where) -> str:
-        value = found.get(word)
-        if not isinstance(value, str) or not value.strip():
-            where = (*path, word) if word in found else path
-            whose = f"{path[-1]} needs" if path else "a policy needs"
-            raise self.loaded.wrong(f"{whose} {word}: some text", where, 'write a number in quotes: "3.1"')
-        return value
 
     def sort(self, found: Mapping[str, object], classes: Mapping[DefectClass, ClassRule], path: Where) -> DefectClass:
         value = found.get("class")
@@ -177,9 +151,7 @@ class _Reader:
         return Statistic(value)
 
     def share(self, found: Mapping[str, object], path: Where) -> float:
-        value = found["may_fail_percent"]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.loaded.wrong(f"may_fail_percent must be a number, not {value!r}", (*path, "may_fail_percent"))
+        value = self.number(found, "may_fail_percent", path)
         if not 0 <= value <= MOST_MAY_FAIL_PERCENT:
             message = f"may_fail_percent: {value:g} is not between 0 and {MOST_MAY_FAIL_PERCENT:g} % of the nodes"
             hint = "class C is for defects that never block an acceptance"

@@ -17,7 +17,6 @@ from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing_bytes
 from nodegate.files.bounded import open_regular
 from nodegate.files.gz import compress
-from nodegate.records import from_02
 from nodegate.records.finding import Record
 from nodegate.records.store import from_bytes, to_lines
 
@@ -63,7 +62,7 @@ def write_all(nodes: Iterable[Iterable[Record]], folder: Path) -> None:
 
 
 def read(folder: Path) -> list[Record]:
-    """All records of a run folder, in the order in which they were written; also of nodegate 0.2.
+    """All records of a run folder, in the order in which they were written.
 
     A last member that was cut by a crash is left out: its node has no records from it.
 
@@ -71,8 +70,6 @@ def read(folder: Path) -> list[Record]:
         UsageError: the file is missing, or a line is no record.
     """
     path = folder / RESULTS
-    if _is_of_02(folder):
-        return from_02.results(folder)
     found: dict[str, dict[str, Record]] = {}
     number = 0
     for _, lines in _members(path):
@@ -92,10 +89,6 @@ def read(folder: Path) -> list[Record]:
     return [record for records in found.values() for record in records.values()]
 
 
-def _is_of_02(folder: Path) -> bool:
-    return not (folder / RESULTS).exists() and (folder / from_02.RESULTS).exists()
-
-
 def is_cut(folder: Path) -> bool:
     """Whether the results end in the middle of a node: their run was killed.
 
@@ -103,8 +96,6 @@ def is_cut(folder: Path) -> bool:
         UsageError: they cannot be read.
     """
     path = folder / RESULTS
-    if _is_of_02(folder):
-        return from_02.is_cut(folder)
     return _end_of_whole(path) != path.stat().st_size
 
 
@@ -187,5 +178,7 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         return open_regular(path)
     except OSError as error:
-        hint = "name the folder of a run, with all of its files"
+        hint = (
+            "name the folder of a run, with all of its files; of an older release judge its evidence (pytest --replay)"
+        )
         raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.records import from_02
 from nodegate.records.claim import State
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import Part
@@ -120,8 +119,7 @@ class OpenedRun:
 
 def opened(folder: Path) -> OpenedRun:
     """The run of a folder, as `nodegate.open_run` says."""
-    has_results = any((folder / name).exists() for name in (RESULTS, from_02.RESULTS))
-    if has_results and not (folder / "report.json").exists():
+    if (folder / RESULTS).exists() and not (folder / "report.json").exists():
         said = f"{folder}: the run did not come to its end, and has only what was judged until then"
         warnings.warn(said, stacklevel=3)
         return OpenedRun(folder, None, read(folder))

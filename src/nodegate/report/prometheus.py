@@ -1,66 +1,122 @@
-"""metrics.prom, for node_exporter's textfile collector."""
+"""metrics.prom, for node_exporter's textfile collector. docs/guide/metrics.md has the table of its series."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import IO
 
+from nodegate.past.questions import LastVerdict
+from nodegate.probe.hooks import HookVerdict
+from nodegate.records.verdict import NodeVerdict
+from nodegate.report.measured import measured
 from nodegate.report.model import Report, gpu_counts, node_counts
 from nodegate.text import visible
 
+_Series = tuple[dict[str, str], float]  # labels and value
 
-def write(report: Report, file: IO[str]) -> None:
-    """Write the verdict of each node, its checks counted by verdict, and when and by what it was judged."""
-    run = report.run
-    _head(file, "nodegate_node_verdict", "The verdict of the node in the latest run: 1.")
+
+@dataclass(frozen=True)
+class Beside:
+    """What a run knows of its nodes and report.json does not hold.
+
+    `earlier`: the last verdict that the fleet's record has of a node before this run. `hooks`: the last one of the
+    node's hooks.
+    """
+
+    earlier: Mapping[str, LastVerdict] = field(default_factory=dict)
+    hooks: Mapping[str, HookVerdict] = field(default_factory=dict)
+
+
+def write(report: Report, file: IO[str], beside: Beside) -> None:
+    """Write what was decided of each node and when, why, and what was measured. No series is there twice."""
+    run, (accepted, gpus) = report.run, gpu_counts(report)
+    families: list[tuple[str, str, Iterable[_Series]]] = [
+        ("node_verdict", "The verdict of the node in the latest run: 1.",
+         (({"node": node.node, "verdict": node.verdict.value}, 1) for node in report.nodes)),
+        ("node_last_verdict_timestamp_seconds",
+         "When a run last judged the node, by the fleet's record; a node that was busy has its old time.",
+         _last_verdicts(report, beside)),
+        ("check_verdict", "Number of checks of the node by verdict; a waived failure counts as waived.",
+         _checks(report)),
+        ("claim", "What the run has shown of a claim on a node: 1. signed: the site accepts that it is not proven.",
+         _claims(report)),
+        ("cause", "A cause that affects a node: 1.", _causes(report)),
+        *_measured(report),
+        ("hook_verdict", "The last verdict of Slurm's hooks on the node that looked at it: 1.",
+         (({"node": node, "hook": each.hook, "answer": each.answer}, 1) for node, each in beside.hooks.items())),
+        ("hook_verdict_timestamp_seconds", "When that hook looked, in seconds since the epoch.",
+         (({"node": node, "hook": each.hook}, each.epoch_s) for node, each in beside.hooks.items())),
+        ("gpus", "Number of GPUs in nodes that were judged, by whether their node is accepted.",
+         [({"accepted": "yes"}, accepted), ({"accepted": "no"}, gpus - accepted)]),
+        ("nodes", "Number of nodes by verdict.",
+         (({"verdict": verdict.value}, count) for verdict, count in node_counts(report).items())),
+        ("run_timestamp_seconds", "When the run finished, in seconds since the epoch.", [({}, run.finished_epoch_s)]),
+        ("run_duration_seconds", "How long the run took, in seconds.",
+         [({}, max(0.0, run.finished_epoch_s - run.started_epoch_s))]),
+        ("run_interrupted", "1 when the run was interrupted, else 0.", [({}, run.interrupted)]),
+        ("run_info", "The run and the version of the suite: 1.",
+         [({"run": run.id, "profile": run.profile, "version": run.suite_version}, 1)]),
+    ]  # fmt: skip
+    for name, text, series in families:
+        file.write(f"# HELP nodegate_{name} {text}\n# TYPE nodegate_{name} gauge\n")
+        lines = {_labels(labels): value for labels, value in series}
+        file.writelines(f"nodegate_{name}{labels} {_number(name, value)}\n" for labels, value in lines.items())
+
+
+def _last_verdicts(report: Report, beside: Beside) -> Iterator[_Series]:
+    """Of a node that was never judged, as far as is known, nothing. Who judges old evidence again looks at no node."""
     for node in report.nodes:
-        file.write(f"nodegate_node_verdict{_labels(node=node.node, verdict=node.verdict.value)} 1\n")
-    _head(file, "nodegate_check_verdict", "Number of checks of the node by verdict; a waived failure counts as waived.")
+        known = beside.earlier.get(node.node)
+        if node.verdict is not NodeVerdict.NOT_JUDGED and not report.run.evidence:
+            known = LastVerdict(node.verdict.value, report.run.finished_epoch_s)
+        if known is not None:
+            yield {"node": node.node, "verdict": known.verdict}, known.epoch_s
+
+
+def _checks(report: Report) -> Iterator[_Series]:
     for node in report.nodes:
         counts = Counter("waived" if record.waiver else record.verdict.value for record in node.records)
-        for verdict, count in sorted(counts.items()):
-            file.write(f"nodegate_check_verdict{_labels(node=node.node, verdict=verdict)} {count}\n")
-    _causes(report, file)
-    accepted, total = gpu_counts(report)
-    _head(file, "nodegate_gpus", "Number of GPUs in nodes that were judged, by whether their node is accepted.")
-    file.write(f"nodegate_gpus{_labels(accepted='yes')} {accepted}\n")
-    file.write(f"nodegate_gpus{_labels(accepted='no')} {total - accepted}\n")
-    _head(file, "nodegate_nodes", "Number of nodes by verdict.")
-    for verdict, count in node_counts(report).items():
-        file.write(f"nodegate_nodes{_labels(verdict=verdict.value)} {count}\n")
-    _head(file, "nodegate_run_timestamp_seconds", "When the run finished, in seconds since the epoch.")
-    file.write(f"nodegate_run_timestamp_seconds {run.finished_epoch_s:.3f}\n")
-    _head(file, "nodegate_run_duration_seconds", "How long the run took, in seconds.")
-    file.write(f"nodegate_run_duration_seconds {max(0.0, run.finished_epoch_s - run.started_epoch_s):.3f}\n")
-    _head(file, "nodegate_run_interrupted", "1 when the run was interrupted, else 0.")
-    file.write(f"nodegate_run_interrupted {int(run.interrupted)}\n")
-    _head(file, "nodegate_run_info", "The run and the version of the suite: 1.")
-    file.write(f"nodegate_run_info{_labels(run=run.id, profile=run.profile, version=run.suite_version)} 1\n")
+        yield from (({"node": node.node, "verdict": verdict}, count) for verdict, count in sorted(counts.items()))
 
 
-def _causes(report: Report, file: IO[str]) -> None:
+def _claims(report: Report) -> Iterator[_Series]:
+    for node in report.nodes:
+        for each in node.claims:
+            signed = "yes" if each.signed else "no"
+            yield {"node": node.node, "claim": each.claim, "state": each.state.value, "signed": signed}, 1
+
+
+def _causes(report: Report) -> Iterator[_Series]:
     """One series a cause and node; several parts of a node with one cause are one series, named by the first."""
-    _head(file, "nodegate_cause", "A cause that affects a node: 1.")
     for node, causes in report.node_causes.items():
-        lines = dict.fromkeys(
-            _labels(
-                node=node,
-                part=cause.part.short,
-                serial=(cause.part.of or cause.part).serial,
-                condition=cause.condition,
-                severity=cause.severity.value,
-                **{"class": cause.sort.value},
-                waived="yes" if cause.waiver else "no",
-            )
-            for cause in causes
-        )
-        file.writelines(f"nodegate_cause{labels} 1\n" for labels in lines)
+        for cause in causes:
+            part, serial = cause.part.short, (cause.part.of or cause.part).serial
+            what = {"condition": cause.condition, "severity": cause.severity.value, "class": cause.sort.value}
+            yield {"node": node, "part": part, "serial": serial, **what, "waived": "yes" if cause.waiver else "no"}, 1
 
 
-def _head(file: IO[str], name: str, text: str) -> None:
-    file.write(f"# HELP {name} {text}\n# TYPE {name} gauge\n")
+def _measured(report: Report) -> list[tuple[str, str, list[_Series]]]:
+    """The values and their limits, with labels by which one finds the other."""
+    values: list[_Series] = []
+    limits: list[_Series] = []
+    for each in measured(report):
+        labels = {"node": each.node, "part": each.part, "serial": each.serial, "quantity": each.quantity,
+                  "unit": each.unit}  # fmt: skip
+        values.append((labels, each.value))
+        if each.limit is not None:
+            limits.append(({**labels, "direction": each.direction, "kind": each.kind}, each.limit))
+    return [
+        ("measured", "What was measured under load; of a large fleet the part nearest to its limit alone.", values),
+        ("measured_limit", "The limit that the value of the same node, part and quantity was held to.", limits),
+    ]
 
 
-def _labels(**labels: str) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+def _number(name: str, value: float) -> str:
+    return f"{value:.3f}" if name.endswith("_seconds") else f"{value:.12g}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}" if labels else ""
 
 
 def _escaped(value: str) -> str:

@@ -6,24 +6,22 @@ from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
-from nodegate.records import from_02
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, fingerprint, is_cut, read
 from nodegate.records.run import CheckInfo, NodeReport, shared
 from nodegate.records.store import from_bytes
-from nodegate.report.from_report_3 import SCHEMA as EARLIER
-from nodegate.report.from_report_3 import upgraded
 from nodegate.report.json_file import SCHEMA, ReportFile
 from nodegate.report.model import Report, by_check
 
 MOST_BYTES = 1 << 28  # 1,250 nodes have ten megabytes
+_OTHER = "another release wrote it: judge its evidence again (pytest --replay FOLDER)"
 
 
 def load(folder: Path) -> Report:
     """The report of a run folder; its nodes are worst first, as in report.json.
 
     Raises:
-        UsageError: a file is missing, is not a report of this schema or of the one before, or was changed.
+        UsageError: a file is missing, is not a report of this schema, or was changed.
     """
     file = folder / "report.json"
     try:
@@ -32,16 +30,11 @@ def load(folder: Path) -> Report:
         hint = "name the folder of a finished run"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=hint) from error
     try:
-        if f'"schema":"{EARLIER}"'.encode() in raw[:100]:
-            found = upgraded(raw, folder)
-        else:
-            found = from_bytes(ReportFile, raw.replace(b"\n", b""), MOST_BYTES)
+        found = from_bytes(ReportFile, raw.replace(b"\n", b""), MOST_BYTES)
     except ValueError as error:
-        raise UsageError(f"not a report of schema {SCHEMA}: {error}", file=str(file), hint=from_02.OLDER) from error
-    if found.schema not in (SCHEMA, EARLIER):
-        raise UsageError(
-            f"not a report of schema {SCHEMA}", file=str(file), hint="another version of nodegate wrote it"
-        )
+        raise UsageError(f"not a report of schema {SCHEMA}: {error}", file=str(file), hint=_OTHER) from error
+    if found.schema != SCHEMA:
+        raise UsageError(f"not a report of schema {SCHEMA}", file=str(file), hint=_OTHER)
     return _report(found, _results(found, folder))
 
 

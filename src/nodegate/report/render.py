@@ -16,11 +16,18 @@ from nodegate.report.stats import measurements
 RESULTS_CSV = "results.csv"
 
 
-def render(report: Report, folder: Path, *, has_results: bool = False, everything: bool = False) -> None:
+def render(
+    report: Report,
+    folder: Path,
+    *,
+    has_results: bool = False,
+    everything: bool = False,
+    beside: prometheus.Beside | None = None,
+) -> None:
     """Write the files of a run folder, each whole or not at all.
 
     `has_results`: the folder has them in its results.jsonl.gz already. With `everything`, and where it was asked for
-    before, results.csv has every finding and junit.xml every check.
+    before, results.csv has every finding and junit.xml every check. `beside` is what metrics.prom has besides.
 
     The page comes last: it shows the sha256 of the other files, so that a signed copy can be held against them.
 
@@ -40,9 +47,11 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
     tables = {"nodes.csv": csv_file.write_nodes, "findings.csv": csv_file.write_findings}
     if everything:
         tables[RESULTS_CSV] = csv_file.write
-    for name, write in {**tables, "metrics.prom": prometheus.write}.items():
+    for name, write in tables.items():
         with replacing(folder / name) as file:
             write(report, file)
+    with replacing(folder / "metrics.prom") as file:
+        prometheus.write(report, file, beside or prometheus.Beside())
     with replacing(folder / "junit.xml") as file:
         junit.write(report, file, everything=everything)
     hashes = {"all results": sha256}

@@ -20,11 +20,13 @@ from nodegate.numbers.peers import NodePeers
 from nodegate.past.event import Event
 from nodegate.past.keys import Placed
 from nodegate.policy.asked import by_contract
+from nodegate.probe.hooks import HookVerdict
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.part import Kind
 from nodegate.records.taken_key import TakenKey
 from nodegate.run.for_the_record import events_of, placed_parts
+from nodegate.run.hooks_for_the_record import last_hook
 from nodegate.run.register import Register
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.unknown import Known
@@ -40,7 +42,8 @@ class NodeSummary:
     `identity` says who it is, `taken_keys` which host keys were taken. `root` is the file tree that was read in place
     of the machine's own; empty if none was. `by_contract` are the claims that its limits ask for and others need not
     make. `demands` is the hash of its demands file. `placed` are its parts and `events` what its kernel log and
-    its hooks have, for the fleet's record. `gate`: its hooks ask that it has passed.
+    its hooks have, for the fleet's record. `hook` is the last verdict of its hooks; `gate`: they ask that
+    it has passed.
     """
 
     platform: str
@@ -57,6 +60,7 @@ class NodeSummary:
     placed: tuple[Placed, ...] = ()
     events: tuple[Event, ...] = ()
     gate: bool = False
+    hook: HookVerdict | None = None
 
 
 class Contexts:
@@ -159,6 +163,7 @@ def _summary_of(context: Context, facts: NodeFacts, evidence: Evidence) -> NodeS
         placed=(placed := placed_parts(facts, context.parts)),
         events=events_of(context.node.name, facts, context.parts, placed),
         gate=_gate(facts),
+        hook=last_hook(facts),
     )
 
 

@@ -21,6 +21,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.records.taken_key import notes
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
+from nodegate.report.prometheus import Beside
 from nodegate.report.render import render
 from nodegate.run import conditions, slurm_events
 from nodegate.run.decision import decide
@@ -131,7 +132,8 @@ class Results:
         self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
         self.report = self._concluded(replace(report, run=self.run))
         conditions.end(self.folder, self.report.run)
-        render(self.report, self.folder.path, has_results=True, everything=self.everything)
+        beside = _beside(self.report, judging)
+        render(self.report, self.folder.path, has_results=True, everything=self.everything, beside=beside)
         if judging.past and judging.past.keeps:
             self._remember(self.report, judging, judging.past)
 
@@ -176,6 +178,14 @@ class Results:
 
 def _summaries(judging: Judging) -> dict[str, NodeSummary | None]:
     return {name: judging.contexts.summary(name) for name in judging.register.asked}
+
+
+def _beside(report: Report, judging: Judging) -> Beside:
+    """For metrics.prom: the last verdict of nodes that were not looked at, and of the hooks of all."""
+    is_again = bool(report.run.evidence)
+    left = [node.node for node in report.nodes if is_again or node.verdict is NodeVerdict.NOT_JUDGED]
+    earlier = judging.past.last_verdicts(left, report.run.started_epoch_s) if judging.past and left else {}
+    return Beside(earlier, {name: of.hook for name, of in _summaries(judging).items() if of and of.hook})
 
 
 def _notes(judging: Judging) -> Iterator[str]:

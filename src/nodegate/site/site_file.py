@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import shown
+from nodegate.files.typed_yaml import mapping
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
 
 if TYPE_CHECKING:
@@ -131,15 +132,8 @@ def read(file: Path) -> Site:
 
 
 def _mapping(loaded: Loaded, path: tuple[str, ...], value: object, known: Mapping[str, object]) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        where = path[-1] if path else "a site file"
-        raise loaded.wrong(f"{where} must be a mapping of names", path, f"known here: {', '.join(known)}")
-    for key in value:
-        if key not in known:
-            raise loaded.unknown_key((*path, key), known)
-    return value
+    what, hint = path[-1] if path else "a site file", f"known here: {', '.join(known)}"
+    return {} if value is None else mapping(loaded, path, value, what, known, hint=hint)
 
 
 def _value(loaded: Loaded, path: tuple[str, str], value: object, folder: Path) -> object:
