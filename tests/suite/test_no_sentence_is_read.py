@@ -27,6 +27,7 @@ WRITTEN_BY_OTHERS = {
     "test_fleet_log.py": "lines of the kernel log",
     "records/evidence.py": "evidence of older releases, which had in their reasons what has a field now",
     "everywhere/fold.py": "a node's own names are taken out, so that equal answers are shown once",
+    "run/slurm_events.py": "a reason that Slurm keeps: what the hook has marked as its own",
     "notices/message.py": "the first line of a text is its title",
     "report/wording.py": "a note begins with a capital letter on the page",
 }

@@ -23,7 +23,7 @@ class Teller:
     def run(self, folder: Path) -> None:
         """Send what is new in a run that has a report."""
         if self._targets:
-            self._lines += tell_run(folder, self._targets, self._record, self._lang, "nightly")
+            self._lines += tell_run(folder, self._targets, self._record, self._lang, entrance="nightly")
 
     def event(self, kind: str, **fields: object) -> None:
         """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""
