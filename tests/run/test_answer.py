@@ -146,3 +146,16 @@ def test_the_worst_is_red_and_what_is_accepted_is_green() -> None:
     colours = {line.text.split()[1]: line.colour for line in answer.lines(report(bad), Path("x"), 120)}
     assert colours["rejected"] == "red"
     assert next(answer.lines(report(good("gpu01")), Path("x"), 120)).colour == "green"
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_nothing_is_cut_off_at_any_width(width: int) -> None:
+    action = "drain the node; reseat board and riser, test the host's memory, then replace the board"
+    text = "2 wrong words of 134217728 copied device to host: silent data corruption"
+    own = record("site.own", finding("fail", text=text, code="own", action=action))
+    lines = told(report(node("a-node-with-a-long-name.of.a.site.example.org", own)), width=width)
+    assert max(len(line) for line in lines if not line.startswith("details: ")) <= width  # a command stays whole
+    said = " ".join(" ".join(lines).split())
+    assert text in said
+    assert action in said
+    assert "..." not in said

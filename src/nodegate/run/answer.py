@@ -1,4 +1,4 @@
-"""The answer of a run, last on the terminal: how many nodes, which, why, and what to do."""
+"""The answer of a run, last on the terminal: how many nodes, which, why, and what to do. Nothing of it is cut off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.causes.lines import CauseLine, line, shortened
+from nodegate.causes.lines import CauseLine, line
 from nodegate.inventory.hostlist import fold
 from nodegate.policy.policy import DEFAULT
 from nodegate.records.cause import Cause, Severity
@@ -18,11 +18,12 @@ from nodegate.report.fleet_result import FleetVerdict, fleet_result
 from nodegate.report.model import Report
 from nodegate.text import counted
 
-MOST_CAUSES = 32  # with the lines above and below them the answer fits on 40 lines
+MOST_CAUSES = 32  # on a wide terminal the answer is a screen
 MOST_OPEN = 4  # lines on claims that are not proven
 NARROWEST = 80
 MANIFEST_LETTERS = 16  # of its SHA-256, which report.json and the report have whole
-_COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
+_COLUMNS = (12, 20, 24)  # severity, nodes, part: what is longer moves only its own line
+_BELOW = " " * 6  # what goes on, and an action that has no room beside its cause
 _LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
 _SHORT = {Severity.CONFIGURATION.value: "config"}
 _RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
@@ -46,14 +47,14 @@ class AnswerLine:
 def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     """The answer, line by line, each at most `width` characters (80 at the least)."""
     width = max(NARROWEST, width)
-    yield _head(report, width)
+    yield from _head(report, width)
     yield from _fleet(report, width)
     yield from _bad_nodes(report, width)
     if report.run.interrupted:
         text = f"the run ended before every check was judged; continue with: pytest --resume {folder}"
-        yield AnswerLine(shortened(text, width), "yellow")
+        yield from _lines(text, width, "yellow")
     if report.run.answer:
-        yield from (AnswerLine(shortened(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
+        yield from _lines(f"answer: {report.run.answer}", width)
     yield from _causes(report, width)
     yield from _open_claims(report, width)
     if (folder / "report.html").exists():
@@ -64,7 +65,7 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
         yield AnswerLine(f"details: nodegate show {first} --run {folder}")
 
 
-def _head(report: Report, width: int) -> AnswerLine:
+def _head(report: Report, width: int) -> Iterator[AnswerLine]:
     """The verdicts of the nodes, and how much of what was requested could not be judged."""
     counts = Counter(node.verdict for node in report.nodes)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in NODE_ORDER if counts[verdict])
@@ -77,7 +78,7 @@ def _head(report: Report, width: int) -> AnswerLine:
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
     text += f"; {counted(unjudged, 'check')} not judged" if unjudged else ""
     worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
-    return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in GOOD else "yellow"))
+    yield from _lines(text, width, _MARKS.get(worst, "green" if worst in GOOD else "yellow"))
 
 
 def _fleet(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -85,9 +86,7 @@ def _fleet(report: Report, width: int) -> Iterator[AnswerLine]:
     result = fleet_result(report)
     if result is not None and report.policy is not None:
         policy = f" by policy {report.policy.name}" if report.policy.name != DEFAULT else ""
-        yield AnswerLine(
-            shortened(f"fleet: {result.verdict.value}{policy}: {result.why}", width), _FLEET[result.verdict]
-        )
+        yield from _lines(f"fleet: {result.verdict.value}{policy}: {result.why}", width, _FLEET[result.verdict])
 
 
 def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -99,24 +98,28 @@ def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
     for verdict, colour in _MARKS.items():
         names = fold(node.node for node in report.nodes if node.verdict is verdict and node.node not in named)
         if names:
-            wrapped = _wrapped(f"{verdict.value}: {names.replace(',', ', ')}", width)
-            yield from (AnswerLine(text.replace(", ", ","), colour) for text in wrapped)
+            wrapped = _lines(f"{verdict.value}: {names.replace(',', ', ')}", width, colour)
+            yield from (AnswerLine(each.text.replace(", ", ","), colour) for each in wrapped)
 
 
 def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
     shown = _shown(report)
     rows = [_cells(cause, line(cause)) for cause in shown]
-    widths = _widths(rows, width)
-    for cause, cells in zip(shown, rows, strict=True):
+    heads, whats = _columns(rows, width)
+    for cause, head, (*_, what, action) in zip(shown, heads, rows, strict=True):
         colour = "" if cause.waiver else "red" if cause.severity in _RED else "yellow"
-        text = "  ".join(shortened(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
-        yield AnswerLine(f"  {text}".rstrip(), colour)
+        forms = (f"  {head}  {what.ljust(whats)}  {action}".rstrip(), f"  {head}  {what} - {action}")
+        if text := next((each for each in forms if len(each) <= width), ""):
+            yield AnswerLine(text, colour)
+        else:
+            yield from _lines(f"  {head}  {what}", width, colour)
+            yield from _lines(_BELOW + action, width, colour) if action else ()
     left = [cause for cause in report.causes if cause not in shown]
     if left:
         named = {name for cause in shown for name in cause.nodes}
         others = [name for cause in left for name in cause.nodes if name not in named]
         more = f", also on {fold(others)}" if others else ""
-        yield AnswerLine(shortened(f"  {counted(len(left), 'more cause')} in the report{more}", width))
+        yield from _lines(f"  {counted(len(left), 'more cause')} in the report{more}", width)
 
 
 def _open_claims(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -125,7 +128,7 @@ def _open_claims(report: Report, width: int) -> Iterator[AnswerLine]:
     for row in rows[:MOST_OPEN]:
         where = fold(row.nodes) if _fits(row.nodes) else counted(len(row.nodes), "node")
         text = f"  not proven  {where}  {counted(len(row.claims), 'claim')}: {row.said} - {row.action}"
-        yield AnswerLine(shortened(text, width), "yellow")
+        yield from _lines(text, width, "yellow")
     if len(rows) > MOST_OPEN:
         yield AnswerLine(f"  {len(rows) - MOST_OPEN} more reasons why claims are not proven: in the report", "yellow")
 
@@ -143,13 +146,12 @@ def _cells(cause: Cause, row: CauseLine) -> tuple[str, ...]:
     return _SHORT.get(row.severity, row.severity), where, row.part, what, row.action
 
 
-def _widths(table: Sequence[tuple[str, ...]], width: int) -> list[int]:
-    """The width of each column: what is wrong gets the width it needs, up to three fifths of the line."""
-    needed = [max((len(row[column]) for row in table), default=0) for column in range(5)]
-    head = [min(most, need) for most, need in zip(_COLUMNS, needed, strict=False)]
-    room = width - 2 - sum(head) - 2 * (len(needed) - 1)
-    what = min(needed[3], max(room * 3 // 5, room - needed[4]))
-    return [*head, what, min(needed[4], room - what)]
+def _columns(table: Sequence[tuple[str, ...]], width: int) -> tuple[list[str], int]:
+    """Severity, nodes and part of each row as one text, and the width that what is the matter gets beside it."""
+    needed = [max((len(row[column]) for row in table), default=0) for column in range(4)]
+    first = [min(most, need) for most, need in zip(_COLUMNS, needed, strict=False)]
+    heads = ["  ".join(cell.ljust(room) for cell, room in zip(row, first, strict=False)) for row in table]
+    return heads, min(needed[3], (width - 2 - sum(first) - 2 * 4) * 3 // 5)
 
 
 def _shown(report: Report) -> Sequence[Cause]:
@@ -174,5 +176,9 @@ def _spare(chosen: Sequence[Cause]) -> Cause | None:
     return next((cause for cause in reversed(chosen) if all(times[name] > 1 for name in cause.nodes)), None)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
+def _lines(text: str, width: int, colour: str = "") -> Iterator[AnswerLine]:
+    """A text in whole words, on as many lines as it takes."""
+    begin = text[: len(text) - len(text.lstrip())]
+    rest = begin if len(begin) >= len(_BELOW) else _BELOW if begin else "  "
+    for each in textwrap.wrap(text, width, subsequent_indent=rest, break_on_hyphens=False, drop_whitespace=True):
+        yield AnswerLine(each, colour)
