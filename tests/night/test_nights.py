@@ -150,6 +150,16 @@ def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting: Path) -> None
     assert len(folders(waiting)) == 1
 
 
+def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site: Path) -> None:
+    assert night(site, "--most-nodes", "2", "--within", "1h")[0] == 0
+    state, (first, second) = site / "reports/nightly.json", folders(site)
+    killed = {"ended": False, "folder": str(second.relative_to(site))}
+    state.write_text(json.dumps({**json.loads(state.read_text()), **killed}))
+    code, said = night(site, "--most-nodes", "2", "--within", "1h")
+    assert (code, folders(site)) == (0, [first, second]), said
+    assert f"accepted; 1 busy: {killed['folder']}/report.html" in said
+
+
 def test_a_night_that_was_killed_and_is_over_is_told_once(waiting: Path) -> None:
     with going(waiting, "--within", "60s") as killed:
         kill(killed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.night import retention, state
-from nodegate.night.runs import NOT_ALL, Ended, Runs, fold_or_all
+from nodegate.night.runs import NOT_ALL, Ended, Runs, ended_before, fold_or_all
 from nodegate.night.state import NightState
 from nodegate.night.tell import Teller
 from nodegate.night.turns import Turn, in_turn, overdue, turns
@@ -21,7 +21,7 @@ from nodegate.scheduler.slurm import busy_nodes
 from nodegate.text import counted, day_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from nodegate.night.settings import NightSettings
     from nodegate.node import Node
@@ -78,7 +78,7 @@ class Night:
 
     def _rounds(self, runs: Runs, nodes: Mapping[str, Node]) -> list[str]:
         """Run after run; returns the nodes whose turn did not come."""
-        waiting = self._go_on(runs, in_turn(self._turns(nodes).values(), self._busy(nodes)))
+        waiting = self._go_on(runs, self._turns(nodes), self._busy(nodes))
         most, took_s = self._wanted.most_nodes or len(nodes), 0.0
         while waiting and not runs.asked_to_end and time.time() + took_s < self._now.until_s:
             chosen, waiting = waiting[:most], waiting[most:]
@@ -90,24 +90,26 @@ class Night:
                 break
         return waiting
 
-    def _go_on(self, runs: Runs, waiting: list[str]) -> list[str]:
-        """Go on with a run of this night that was killed; returns who is still to be tested."""
-        before = self._before
+    def _go_on(self, runs: Runs, known: Mapping[str, Turn], busy: Collection[str]) -> list[str]:
+        """Go on with a night that was killed within its time; returns the nodes that are to be tested, in turn."""
+        before, waiting = self._before, in_turn(known.values(), busy)
         if before.ended:
             return waiting
-        folder = Path(before.folder)
-        is_open = bool(before.folder) and (folder / "run.json").is_file() and not (folder / "report.json").is_file()
         if before.until_s <= self._now.started_s:
             began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(before.started_s))
             self.lines.append(f"the night that began at {began} was cut short")
             self._tell.event("cut-short", reason=f"the night that began at {began} did not come to its end")
             return waiting
         self._now.started_s, self._now.until_s = before.started_s, before.until_s
-        if not is_open:
-            return waiting
-        self.lines.append(f"goes on with {folder}, which was killed")
-        ended = self._one(runs, folder, "", resume=True)
-        tested = {each.node for each in ended.nodes}
+        tested = {turn.node for turn in known.values() if turn.tried_s >= before.started_s}
+        folder = Path(before.folder)
+        if before.folder and (folder / "report.json").is_file():
+            self._done.append(ended_before(folder))
+            tested.update(each.node for each in self._done[0].nodes)
+            self._tell.run(folder)
+        elif before.folder and (folder / "run.json").is_file():
+            self.lines.append(f"goes on with {folder}, which was killed")
+            tested.update(each.node for each in self._one(runs, folder, "", resume=True).nodes)
         return [node for node in waiting if node not in tested]
 
     def _one(self, runs: Runs, folder: Path, pattern: str, *, resume: bool = False) -> Ended:

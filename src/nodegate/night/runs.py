@@ -102,6 +102,13 @@ class Runs:
         return said[-1][:200] if said else f"see {self._log}"
 
 
+def ended_before(folder: Path) -> Ended:
+    """A run that came to its end before its night was killed."""
+    nodes = _nodes(folder)
+    is_good = all(each.verdict in (*GOOD, NodeVerdict.NOT_JUDGED) or each.is_partly_judged for each in nodes)
+    return Ended(folder, ACCEPTED if is_good else NOT_ALL, "", nodes)
+
+
 def _end(going: subprocess.Popen[bytes]) -> None:
     """Ask it to end as Ctrl-C does; at last with all that it started."""
     for how, wait_s in ((signal.SIGINT, TO_END_S), (signal.SIGINT, TO_END_S / 3)):
