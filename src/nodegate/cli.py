@@ -12,9 +12,10 @@ from nodegate.commands import output
 from nodegate.errors import UsageError
 
 CANNOT_TELL = 2
-TEST = "test"
+TEST, ACCEPT = "test", "accept"
 # Each is a module of commands/. Its options are read when it is called: a hook must not wait for the others' imports.
 COMMANDS = {
+    ACCEPT: "the acceptance of a delivery with a site file: pytest's options and exit codes",
     "baseline": "learn a baseline from a run, show the limits that apply, compare two files",
     "bootcheck": "is this node fit for a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     "doctor": "preflight: can every node be reached and queried?",
@@ -46,10 +47,8 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. An internal error is 2: Python's own 1 would be a verdict on the node."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] == TEST:
-        from nodegate.commands.test import run  # noqa: PLC0415
-
-        return run(given[1:])
+    if given and given[0] in (TEST, ACCEPT):
+        return int(import_module(f"nodegate.commands.{given[0]}").run(given[1:]))
     asked = _parser(given[0] if given else "").parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -78,7 +77,7 @@ def _parser(called: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, add_help=name != TEST)
+        command = commands.add_parser(name, help=text, add_help=name not in (TEST, ACCEPT))
         if name == called:
             module = import_module(f"nodegate.commands.{name.replace('-', '_')}")
             module.add_arguments(command)

@@ -65,6 +65,8 @@ class NodeSettings:
         hint=f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels",
     )
     lock: str = _variable(kinds.text)
+    # the site file of the run
+    site: str = _variable(kinds.text)
     # how NCCL is launched over several nodes
     launcher: str = _variable(kinds.text)
     launch_network: tuple[str, ...] = _variable(kinds.networks)

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
-_NEED_NODES = ("nodes", "run_dir", "policy")  # options that are never in a pytest.ini: without nodes they are a mistake
+_NEED_NODES = (
+    "nodes",
+    "run_dir",
+    "policy",
+    "site",
+)  # options that are never in a pytest.ini: without nodes they are a mistake
 
 
 def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -41,6 +46,9 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--profile", default=None, choices=profiles, help="which checks, with how much load (default: delivery)")
     option("--baseline", action="append", default=[], metavar="FILE", help="more baselines; later ones win; repeatable")
     option("--policy", default="", metavar="NAME|FILE", help="what must hold for acceptance (default, strict-h100, ..)")
+    option(
+        "--site", default=None, metavar="FILE", help="what a site sets for its runs (site.yaml beside the inventory)"
+    )
     option(
         "--run-dir", default=None, metavar="DIR", help="where the run folder goes (default: reports/<time>-<profile>)"
     )
@@ -116,7 +124,7 @@ def settings(config: pytest.Config) -> Settings:
         name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs")
     }
     paths: dict[str, Any] = {
-        name: path(name) for name in ("run_dir", "replay", "resume", "waivers", "known_hosts", "tools")
+        name: path(name) for name in ("run_dir", "replay", "resume", "site", "waivers", "known_hosts", "tools")
     }
     return Settings(
         **texts,

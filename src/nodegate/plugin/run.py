@@ -199,6 +199,7 @@ class PytestRun:
             host=socket.gethostname(),
             user=conditions.user(),
             evidence=self.prepared.evidence,
+            contract=self.prepared.contract,
         )
 
     def begin(self) -> Campaign:

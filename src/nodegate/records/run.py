@@ -8,6 +8,7 @@ from typing import Any
 
 from nodegate.files.source import Source
 from nodegate.records.claim import BESIDE, Shown, State
+from nodegate.records.contract import Contract
 from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 
@@ -20,7 +21,7 @@ class Run:
     `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
     `manifest_sha256` is the fingerprint of the manifest of all evidence (manifest.sha256), empty if there is none;
     `evidence` says where the evidence is from, if it is not this run's own. `notes` are true of the run as a whole.
-    `judging_s` are the seconds that the judging of each node took, by its name.
+    `judging_s` are the seconds that the judging of each node took, by its name. `contract` is from the site file.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Run:
     evidence: str = ""
     notes: tuple[str, ...] = ()
     judging_s: Mapping[str, float] = field(default_factory=dict)
+    contract: Contract = field(default_factory=Contract)
 
 
 @dataclass(frozen=True, slots=True)

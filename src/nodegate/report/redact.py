@@ -12,6 +12,7 @@ from nodegate.files.source import Source
 from nodegate.inventory.hostlist import natural
 from nodegate.policy.policy import Policy
 from nodegate.records.claim import Shown
+from nodegate.records.contract import Contract
 from nodegate.records.finding import Finding, Limit, Record
 from nodegate.records.part import Part
 from nodegate.records.run import Drift, NodeReport, Run
@@ -104,7 +105,7 @@ class _Redaction:
     def own(self, value: object) -> dict[str, object]:
         """What is no text. A part keeps where it sits in the node, so parts stay told apart."""
         if isinstance(value, Run):
-            return {"host": value.host and GONE, "user": value.user and GONE, "judging_s": {}}
+            return {"host": value.host and GONE, "user": value.user and GONE, "judging_s": {}, "contract": Contract()}
         if isinstance(value, NodeReport):
             return {"node": self.names.get(value.node, value.node), "serials": dict.fromkeys(value.serials, GONE)}
         if isinstance(value, Record):

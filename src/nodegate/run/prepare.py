@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from nodegate.past.record import FleetRecord
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
+from nodegate.records.contract import Contract
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions, earlier_folder
 from nodegate.run.agreed_burn import as_agreed
@@ -25,6 +26,7 @@ from nodegate.run.holding import holders
 from nodegate.run.judging import Judging
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.run_evidence import RunEvidence
+from nodegate.run.site_of_run import of_run
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 
@@ -59,6 +61,7 @@ class Prepared:
     moved: tuple[str, ...] = ()  # nodes of a resumed run that have another address than before
     evidence: str = ""  # where the evidence is from, if it is not this run's own
     carried: Carried | None = None  # the tools of --tools
+    contract: Contract = field(default_factory=Contract)  # what the site file says of the acceptance
 
     def connect(self, node: Node) -> Session:
         """A session with a node, with the command line's settings; the node's own variables win.
@@ -147,6 +150,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     settings = _as_before(settings, earlier)
     nodes, sources, notes, others = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
+    settings, contract = of_run(settings, nodes, earlier)
     policy = policy_file.read(settings.policy or DEFAULT)
     settings, agreed = as_agreed(settings, policy.limits, nodes)
     baselines = Baselines.read(settings.baselines, settings.checks, policy.limits)
@@ -172,7 +176,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         asked=SiteDemands.read(settings.baselines, settings.policy),
     )
     notes = (*notes, *agreed, *waivers.run_out(), *earlier_folder.moved_note(moved))
-    return Prepared(judging, sources, settings, notes, moved, evidence, carried)
+    return Prepared(judging, sources, settings, notes, moved, evidence, carried, contract)
 
 
 def attach(settings: Settings, run_dir: Path) -> Prepared:
@@ -181,7 +185,9 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
     Raises:
         UsageError: the folder has no run.
     """
-    prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
+    policy = conditions.read(RunFolder(run_dir)).asked.policy  # of a site file, the command line has none
+    options = {"inventory": (), "nodes": "", "profile": None, "resume": None, "site": None, "policy": policy}
+    prepared = prepare(replace(settings, replay=run_dir, **options))  # type: ignore[arg-type]
     prepared.judging.evidence.folder = RunFolder(run_dir)
     prepared.judging.evidence.attached = True
     return prepared

@@ -30,6 +30,7 @@ class Settings:
     profile: Profile | None = None  # --profile; None: as in the earlier run, or delivery
     baselines: tuple[Path, ...] = ()
     policy: str = ""  # --policy: a name or a file; empty: as in the run that is resumed, or the default
+    site: Path | None = None  # --site; None: nodegate_site, or site.yaml beside the inventory
     checks: tuple[Path, ...] = ()  # the site's own check files
     run_dir: Path | None = None
     replay: Path | None = None

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nodegate.claims.table import titles
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import shown
 from nodegate.files.typed_yaml import mapping
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
+from nodegate.records.contract import PARTIES, Contract, Criterion, Party
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,12 +28,18 @@ NAME = "site.yaml"
 LONGEST_KEPT_S = 3660 * 86400.0  # ten years
 LONGEST_CYCLE_S = 366 * 86400.0
 _MOST_NODES = 1_000_000
+_LONGEST_LINE = 500
+_HERE = Path()
 _HIDDEN = ("@", "$")  # a target that begins so has its secret elsewhere
 _OPEN = ("mailto", "program")  # schemes whose targets may be read by all
 
 
 class _Wrong(Exception):  # noqa: N818 - reads as the sentence that it raises
     """A value that is not of its kind: what it should be."""
+
+
+class _Unknown(Exception):  # noqa: N818 - as above
+    """A key that a mapping does not have: the key, and those that it has."""
 
 
 def _text(value: object, _: Path) -> str:
@@ -88,6 +96,38 @@ def _targets(value: object, folder: Path) -> tuple[str, ...]:
     return found
 
 
+def _line(value: object, _: Path = _HERE) -> str:
+    """A line for the paper; a number is taken as it is written, but for decimals: 1.10 would become 1.1."""
+    if type(value) is int or (isinstance(value, str) and value.strip() and len(value) <= _LONGEST_LINE):
+        return str(value).strip()
+    raise _Wrong(f"some text of at most {_LONGEST_LINE} characters (a decimal number in quotes)")
+
+
+def _lines(value: object, known: tuple[str, ...]) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _Wrong(f"a mapping of {', '.join(known)}")
+    for key in value:
+        if key not in known:
+            raise _Unknown(key, known)
+    return {key: _line(each) for key, each in value.items()}
+
+
+def _party(value: object, _: Path) -> Party:
+    return Party(**_lines(value if isinstance(value, dict) else {"name": value}, ("name", "address", "contact")))
+
+
+def _criterion(value: object, _: Path) -> Criterion:
+    return Criterion(**_lines(value, ("text", "text_zh", "clause")))
+
+
+def _languages(value: object, folder: Path) -> tuple[str, ...]:
+    return tuple(_language(each, folder) for each in (value if isinstance(value, list) and value else [value]))
+
+
+def _source(value: object, folder: Path) -> str:
+    return _sources(value, folder)[0] if isinstance(value, str) else _text(value, folder)
+
+
 # block -> key -> how its value is read
 BLOCKS: Mapping[str, Mapping[str, Callable[[object, Path], Any]]] = {
     "night": {
@@ -101,19 +141,35 @@ BLOCKS: Mapping[str, Mapping[str, Callable[[object, Path], Any]]] = {
     },
     "notices": {"to": _targets, "lang": _language},
     "record": {"file": _path, "keep": _time(LONGEST_KEPT_S, 86400.0)},
+    "parties": dict.fromkeys(PARTIES, _party),
+    "contract": dict.fromkeys(("number", "project", "date"), _line),
+    "lot": dict.fromkeys(("number", "text"), _line),
+    "site": dict.fromkeys(("name", "address"), _line),
+    "criteria": {},  # a claim's name each
 }
+VALUES: Mapping[str, Callable[[object, Path], Any]] = {"languages": _languages, "policy": _source}
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a site file sets, by block; of a block or key that it leaves out there is none. Times are in seconds."""
+    """What a site file sets, by block; of a block or key that it leaves out there is none. Times are in seconds.
+
+    `blocks[""]` has what stands in no block; `policy_line` is where the policy is named.
+    """
 
     file: str = ""
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    policy_line: int = 0
 
     def of(self, block: str, key: str, otherwise: Any) -> Any:
         """A value, or `otherwise` where the file has none."""
         return self.blocks.get(block, {}).get(key, otherwise)
+
+    @property
+    def contract(self) -> Contract:
+        """What it says of an acceptance."""
+        texts = {name: self.blocks.get(name, {}) for name in ("parties", "contract", "lot", "site", "criteria")}
+        return Contract(self.file, languages=self.of("", "languages", Contract().languages), **texts)
 
 
 def read(file: Path) -> Site:
@@ -122,13 +178,15 @@ def read(file: Path) -> Site:
     Raises:
         UsageError: it cannot be read, has an unknown key, or a value that is not of its kind; with file and line.
     """
-    loaded = strict_yaml.load_file(file)
-    found = {
-        block: {key: _value(loaded, (block, key), each, file.parent) for key, each in rest.items()}
-        for block, rest in _mapping(loaded, (), loaded.value, BLOCKS).items()
-        for rest in [_mapping(loaded, (block,), rest, BLOCKS[block])]
-    }
-    return Site(loaded.name, found)
+    loaded, found = strict_yaml.load_file(file), dict[str, dict[str, Any]]()
+    for block, rest in _mapping(loaded, (), loaded.value, {**BLOCKS, **VALUES}).items():
+        if block in VALUES:
+            found.setdefault("", {})[block] = _value(loaded, (block,), VALUES[block], rest, file.parent)
+            continue
+        known = dict.fromkeys(titles(), _criterion) if block == "criteria" else BLOCKS[block]
+        given = _mapping(loaded, (block,), rest, known)
+        found[block] = {key: _value(loaded, (block, key), known[key], each, file.parent) for key, each in given.items()}
+    return Site(loaded.name, found, loaded.line(("policy",)))
 
 
 def _mapping(loaded: Loaded, path: tuple[str, ...], value: object, known: Mapping[str, object]) -> dict[str, Any]:
@@ -136,9 +194,12 @@ def _mapping(loaded: Loaded, path: tuple[str, ...], value: object, known: Mappin
     return {} if value is None else mapping(loaded, path, value, what, known, hint=hint)
 
 
-def _value(loaded: Loaded, path: tuple[str, str], value: object, folder: Path) -> object:
-    block, key = path
+def _value(
+    loaded: Loaded, path: tuple[str, ...], kind: Callable[[object, Path], Any], value: object, folder: Path
+) -> object:
     try:
-        return BLOCKS[block][key](value, folder)
+        return kind(value, folder)
+    except _Unknown as said:
+        raise loaded.unknown_key((*path, said.args[0]), said.args[1]) from None
     except _Wrong as said:
-        raise loaded.wrong(f"{block}.{key} must be {said}, not {shown(str(value))}", path) from None
+        raise loaded.wrong(f"{'.'.join(path)} must be {said}, not {shown(str(value))}", path) from None

@@ -1,0 +1,70 @@
+"""The site file of a run: --site, else nodegate_site, else site.yaml beside the inventory; and its policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.profile import Profile
+from nodegate.records.contract import Contract
+from nodegate.site.site_file import NAME, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.node import Node
+    from nodegate.run.conditions import Earlier
+    from nodegate.run.settings import Settings
+
+_VARIABLE = "site"
+
+
+def of_run(settings: Settings, nodes: Iterable[Node], earlier: Earlier | None) -> tuple[Settings, Contract]:
+    """The settings with the policy of the site file, and what that file says of the acceptance.
+
+    An earlier run that is judged again or resumed keeps what it had, unless there is a file now. Only a delivery is
+    held to the file's policy.
+
+    Raises:
+        UsageError: the file is wrong, the inventory names several, or its policy is not that of the command line.
+    """
+    file = settings.site or _named(nodes) or _beside(settings.inventory)
+    if file is None:
+        return settings, earlier.run.contract if earlier else Contract()
+    site = read(file)
+    policy = str(site.of("", "policy", ""))
+    if policy and settings.profile in (None, Profile.DELIVERY):
+        if settings.policy and not _same(policy, settings.policy):
+            raise UsageError(
+                f"the policy is {policy} here and {settings.policy} on the command line (--policy)",
+                file=site.file,
+                line=site.policy_line,
+                hint="leave out one of them",
+            )
+        settings = replace(settings, policy=policy)
+    return settings, site.contract
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other or (Path(one).exists() and Path(one).resolve() == Path(other).resolve())
+
+
+def _named(nodes: Iterable[Node]) -> Path | None:
+    """The file of nodegate_site, relative to the file of the inventory that names it."""
+    found: dict[Path, Node] = {}
+    for node in nodes:
+        if node.settings.site:
+            file = Path(node.place(_VARIABLE)[0]).parent / Path(node.settings.site).expanduser()
+            found.setdefault(file, node)
+    if len(found) > 1:
+        (first, one), (_, other) = list(found.items())[:2]
+        where = ":".join(map(str, one.place(_VARIABLE)))
+        raise other.wrong(f"a run has one site file, and {where} names {first}", variable=_VARIABLE)
+    return next(iter(found), None)
+
+
+def _beside(inventory: tuple[str, ...]) -> Path | None:
+    file = Path(inventory[0]).with_name(NAME) if inventory and Path(inventory[0]).is_file() else None
+    return file if file is not None and file.is_file() else None
