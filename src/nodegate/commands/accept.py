@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.commands import test
+from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ def run(arguments: Sequence[str]) -> int:
 
     Without --inventory the nodes are those of `night.inventory` in the site file.
     """
-    from nodegate.errors import UsageError  # noqa: PLC0415
     from nodegate.site.site_file import NAME, read  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="nodegate accept", allow_abbrev=False, add_help=False)
@@ -29,18 +29,24 @@ def run(arguments: Sequence[str]) -> int:
     for name in ("--inventory", "--replay", "--resume"):
         parser.add_argument(name, action="append", default=[])
     asked, rest = parser.parse_known_args(arguments)
-    given = ["--profile", "delivery", *arguments]
     try:
-        if asked.profile != "delivery":
-            raise UsageError("an acceptance has profile delivery", hint="for another: nodegate test --profile ...")
         site = asked.site or (Path(NAME) if Path(NAME).is_file() else None)
-        if not (asked.inventory or asked.replay or asked.resume or {"--help", "-h"} & set(rest)):
-            nodes = read(site).of("night", "inventory", ()) if site else ()
-            if not nodes:
-                raise UsageError("no nodes: name an inventory", hint=f"--inventory FILE, or night.inventory in {NAME}")
-            given += [word for each in nodes for word in ("--inventory", each)]
-            given += [] if asked.site else ["--site", str(site)]
-    except UsageError as said:
-        print(f"nodegate: {said}", file=sys.stderr)
-        return WRONG_USE
-    return test.run(given)
+        is_told = asked.inventory or asked.replay or asked.resume or {"--help", "-h"} & set(rest)
+        nodes = read(site).of("night", "inventory", ()) if site and not is_told else ()
+    except UsageError as broken:
+        return _refuse(broken)
+    if asked.profile != "delivery":
+        return _refuse(
+            UsageError("an acceptance has profile delivery", hint="for another: nodegate test --profile ...")
+        )
+    if not (is_told or nodes):
+        hint = f"--inventory FILE, or night.inventory in {NAME}"
+        return _refuse(UsageError("no nodes: name an inventory", hint=hint))
+    given = [word for each in nodes for word in ("--inventory", each)]
+    given += ["--site", str(site)] if nodes and not asked.site else []
+    return test.run(["--profile", "delivery", *arguments, *given])
+
+
+def _refuse(said: UsageError) -> int:
+    print(f"nodegate: {said}", file=sys.stderr)
+    return WRONG_USE

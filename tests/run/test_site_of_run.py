@@ -1,0 +1,117 @@
+"""A run takes the site file that is named, nodegate_site, or the one beside its inventory, and keeps what it says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.recorded import run_pytest
+
+from nodegate.commands import accept
+from nodegate.errors import UsageError
+from nodegate.node import Node
+from nodegate.records.contract import Contract, Criterion, Party
+from nodegate.run.settings import Settings
+from nodegate.run.site_of_run import of_run
+from nodegate.site.site_file import read
+
+ROOT = Path(__file__).parents[2]
+WHOLE = """
+parties: {supplier: Example Ltd, test_body: {name: Lab, contact: "lab@example.org"}}
+contract: {number: 4500012345, date: 2026-11-01}
+lot: {number: "2"}
+site: {name: Hall 3}
+languages: [zh]
+policy: strict-h100
+criteria: {compute: {text: 4.2 compute, text_zh: 4.2 算力, clause: "4.2"}}
+"""
+KEPT = {
+    "parties": {"supplier": Party("Example Ltd"), "test_body": Party("Lab", contact="lab@example.org")},
+    "contract": {"number": "4500012345", "date": "2026-11-01"},
+    "lot": {"number": "2"},
+    "site": {"name": "Hall 3"},
+    "criteria": {"compute": Criterion("4.2 compute", "4.2 算力", "4.2")},
+    "languages": ("zh",),
+}
+
+
+def write(folder: Path, text: str = WHOLE, name: str = "site.yaml") -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_file_is_named_or_beside_the_inventory(tmp_path: Path) -> None:
+    hosts = write(tmp_path, "all: {hosts: {gpu1: }}\n", "hosts.yaml")
+    file = write(tmp_path)
+    named = Node("gpu1", expected={"site": "site.yaml"}, origins={"site": f"{hosts}:1"})
+    for settings, nodes in (
+        (Settings(site=file), []),
+        (Settings(inventory=(str(hosts),)), []),
+        (Settings(inventory=("gpu1,",)), [named]),
+    ):
+        assert of_run(settings, nodes, None)[1] == Contract(str(file), **KEPT)  # type: ignore[arg-type]
+    assert of_run(Settings(inventory=("gpu1,",)), [], None) == (Settings(inventory=("gpu1,",)), Contract())
+
+
+def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    assert of_run(Settings(site=file), [], None)[0].policy == "strict-h100"
+    assert of_run(Settings(site=file, policy="strict-h100"), [], None)[0].policy == "strict-h100"
+    with pytest.raises(UsageError, match=r"site.yaml:7.*strict-h100 here and default on the command line"):
+        of_run(Settings(site=file, policy="default"), [], None)
+    nodes = [
+        Node(f"gpu{n}", expected={"site": f"{n}.yaml"}, origins={"site": f"{tmp_path}/hosts.yaml:{n}"}) for n in (1, 2)
+    ]
+    with pytest.raises(UsageError, match=r"hosts.yaml:2.*hosts.yaml:1 names .*1.yaml"):
+        of_run(Settings(), nodes, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("parties: {suplier: A}", "did you mean"),
+        ("parties:\n  customer: {name: A, phone: 1}", r"site.yaml:2: .*unknown key .?phone"),
+        ("contract: {number: 1.10}", "a decimal number in quotes"),
+        ("criteria: {compute: {texts: a}}", "unknown key"),
+        ("criteria: {comput: {text: a}}", "did you mean"),
+        ("lot: 7", "must be a mapping"),
+        ("languages: [en, fr]", "en or zh"),
+        ("policy: {name: a}", "policy must be some text"),
+        ("site: {name: ''}", "some text of at most"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=r"site.yaml:\d+: ") as found:
+        read(write(tmp_path, text))
+    assert found.match(said)
+
+
+def test_a_run_keeps_it_and_judges_again_with_it(tmp_path: Path) -> None:
+    file = write(tmp_path, WHOLE.replace("policy: strict-h100\n", ""))
+    given = [str(ROOT / "checks"), "-p", "no:cacheprovider", "--record", "h.sqlite", "--passive", "--run-dir"]
+    demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx01"]
+    run_pytest(tmp_path, [*given, "one", *demo, "--site", str(file)])
+    run_pytest(tmp_path, [*given, "two", "--replay", "one"])
+    for name in ("one", "two"):
+        for where in ("run.json", "report.json"):
+            found = json.loads((tmp_path / name / where).read_text("utf-8"))
+            kept = found.get("run", found)["contract"]
+            assert kept["parties"]["supplier"]["name"] == "Example Ltd", (name, where)
+            assert kept["file"] == str(file)
+
+
+def test_accept_is_the_delivery(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said: list[list[str]] = []
+    monkeypatch.setattr(accept.test, "run", lambda words: said.append(list(words)) or 7)
+    monkeypatch.chdir(tmp_path)
+    assert accept.run(["--inventory", "a,", "-x"]) == 7
+    assert accept.run(["--profile", "nightly", "--inventory", "a,"]) == accept.run([]) == accept.WRONG_USE
+    write(tmp_path, "night: {inventory: 'gpu[1-2],'}")
+    assert accept.run([]) == 7
+    assert said == [
+        ["--profile", "delivery", "--inventory", "a,", "-x"],
+        ["--profile", "delivery", "--inventory", "gpu[1-2],", "--site", "site.yaml"],
+    ]
+    assert "profile delivery" in capsys.readouterr().err
