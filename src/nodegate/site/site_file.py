@@ -154,7 +154,7 @@ VALUES: Mapping[str, Callable[[object, Path], Any]] = {"languages": _languages, 
 class Site:
     """What a site file sets, by block; of a block or key that it leaves out there is none. Times are in seconds.
 
-    `blocks[""]` has what stands in no block; `policy_line` is where the policy is named.
+    `blocks[""]` has what is in no block; `policy_line` is where the policy is named.
     """
 
     file: str = ""
