@@ -16,7 +16,9 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 
 def test_every_argument_of_every_command_has_a_line() -> None:
-    parsers = [each for name in cli.COMMANDS if name not in (cli.TEST, cli.ACCEPT) for each in commands(cli._parser(name))]
+    parsers = [
+        each for name in cli.COMMANDS if name not in (cli.TEST, cli.ACCEPT) for each in commands(cli._parser(name))
+    ]
     assert {parser.prog for parser in parsers} > {f"nodegate {name}" for name in cli.COMMANDS}
     assert {parser.prog for parser in parsers} > {"nodegate baseline learn", "nodegate hook slurm-prolog"}
     for parser in parsers:

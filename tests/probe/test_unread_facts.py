@@ -19,8 +19,6 @@ KEPT = {
     "gpu.Gpu.module_id": "the place of a board on the baseboard, for whoever has to pull it",
     "hooks.HookVerdict.demands": "which demands a hook judged by: in the evidence, for who asks why",
     "hooks.HookVerdict.exit": "what Slurm acted on: in the evidence, for who asks why",
-    "hooks.Hooks.dropped": "older verdicts that no run has collected",
-    "hooks.Hooks.unread": "lines of the spool that are none",
     "rdma.NetDevice.carrier": "a network device without a link",
     "rdma.RdmaPort.sm_lid": "0 on InfiniBand: no subnet manager has configured the port",
 }

@@ -19,10 +19,9 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A claim in the words of the contract, for both languages or in Chinese too, and the clause that asks for it."""
+    """A claim in the words of the contract, and the clause that asks for it."""
 
     text: str = ""
-    text_zh: str = ""
     clause: str = ""
 
 
@@ -36,4 +35,3 @@ class Contract:
     lot: Mapping[str, str] = field(default_factory=dict)
     site: Mapping[str, str] = field(default_factory=dict)
     criteria: Mapping[str, Criterion] = field(default_factory=dict)
-    languages: tuple[str, ...] = ("en", "zh")

@@ -98,8 +98,8 @@ def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
     for verdict, colour in _MARKS.items():
         names = fold(node.node for node in report.nodes if node.verdict is verdict and node.node not in named)
         if names:
-            wrapped = _lines(f"{verdict.value}: {names.replace(',', ', ')}", width, colour)
-            yield from (AnswerLine(each.text.replace(", ", ","), colour) for each in wrapped)
+            wrapped = _wrapped(f"{verdict.value}: {names.replace(',', ', ')}", width)
+            yield from (AnswerLine(each.replace(", ", ","), colour) for each in wrapped)
 
 
 def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -178,7 +178,10 @@ def _spare(chosen: Sequence[Cause]) -> Cause | None:
 
 def _lines(text: str, width: int, colour: str = "") -> Iterator[AnswerLine]:
     """A text in whole words, on as many lines as it takes."""
+    yield from (AnswerLine(each, colour) for each in _wrapped(text, width))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
     begin = text[: len(text) - len(text.lstrip())]
     rest = begin if len(begin) >= len(_BELOW) else _BELOW if begin else "  "
-    for each in textwrap.wrap(text, width, subsequent_indent=rest, break_on_hyphens=False, drop_whitespace=True):
-        yield AnswerLine(each, colour)
+    return textwrap.wrap(text, width, subsequent_indent=rest, break_on_hyphens=False)

@@ -117,11 +117,7 @@ def _party(value: object, _: Path) -> Party:
 
 
 def _criterion(value: object, _: Path) -> Criterion:
-    return Criterion(**_lines(value, ("text", "text_zh", "clause")))
-
-
-def _languages(value: object, folder: Path) -> tuple[str, ...]:
-    return tuple(_language(each, folder) for each in (value if isinstance(value, list) and value else [value]))
+    return Criterion(**_lines(value, ("text", "clause")))
 
 
 def _source(value: object, folder: Path) -> str:
@@ -147,7 +143,7 @@ BLOCKS: Mapping[str, Mapping[str, Callable[[object, Path], Any]]] = {
     "site": dict.fromkeys(("name", "address"), _line),
     "criteria": {},  # a claim's name each
 }
-VALUES: Mapping[str, Callable[[object, Path], Any]] = {"languages": _languages, "policy": _source}
+VALUES: Mapping[str, Callable[[object, Path], Any]] = {"policy": _source}
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ class Site:
     def contract(self) -> Contract:
         """What it says of an acceptance."""
         texts = {name: self.blocks.get(name, {}) for name in ("parties", "contract", "lot", "site", "criteria")}
-        return Contract(self.file, languages=self.of("", "languages", Contract().languages), **texts)
+        return Contract(self.file, **texts)
 
 
 def read(file: Path) -> Site:
