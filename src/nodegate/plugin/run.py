@@ -102,8 +102,6 @@ class PytestRun:
         """Before the items are collected."""
         gc.set_threshold(*_RARE_COLLECTIONS)
 
-    # The run --------------------------------------------------------------------------------------------------------
-
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Measure the fleet first, then let the items report their verdicts."""
