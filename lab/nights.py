@@ -75,7 +75,7 @@ class Site:
             return "(none)"
         text = file.read_text().rstrip()
         file.unlink()
-        return _on_any_machine(text)
+        return _on_any_machine(text.replace(f"{self._folder.resolve()}/", ""))
 
     def metrics(self) -> str:
         """The lines of metrics.prom about verdicts and causes."""

@@ -111,6 +111,6 @@ def test_from_an_empty_machine_to_the_third_night(lab: Nodes) -> None:
     with gpu_faults.gpu_lost_in_mid_run(two):
         code, printed = page.next()  # 8: the third night
     assert "new: 1\n  gpu-2: GPU 3" in printed, printed
-    assert "new: 1 problem\n- lost: gpu-2: GPU 3" in printed, printed
+    assert "new problems: 1\n- lost: gpu-2: GPU 3" in printed, printed
     assert "Result=exit-code" in machine.run("systemctl", "show", "--property=Result", "nodegate-nightly.service")
     assert not page.left

@@ -122,7 +122,7 @@ def stays(base: sqlite3.Connection, who: Whom) -> list[Stay]:
     found = {each for part in who.parts for each in _stays(base, "part", part)}
     if who.is_node:
         found |= set(_stays(base, "node", who.node))
-    return sorted(found, key=lambda each: (each.since_s, each.slot))
+    return sorted(found, key=lambda each: (each.since_s, each.slot, each.node, each.key))
 
 
 def numbers(base: sqlite3.Connection, who: Whom) -> list[Told]:
