@@ -56,7 +56,7 @@ def test_the_gate_opens_for_the_boards_that_passed(worker: Bench) -> None:
     worker.node.run("/opt/nodegate/bin/python3", "-c", ACCEPT, limit_s=120)
     worker.check()
     worker.becomes("idle")
-    assert "; resumed, was nodegate: node: not passed yet" in worker.said()
+    worker.hears("; resumed, was nodegate: node: not passed yet")
     healthy = gpus.scenario(worker.node)
     healthy.set(3, "serial", "1659999999999").write(worker.node.root / gpus.SCENARIO)
     try:
