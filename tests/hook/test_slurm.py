@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.hook import slurm
+from nodegate.scheduler import programs
 from nodegate.scheduler.programs import NoAnswer
 
 # Recorded on a node of the lab (lab/slurm), shortened in the middle.
@@ -102,6 +103,6 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
 
 def test_a_node_without_scontrol_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(slurm, "PATH", "")
+    monkeypatch.setattr(programs, "USUAL", "")
     with pytest.raises(NoAnswer, match="scontrol is not installed on this node"):
         slurm.undrain("gpu-2")

@@ -139,7 +139,7 @@ def test_a_spool_that_cannot_be_written_changes_no_exit(
     held = (state / spool.FILE).stat().st_size if (state / spool.FILE).is_file() else 0
     monkeypatch.setattr(current_verdict, "answer", lambda *_, **__: LOST)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("nodegate.hook.slurm.PATH", "")
+    monkeypatch.setattr("nodegate.scheduler.programs.USUAL", "")
     with pytest.raises(OSError):
         spool.note(state, "slurm-prolog", UNFIT)
     good = cli.main(["hook", "slurm-prolog", "--state", str(state.with_name("good"))])

@@ -47,6 +47,14 @@ def test_without_slurm_nothing_is_held_and_the_reason_is_said(monkeypatch: pytes
     assert (holder.left_behind(), holder.give_back()) == ((), "")  # nothing was asked for, so nothing is held
 
 
+def test_nodes_that_slurm_could_not_tell_apart_are_refused() -> None:
+    nodes = [Node(name, expected=HELD) for name in ("10.0.0.1", "10.0.0.2", "gpu1.a", "gpu1.b")]
+    (holder,) = holders(nodes)
+    found = holder.hold([node.name for node in nodes], time.time() + 60.0)
+    assert (found.nodes, found.refused.keys()) == ((), {node.name for node in nodes})
+    assert all("set nodegate_slurm_name" in why for why in found.refused.values())
+
+
 def test_what_was_asked_for_without_an_answer_may_be_held_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

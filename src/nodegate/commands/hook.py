@@ -12,8 +12,9 @@ from typing import Any
 
 from nodegate.commands import output
 from nodegate.exit_codes import Exit
-from nodegate.hook import current_verdict, guard, hooks, passed, slurm, spool, verdict_cache
+from nodegate.hook import current_verdict, guard, hooks, passed, spool, verdict_cache
 from nodegate.hook.hooks import HookResult
+from nodegate.scheduler import programs
 from nodegate.text import visible
 
 MODES = ("enforce", "observe")
@@ -107,7 +108,7 @@ def run(asked: argparse.Namespace) -> int:
 def decide(asked: argparse.Namespace) -> HookResult:
     """What the hook has decided and done; news also goes to the system log. Never raises."""
     observes = asked.mode == "observe"
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{programs.USUAL}".lstrip(":")
     try:
         question = current_verdict.Question(
             *(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive, asked.demands),

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from nodegate.scheduler.programs import NoAnswer, answer
 
 LIMIT_S = 5.0
-# Slurm gives its hooks almost no PATH.
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 OURS = "nodegate:"  # how nodegate's reasons begin
 
 _DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
@@ -157,5 +155,4 @@ def _checked(name: str) -> str:
 
 
 def _scontrol(*arguments: str) -> str:
-    environ = {**os.environ, **TIME, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
-    return answer("scontrol", *arguments, limit_s=LIMIT_S, environ=environ, where="on this node")
+    return answer("scontrol", *arguments, limit_s=LIMIT_S, environ={**os.environ, **TIME}, where="on this node")

@@ -27,7 +27,8 @@ LOST_STEP = "look why in scontrol show job and slurm.conf (InactiveLimit, preemp
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
     """Who holds the nodes that the inventory wants held: one for each reservation, one for all allocations."""
-    from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415 - only a run from a controller holds nodes
+    from nodegate.scheduler.jobs import slurm_name  # noqa: PLC0415 - only a run from a controller holds nodes
+    from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415
 
     found: dict[str, dict[str, Node]] = {}
     for node in nodes:
@@ -35,7 +36,7 @@ def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
             found.setdefault(node.settings.slurm_reservation, {})[node.name] = node
     return tuple(
         SlurmHold(
-            {name: node.settings.slurm_name or name.partition(".")[0] for name, node in members.items()},
+            {name: slurm_name(node) for name, node in members.items()},
             {name: {key: str(value) for key, value in node.settings.srun.items()} for name, node in members.items()},
             reservation,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nodegate.hook import slurm
 from nodegate.past.event import DOWN, DRAIN, HOOK, HOOK_FIT, IN_SERVICE, Event
 from nodegate.past.keys import Keys
+from nodegate.scheduler.jobs import by_slurm_name
 from nodegate.scheduler.programs import NoAnswer, answer
 from nodegate.text import visible
 
@@ -47,11 +48,11 @@ def events(
 
     Asked about are the nodes that Slurm holds for a run or on which Slurm's hooks ran, where its programs are here.
     """
-    asked = {
-        node.settings.slurm_name or name.partition(".")[0]: name
+    asked = by_slurm_name(
+        node
         for name, node in nodes.items()
         if node.connection.transport != "replay" and _is_in_slurm(node, summaries.get(name))
-    }
+    )
     if not asked or not any(map(shutil.which, _PROGRAMS)):
         return {}, ""
     try:

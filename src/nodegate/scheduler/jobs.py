@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodegate.errors import UsageError
@@ -12,7 +13,6 @@ from nodegate.node import Node
 from nodegate.scheduler.programs import NoAnswer, answer
 
 LIMIT_S = 30.0
-_USUAL = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 _ID = re.compile(r"([0-9]{1,12}(?:[_+][0-9]{1,9})?)(?:\.[0-9a-z]{1,10})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
@@ -35,9 +35,8 @@ def job_of(written: str) -> Job:
     match = _ID.fullmatch(written)
     if match is None:
         raise UsageError(f"--job {written}: not the number of a job")
-    environ = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{_USUAL}".lstrip(":")}
     try:
-        printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S, environ=environ)
+        printed = answer("squeue", "-h", "-j", match[1], "-o", "%A|%T|%N", limit_s=LIMIT_S)
     except NoAnswer as said:
         raise UsageError(f"--job {written}: {said}", hint="is it over? name its nodes with --nodes") from None
     rows = [row for line in printed.splitlines() if len(row := [each.strip() for each in line.split("|")]) == 3]
@@ -46,6 +45,13 @@ def job_of(written: str) -> Job:
         states = ", ".join(sorted({state for _, state, _ in rows})) or "not known to squeue"
         raise UsageError(f"--job {written}: it runs on no node; its state is {states}")
     return Job(match[1], tuple(dict.fromkeys(number for number, _, _ in rows)), tuple(nodes))
+
+
+def by_slurm_name(nodes: Iterable[Node]) -> dict[str, str]:
+    """The inventory's name of each node by Slurm's, of those that have one which no other of them has."""
+    named = [(slurm_name(node), node.name) for node in nodes]
+    bearers = Counter(name for name, _ in named)
+    return {name: node for name, node in named if name and bearers[name] == 1}
 
 
 def slurm_name(node: Node) -> str:

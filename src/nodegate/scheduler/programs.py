@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Looked through after PATH: Slurm gives its hooks almost none.
+USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
 _MOST_SAID = 160  # characters of a refusal
 
 
@@ -27,7 +29,7 @@ def answer(
     """What a program prints.
 
     Args:
-        program: its name, looked for in the PATH of `environ`.
+        program: its name, looked for in the PATH of `environ` and in the usual folders.
         arguments: its arguments; no shell sees them.
         limit_s: seconds after which it is ended.
         environ: its environment; by default this process's own.
@@ -36,8 +38,9 @@ def answer(
     Raises:
         NoAnswer: it is missing, does not start, does not end in time, or fails.
     """
-    environ = os.environ if environ is None else environ
-    path = shutil.which(program, path=environ.get("PATH"))
+    environ = {**(os.environ if environ is None else environ)}
+    environ["PATH"] = f"{environ.get('PATH', '')}:{USUAL}".lstrip(":")
+    path = shutil.which(program, path=environ["PATH"])
     if path is None:
         raise NoAnswer(f"{program} is not installed {where}")
     try:

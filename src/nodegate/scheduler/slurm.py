@@ -11,6 +11,7 @@ import os
 import pwd
 import re
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ RESERVED_S = 3.0  # until sinfo shows a reservation that begins now
 # Free for us, or taken out by someone: nothing starts on it either way.
 _FREE, _OUT = frozenset({"idle", "planned", "maint", "completing"}), frozenset({"drained"})
 _AT_WORK = frozenset({"allocated", "mixed", "completing"})
+_UNKNOWN = "what Slurm calls it is not known, or another node has that name too: set nodegate_slurm_name"
 _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
 
@@ -50,9 +52,11 @@ class SlurmHold:
 
     def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:
         """See `Holder`."""
-        by_name = {self.names[node]: node for node in nodes}
+        bearers = Counter(self.names[node] for node in nodes)
+        unknown = {node: _UNKNOWN for node in nodes if not self.names[node] or bearers[self.names[node]] > 1}
+        by_name = {self.names[node]: node for node in nodes if node not in unknown}
         if not by_name:
-            return Held()
+            return Held((), unknown)
         try:
             partitions, refused = self._free(by_name)
             self._has_asked = self._has_asked or bool(partitions)
@@ -66,7 +70,7 @@ class SlurmHold:
             partitions, refused = {}, dict.fromkeys(by_name, str(said))
         self._held = {name: node for name, node in by_name.items() if name not in refused}
         self._drained = {name: node for name, node in self._held.items() if name not in partitions}
-        return Held(tuple(self._held.values()), {by_name[name]: why for name, why in refused.items()})
+        return Held(tuple(self._held.values()), unknown | {by_name[name]: why for name, why in refused.items()})
 
     def lost(self) -> tuple[str, ...]:
         """See `Holder`; a drained node that was resumed is lost too."""
