@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from support.recorded import write_fleet
 
 from lab import clock
 from lab.processes import wait_until
+from nodegate.night.state import read, write
 
 # A check of the site that ends when the test says so: what a night does meanwhile can be looked at.
 WAITS = """
@@ -152,20 +154,19 @@ def test_a_night_that_was_killed_goes_on_with_its_own_run(waiting: Path) -> None
 
 def test_a_night_that_was_killed_after_its_run_tests_no_node_twice(site: Path) -> None:
     assert night(site, "--most-nodes", "2", "--within", "1h")[0] == 0
-    state, (first, second) = site / "reports/nightly.json", folders(site)
-    killed = {"ended": False, "folder": str(second.relative_to(site))}
-    state.write_text(json.dumps({**json.loads(state.read_text()), **killed}))
+    first, second = folders(site)
+    killed = str(second.relative_to(site))
+    write(site / "reports", replace(read(site / "reports"), ended=False, folder=killed))
     code, said = night(site, "--most-nodes", "2", "--within", "1h")
     assert (code, folders(site)) == (0, [first, second]), said
-    assert f"accepted; 1 busy: {killed['folder']}/report.html" in said
+    assert f"accepted; 1 busy: {killed}/report.html" in said
 
 
 def test_a_night_that_was_killed_and_is_over_is_told_once(waiting: Path) -> None:
     with going(waiting, "--within", "60s") as killed:
         kill(killed)
     (waiting / "go").touch()
-    state = waiting / "reports/nightly.json"
-    state.write_text(json.dumps({**json.loads(state.read_text()), "until_s": 1.0}))
+    write(waiting / "reports", replace(read(waiting / "reports"), until_s=1.0))
     notice = f"program:/bin/sh -c 'cat >>{waiting}/told; echo >>{waiting}/told'"
     code, said = night(waiting, "--notice", notice)
     assert code == 0, said

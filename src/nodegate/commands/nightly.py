@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.notices.option import add_notice, targets_of
+
 if TYPE_CHECKING:
     import argparse
 
@@ -30,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--most-nodes", type=int, metavar="N", help=text)
     add("--keep", default="", metavar="TIME", help="delete run folders of nights older than this: 30d (default: none)")
     add("--delay", default="", metavar="TIME", help="begin at a random moment within this time")
-    add("--notice", action="append", default=[], metavar="TARGET", help="where notices go; repeatable")
+    add_notice(command, "gets what is new, and what went wrong with the night")
     add("--lang", choices=["en", "zh"], help="language of the notices (default en)")
     add("--record", type=Path, metavar="FILE", help="the fleet's record (default reports/fleet.sqlite)")
     text = "further options of pytest and nodegate for the runs, after --: -- --burn 90s --tools DIR"
@@ -41,7 +43,7 @@ def run(asked: argparse.Namespace) -> int:
     """Do one night; what it has to say is printed, the output of its runs is in reports/nightly.log.
 
     Raises:
-        UsageError: an option or the site file is wrong.
+        UsageError: an option, the site file or a target is wrong.
     """
     from nodegate.night import state  # noqa: PLC0415
     from nodegate.night.night import REPORTS, Night  # noqa: PLC0415
@@ -49,11 +51,12 @@ def run(asked: argparse.Namespace) -> int:
     from nodegate.text import visible  # noqa: PLC0415
 
     wanted = settings(asked)
+    targets = targets_of(wanted.notices)
     try:
         with state.alone(REPORTS) as lock:
             state.sign(lock)
             time.sleep(random.uniform(0.0, wanted.delay_s))  # noqa: S311 - no secret
-            night = Night(wanted, lock)
+            night = Night(wanted, targets, lock)
             code = night.run()
             for line in night.lines:
                 print(visible(line))

@@ -17,6 +17,7 @@ from nodegate.night.tell import Teller
 from nodegate.night.turns import Turn, in_turn, overdue, turns
 from nodegate.past import database
 from nodegate.records.run_folder import RunFolder
+from nodegate.scheduler.jobs import by_slurm_name
 from nodegate.scheduler.slurm import busy_nodes
 from nodegate.text import counted, day_of
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from nodegate.night.settings import NightSettings
     from nodegate.node import Node
+    from nodegate.notices.target import Target
 
 ALL_ACCEPTED, NOT_DONE = 0, 2
 REPORTS = Path("reports")
@@ -33,13 +35,13 @@ REPORTS = Path("reports")
 class Night:
     """One night. `lock` is the descriptor of its lock; `lines` are what it has to say, one sentence each."""
 
-    def __init__(self, wanted: NightSettings, lock: int) -> None:
+    def __init__(self, wanted: NightSettings, targets: Sequence[Target], lock: int) -> None:
         self._wanted, self._lock = wanted, lock
         self._before = state.read(REPORTS)
         self._now = NightState(started_s=time.time(), ended=False, overdue=self._before.overdue)
         self._now.until_s = self._now.started_s + wanted.within_s
         self.lines: list[str] = []
-        self._tell = Teller(wanted, self.lines)
+        self._tell = Teller(targets, wanted, self.lines)
         self._done: list[Ended] = []
 
     def run(self) -> int:
@@ -104,9 +106,7 @@ class Night:
         tested = {turn.node for turn in known.values() if turn.tried_s >= before.started_s}
         folder = Path(before.folder)
         if before.folder and (folder / "report.json").is_file():
-            self._done.append(ended_before(folder))
-            tested.update(each.node for each in self._done[0].nodes)
-            self._tell.run(folder)
+            tested.update(each.node for each in self._end(ended_before(folder)).nodes)
         elif before.folder and (folder / "run.json").is_file():
             self.lines.append(f"goes on with {folder}, which was killed")
             tested.update(each.node for each in self._one(runs, folder, "", resume=True).nodes)
@@ -119,18 +119,22 @@ class Night:
         self._now.folder = ""
         if (folder / "run.json").is_file():
             RunFolder(folder).point_latest()
+        return self._end(ended)
+
+    def _end(self, ended: Ended) -> Ended:
+        """A run is over: say what went wrong with it, and what is new in it."""
         self._done.append(ended)
         if ended.trouble:
-            self.lines.append(f"{folder}: cut short: {ended.trouble}")
+            self.lines.append(f"{ended.folder}: cut short: {ended.trouble}")
             self._tell.event("cut-short", reason=ended.trouble)
-        if ended.nodes:  # its notice also says if it judged no node
-            self._tell.run(folder)
+        if ended.report:  # its notice also says if it judged no node
+            self._tell.run(ended.folder, ended.report)
         return ended
 
     def _result(self) -> int:
         """Say how the night ended."""
         for ended in self._done:
-            if ended.nodes:
+            if ended.report:
                 self.lines.append(f"{ended.counts}: {ended.folder}/report.html")
             else:
                 self.lines.append(f"no report: see {REPORTS / state.LOG}")
@@ -154,8 +158,8 @@ class Night:
             return turns(base, nodes)
 
     def _busy(self, nodes: Mapping[str, Node]) -> frozenset[str]:
-        names = {node.settings.slurm_name or name.partition(".")[0]: name for name, node in nodes.items()}
-        return frozenset(names[each] for each in busy_nodes(names))
+        names = by_slurm_name(nodes.values())
+        return frozenset(names[each] for each in busy_nodes(names)) if names else frozenset()
 
     def _retention(self) -> None:
         if not self._wanted.keep_s:

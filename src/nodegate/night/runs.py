@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.night.settings import NightSettings
     from nodegate.records.run import NodeReport
+    from nodegate.report.model import Report
 
 TO_END_S = 180.0  # for a run that is asked to end: it ends what runs on the nodes and writes its reports
 _SLICE_S = 0.2
@@ -30,12 +31,17 @@ ACCEPTED, NOT_ALL, NONE_JUDGED = 0, 1, 5  # pytest's exit codes of a run that ca
 
 @dataclass(frozen=True)
 class Ended:
-    """A run of the night: its folder, pytest's exit code, why it did not come to its end (empty: it did), its nodes."""
+    """A run of the night: its folder, pytest's exit code, why it was cut short (empty: it was not), its report."""
 
     folder: Path
     code: int
     trouble: str
-    nodes: tuple[NodeReport, ...]
+    report: Report | None
+
+    @property
+    def nodes(self) -> tuple[NodeReport, ...]:
+        """Its nodes; none where it left no report."""
+        return self.report.nodes if self.report else ()
 
     @property
     def judged(self) -> int:
@@ -79,7 +85,7 @@ class Runs:
             code, trouble = self._waited(going, until_s)
         if not trouble and code not in (ACCEPTED, NOT_ALL, NONE_JUDGED):
             trouble = f"pytest ended with exit code {code}: {self._last_line()}"
-        return Ended(folder, code, trouble, _nodes(folder))
+        return Ended(folder, code, trouble, _report(folder))
 
     def _waited(self, going: subprocess.Popen[bytes], until_s: float) -> tuple[int, str]:
         trouble = ""
@@ -104,9 +110,9 @@ class Runs:
 
 def ended_before(folder: Path) -> Ended:
     """A run that came to its end before its night was killed."""
-    nodes = _nodes(folder)
-    is_good = all(each.verdict in (*GOOD, NodeVerdict.NOT_JUDGED) or each.is_partly_judged for each in nodes)
-    return Ended(folder, ACCEPTED if is_good else NOT_ALL, "", nodes)
+    report = _report(folder)
+    is_bad = any(each.is_no_success for each in (report.nodes if report else ()))
+    return Ended(folder, NOT_ALL if is_bad else ACCEPTED, "", report)
 
 
 def _end(going: subprocess.Popen[bytes]) -> None:
@@ -122,12 +128,12 @@ def _end(going: subprocess.Popen[bytes]) -> None:
     going.wait()
 
 
-def _nodes(folder: Path) -> tuple[NodeReport, ...]:
-    """The nodes of a run; none where it left no report."""
+def _report(folder: Path) -> Report | None:
+    """The report of a run; None where it left none."""
     try:
-        return load(folder).nodes
+        return load(folder)
     except UsageError:
-        return ()
+        return None
 
 
 def fold_or_all(nodes: Sequence[str], everyone: int, pattern: str) -> str:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
 from nodegate.past.record import DEFAULT
-from nodegate.site.site_file import LONGEST_CYCLE_S, LONGEST_KEPT_S, NAME, Site, read
+from nodegate.site.site_file import LONGEST_CYCLE_S, LONGEST_KEPT_S, NAME, Site, beside, read
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
 WITHIN_S, EVERY_S = 2 * 3600.0, 7 * 86400.0
 
@@ -46,7 +45,8 @@ def settings(asked: argparse.Namespace) -> NightSettings:
     Raises:
         UsageError: an option or the site file is wrong, or no inventory is named.
     """
-    site = _site(asked.site, asked.inventory)
+    file = asked.site or beside(asked.inventory)
+    site = read(file) if file else Site()
     inventory = tuple(asked.inventory) or site.of("night", "inventory", ())
     if not inventory:
         raise UsageError("no nodes: name an inventory", hint=f"--inventory FILE, or night.inventory in {NAME}")
@@ -70,11 +70,3 @@ def settings(asked: argparse.Namespace) -> NightSettings:
         asked.lang or site.of("notices", "lang", "en"),
         tuple(asked.options) or site.of("night", "options", ()),
     )
-
-
-def _site(named: Path | None, inventory: Sequence[str]) -> Site:
-    """The site file: the one that is named, else site.yaml beside the first inventory, else none."""
-    if named is not None:
-        return read(named)
-    beside = Path(inventory[0]).with_name(NAME) if inventory and Path(inventory[0]).is_file() else None
-    return read(beside) if beside is not None and beside.is_file() else Site()

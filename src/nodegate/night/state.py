@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_whole
+from nodegate.records.store import from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,8 @@ _MOST_BYTES = 1 << 20
 SCHEMA = "nodegate.night/1"
 
 
-class NightState(msgspec.Struct, kw_only=True):
+@dataclass
+class NightState:
     """How far a night came. Times are seconds since the epoch; `folder` is the run that goes on, empty between two.
 
     `overdue` are the nodes of which the newest notice said that they were not tested for too long.
@@ -78,8 +78,8 @@ def sign(handle: int) -> None:
 def read(reports: Path) -> NightState:
     """How far the newest night came; a file that is absent or damaged says nothing."""
     try:
-        found = msgspec.json.decode(read_whole(reports / FILE, _MOST_BYTES), type=NightState)
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        found = from_bytes(NightState, read_whole(reports / FILE, _MOST_BYTES), _MOST_BYTES)
+    except (OSError, ValueError):
         return NightState()
     return found if found.schema == SCHEMA else NightState()
 
@@ -90,8 +90,7 @@ def write(reports: Path, state: NightState) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    found: dict[str, Any] = msgspec.to_builtins(state)
-    write_whole(reports / FILE, (json.dumps(found, indent=1) + "\n").encode())
+    write_whole(reports / FILE, to_bytes(state))
 
 
 def new_log(reports: Path) -> Path:

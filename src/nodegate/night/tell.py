@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.notices.target import parse
 from nodegate.notices.tell import tell_event, tell_run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nodegate.night.settings import NightSettings
+    from nodegate.notices.target import Target
+    from nodegate.report.model import Report
 
 
 class Teller:
     """Sends the notices of a night; what could not be sent is added to `lines`."""
 
-    def __init__(self, wanted: NightSettings, lines: list[str]) -> None:
-        self._targets = tuple(parse(each) for each in wanted.notices)
+    def __init__(self, targets: Sequence[Target], wanted: NightSettings, lines: list[str]) -> None:
+        self._targets = targets
         self._record, self._lang, self._lines = wanted.record, wanted.lang, lines
 
-    def run(self, folder: Path) -> None:
-        """Send what is new in a run that has a report."""
+    def run(self, folder: Path, report: Report) -> None:
+        """Send what is new in a run."""
         if self._targets:
-            self._lines += tell_run(folder, self._targets, self._record, self._lang, entrance="nightly")
+            to = (self._targets, self._record, self._lang)
+            self._lines += tell_run(folder, *to, entrance="nightly", report=report)
 
     def event(self, kind: str, **fields: object) -> None:
         """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""

@@ -24,7 +24,6 @@ from nodegate.records.finding import Record
 from nodegate.records.run import CheckInfo, Run
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.store import from_bytes
-from nodegate.records.verdict import NodeVerdict
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
 from nodegate.report.model import Report
@@ -45,7 +44,6 @@ MOST_NOTES = 10
 _RARE_COLLECTIONS = (5_000, 10, 200)
 WORKER_FOLDER = "nodegate_run_dir"
 WORKER_CHECKS = "nodegate_checks"
-NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
 
 
 class PytestRun:
@@ -320,7 +318,7 @@ class PytestRun:
         if not self.results.judged:
             return pytest.ExitCode.NO_TESTS_COLLECTED
         nodes = self.results.report.nodes
-        bad = any(node.verdict in NO_SUCCESS and not node.is_partly_judged for node in nodes)
+        bad = any(node.is_no_success for node in nodes)
         fleet = fleet_result(self.results.report) if self.prepared.settings.policy else None
         bad = bad or (fleet is not None and fleet.is_no_success)
         return pytest.ExitCode.TESTS_FAILED if bad else said

@@ -12,6 +12,8 @@ from nodegate.records.contract import Contract
 from nodegate.records.finding import Record
 from nodegate.records.verdict import NodeVerdict, Verdict
 
+_NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -77,6 +79,11 @@ class NodeReport:
         """Whether it is not accepted only because the run was asked for a part of its profile."""
         left = all(each.left_out or each.signed for each in self.unproven)
         return left and self.is_sound and self.verdict is NodeVerdict.INCOMPLETE
+
+    @property
+    def is_no_success(self) -> bool:
+        """Whether a run with it does not end with 0; a node that was busy at night is left out."""
+        return self.verdict in _NO_SUCCESS and not self.is_partly_judged
 
     @property
     def unproven(self) -> tuple[Shown, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.profile import Profile
 from nodegate.records.contract import Contract
-from nodegate.site.site_file import NAME, read
+from nodegate.site.site_file import beside, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ def of_run(settings: Settings, nodes: Iterable[Node], earlier: Earlier | None) -
     Raises:
         UsageError: the file is wrong, the inventory names several, or its policy is not that of the command line.
     """
-    file = settings.site or _named(nodes) or _beside(settings.inventory)
+    file = settings.site or _named(nodes) or beside(settings.inventory)
     if file is None:
         return settings, earlier.run.contract if earlier else Contract()
     site = read(file)
@@ -63,8 +63,3 @@ def _named(nodes: Iterable[Node]) -> Path | None:
         where = ":".join(map(str, one.place(_VARIABLE)))
         raise other.wrong(f"a run has one site file, and {where} names {first}", variable=_VARIABLE)
     return next(iter(found), None)
-
-
-def _beside(inventory: tuple[str, ...]) -> Path | None:
-    file = Path(inventory[0]).with_name(NAME) if inventory and Path(inventory[0]).is_file() else None
-    return file if file is not None and file.is_file() else None

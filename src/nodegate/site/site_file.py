@@ -20,7 +20,7 @@ from nodegate.measure.durations import LONGEST_BURN_S, seconds
 from nodegate.records.contract import PARTIES, Contract, Criterion, Party
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nodegate.files.strict_yaml import Loaded
 
@@ -166,6 +166,12 @@ class Site:
         """What it says of an acceptance."""
         texts = {name: self.blocks.get(name, {}) for name in ("parties", "contract", "lot", "site", "criteria")}
         return Contract(self.file, **texts)
+
+
+def beside(inventory: Sequence[str]) -> Path | None:
+    """The site file in the folder of the first inventory (values of --inventory), where there is one."""
+    file = Path(inventory[0]).with_name(NAME) if inventory and Path(inventory[0]).is_file() else None
+    return file if file is not None and file.is_file() else None
 
 
 def read(file: Path) -> Site:
