@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_HOW = "name it in the inventory (nodegate_platform), or supply a file for it (--baseline; docs/guide/baselines.md)"
+_HOW = "name it in the inventory (nodegate_platform), or supply a file for it (--baseline; nodegate explain baselines)"
 
 
 def test_known(baseline: Baseline, verdicts: Verdicts) -> None:

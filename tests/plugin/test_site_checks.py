@@ -245,3 +245,11 @@ def test_a_waiver_for_no_node_of_the_run_is_noted(site: Path) -> None:
     arguments = ["--inventory", "hosts.yaml", "-k", "mine", waivers(site, "site.mine", "gpu9")]
     outcome = run_pytest(site, arguments)
     assert "note: waivers.yaml:1: the waiver for gpu9 matches no node of this run" in outcome.stdout
+
+
+@pytest.mark.parametrize("name", ["hosts.yaml", "hosts.ini"])
+def test_an_inventory_in_the_place_of_a_test_gets_the_right_form(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("all: {hosts: {gpu1: }}\n")
+    outcome = run_pytest(tmp_path, [name])
+    assert outcome.exit_code in (4, 5)
+    assert f"pytest --inventory {name}" in outcome.stdout

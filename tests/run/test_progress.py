@@ -61,10 +61,11 @@ class Clock:
 @pytest.mark.parametrize(
     ("stage", "done", "judged", "after_s", "line"),
     [
-        (("judging", 200, "checks", 0.0), 50, 0, 10, "judging: 50 of 200 checks, 10 s, about 30 s left"),
-        (("judging", 2496, "checks", 0.0), 1, 0, 10, "judging: 1 of 2496 checks, 10 s"),  # too few to tell
-        (("facts", 4, "nodes", 0.0), 4, 1, 2, "judging: 1 of 4 nodes, 2 s, about 6 s left"),
-        (("gpu", 8, "nodes", 60.0), 0, 0, 45, "gpu: 0 of 8 nodes, 45 s, about 15 s left"),
+        (("judging", 200, "nodes", 0.0), 51, 0, 10, "judging: 51 of 200 nodes, 10 s, about 30 s left"),
+        (("judging", 2496, "nodes", 0.0), 9, 0, 10, "judging: 9 of 2496 nodes, 10 s"),  # too few to tell
+        (("facts", 4, "nodes", 0.0), 3, 2, 2, "facts: 3 of 4 nodes, 2 s"),  # before judging nothing is known
+        (("facts", 4, "nodes", 0.0), 4, 2, 2, "judging: 2 of 4 nodes, 2 s, about 4 s left"),
+        (("gpu", 8, "nodes", 60.0), 0, 0, 45, "gpu: 0 of 8 nodes, 45 s of about 60 s"),
     ],
 )
 def test_a_line_says_what_is_done_and_how_long_the_rest_takes(  # noqa: PLR0917 - a row

@@ -116,7 +116,7 @@ class _Reader(Reader):
         policy: the name of the policy whose limits they are; empty for a baseline file.
     """
 
-    page = "see docs/guide/baselines.md"
+    page = "see nodegate explain baselines"
 
     def __init__(self, loaded: Loaded, where: tuple[str, ...] = ("limits",), policy: str = "") -> None:
         super().__init__(loaded)

@@ -43,5 +43,5 @@ class Overlay:
 def _asked_for(entry: Entry, keys: LimitKeys) -> None:
     if entry.key not in keys:
         near = keys.nearest(entry.key)
-        hint = f"did you mean {near}?" if near else "docs/reference/limit-keys.md lists every key"
+        hint = f"did you mean {near}?" if near else "nodegate explain limit-keys lists every key"
         raise UsageError(f"no check asks for {entry.key}", file=entry.file, line=entry.line, hint=hint)

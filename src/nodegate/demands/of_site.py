@@ -45,5 +45,5 @@ class SiteDemands:
 def _content(path: Path) -> Mapping[str, object]:
     loaded = strict_yaml.load_file(path)
     if not isinstance(loaded.value, dict):
-        raise loaded.wrong("it must be a mapping of names", hint="see docs/guide/baselines.md")
+        raise loaded.wrong("it must be a mapping of names", hint="see nodegate explain baselines")
     return loaded.value

@@ -2,13 +2,20 @@
 
 from pathlib import Path
 
-CHECKS, BASELINES, POLICIES, INVENTORY, REPORTS = "checks", "baselines", "policies", "inventory", "reports"
+CHECKS, BASELINES, POLICIES, INVENTORY, REPORTS, DOCS = (
+    "checks",
+    "baselines",
+    "policies",
+    "inventory",
+    "reports",
+    "docs",
+)
 _PACKAGE = Path(__file__).parent.parent
 _CHECKOUT = _PACKAGE.parent.parent
 
 
 def suite_folder(name: str) -> Path:
-    """The folder `checks`, `baselines`, `policies`, `inventory` or `reports` that belongs to this installation.
+    """The folder `checks`, `baselines`, `policies`, `inventory`, `reports` or `docs` that belongs to this installation.
 
     Raises:
         FileNotFoundError: the installation is damaged: neither a checkout nor a complete wheel.

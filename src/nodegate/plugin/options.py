@@ -64,7 +64,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--history", default=None, metavar="FILE", help="the old name of --record, for this release")
     option("--notice", action="append", default=[], metavar="TARGET", help=f"gets what is new; repeatable: {FORMS}")
     option("--lang", default="en", choices=LANGUAGES, help="the language of notices (en)")
-    option("--all-results", action="store_true", help="write what is healthy in full too (docs/guide/running.md)")
+    option("--all-results", action="store_true", help="write what is healthy in full too (nodegate explain running)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--metrics", default="", metavar="URL", help="troubleshoot: a Prometheus that knows the job's metrics")
     for name, what in (("token", "a bearer token"), ("header", "further headers"), ("ca", "certificates")):

@@ -32,7 +32,7 @@ from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
 from nodegate.run.mark_passed import mark_passed
 from nodegate.run.prepare import attach, prepare
-from nodegate.run.progress import Progress
+from nodegate.run.progress import JUDGING, Progress
 from nodegate.run.results import Results
 from nodegate.run.run_evidence import drop_node
 from nodegate.run.settings import Settings
@@ -114,7 +114,7 @@ class PytestRun:
 
     def _measure_and_judge(self, items: list[pytest.Item]) -> None:
         """Measure the fleet, and judge each node as it comes in. `items` are left those that pytest is to run."""
-        campaign, many = self.begin(), len(items)
+        campaign = self.begin()
         gc.freeze()  # modules and items stay: no collection need look through them
         at_once = AtOnce(items if self.is_alone else [], self.judging, self._listeners, self._keep)
         try:
@@ -126,10 +126,11 @@ class PytestRun:
             self._stop(str(said))
         # where pytest writes too, a live line would wipe it
         self._judging_progress = Progress(own_stderr() if self.is_alone else None, live=not self._is_distributed)
-        self._judging_progress.stage("judging", many, of="checks")
+        self._judging_progress.stage(JUDGING, len(self.judging.register.asked))
         for node in self.judging.register.asked:  # node by node: pytest's order would unpack its facts for each check
             self.judging.judge_last(node)
             items.extend(at_once.node_judged(node))
+            self._judging_progress.node_done(failed=False)
 
     def open_folder(self) -> RunFolder:
         """The run folder, created on first use.
@@ -258,7 +259,6 @@ class PytestRun:
         """Write a record down; a run that cannot ends."""
         if self.results is None or self.trouble:
             return
-        self._judging_progress.node_done(failed=False)
         try:
             self.results.keep(record)
         except OSError as broken:

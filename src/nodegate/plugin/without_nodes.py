@@ -9,6 +9,7 @@ import pytest
 from nodegate import suite
 from nodegate.files.paths import CHECKS
 
+_INVENTORIES = (".yaml", ".yml", ".ini")
 SAY = "add --inventory FILE, as in: pytest --inventory hosts.yaml"
 
 
@@ -33,7 +34,10 @@ def _check_files(folder: Path) -> list[Path]:
 
 
 def hint(reporter: pytest.TerminalReporter, config: pytest.Config, exit_code: int) -> None:
-    """One line if nothing was named and there is nothing to test: nodes may have been meant."""
+    """One line if there is nothing to test, or an inventory was named as if it were a test: nodes may have been meant."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
+    for argument in config.args if named else ():
+        if exit_code == pytest.ExitCode.USAGE_ERROR and Path(argument).suffix in _INVENTORIES:
+            reporter.write_line(f"{argument} names no tests; if it names nodes: pytest --inventory {argument}")
     if exit_code == pytest.ExitCode.NO_TESTS_COLLECTED and not named and not reporter.stats.get("deselected"):
         reporter.write_line(f"no tests here; for nodes, {SAY}")

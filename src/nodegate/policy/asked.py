@@ -8,7 +8,7 @@ from nodegate.claims.table import claims
 from nodegate.policy.policy import Policy
 from nodegate.records.claim import Claim
 
-NOT_ASKED = "no policy or baseline of this node requires it (docs/guide/policies.md)"
+NOT_ASKED = "no policy or baseline of this node requires it (nodegate explain policies)"
 
 
 def is_asked_for(check: str, policy: Policy | None, baseline: Callable[[], Baseline]) -> bool:

@@ -69,7 +69,7 @@ def read(given: str) -> PolicyFile:
 
 
 class _Reader(Reader):
-    page, text_hint = "see docs/guide/policies.md", 'write a number in quotes: "3.1"'
+    page, text_hint = "see nodegate explain policies", 'write a number in quotes: "3.1"'
 
     def file(self) -> PolicyFile:
         top = self.mapping((), "a policy file", _FILE_WORDS)

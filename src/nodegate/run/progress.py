@@ -9,6 +9,7 @@ from typing import TextIO
 
 LINE_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.2
+JUDGING = "judging"
 ENOUGH = 20  # after a twentieth of a stage its time shows how long the rest takes
 
 
@@ -21,7 +22,7 @@ class Progress:
         self._guard = threading.Lock()
         self._name, self._total, self._done, self._failed, self._judged = "", 0, 0, 0, 0
         self._expected_s, self._of = 0.0, "nodes"
-        self._started = self._said = time.monotonic()
+        self._started = self._said = self._first = time.monotonic()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -38,12 +39,15 @@ class Progress:
     def node_done(self, *, failed: bool) -> None:
         """One more node is done; `failed`: it could not be measured."""
         with self._guard:
+            if self._name == JUDGING and not self._done:
+                self._first = time.monotonic()
             self._done += 1
             self._failed += failed
 
     def node_judged(self) -> None:
         """One more node is judged; shown when all are measured and judging continues."""
         with self._guard:
+            self._first = self._first if self._judged else time.monotonic()
             self._judged += 1
 
     def done(self) -> None:
@@ -58,24 +62,30 @@ class Progress:
         self._close()
 
     def line(self) -> str:
-        """The state of the stage: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
+        """The state of the stage: "facts: 120 of 128 nodes, 2 could not be measured, 14 s", "gpu: ..., 45 s of about 60 s".
+
+        How much time is left is told of judging alone, which comes last: what is before it says nothing of the whole.
+        """
         with self._guard:
-            elapsed = time.monotonic() - self._started
+            now = time.monotonic()
+            took = f"{now - self._started:.0f} s"
             if 0 < self._judged < self._total == self._done:
-                left_s = elapsed / self._judged * (self._total - self._judged)
-                return (
-                    f"judging: {self._judged} of {self._total} {self._of}, {elapsed:.0f} s, about {left_s:.0f} s left"
+                return ", ".join(
+                    (f"judging: {self._judged} of {self._total} {self._of}", took, *self._left(self._judged, now))
                 )
             parts = [f"{self._name}: {self._done} of {self._total} {self._of}"]
             if self._failed:
                 parts.append(f"{self._failed} could not be measured")
-            parts.append(f"{elapsed:.0f} s")
-            left_s = self._expected_s - elapsed
-            if self._done < self._total and not self._expected_s and self._done * ENOUGH >= self._total:
-                left_s = elapsed / self._done * (self._total - self._done)
-            if self._done < self._total and left_s > 0:
-                parts.append(f"about {left_s:.0f} s left")
+            parts.append(f"{took} of about {self._expected_s:.0f} s" if self._expected_s else took)
+            if self._name == JUDGING:
+                parts += self._left(self._done, now)
         return ", ".join(parts)
+
+    def _left(self, done: int, now: float) -> list[str]:
+        """How long the rest takes, at the pace since the first was judged, once enough are."""
+        if not 1 < done < self._total or done * ENOUGH < self._total:
+            return []
+        return [f"about {(now - self._first) / (done - 1) * (self._total - done):.0f} s left"]
 
     def _tell(self) -> None:
         while not self._ended.wait(REFRESH_EVERY_S):

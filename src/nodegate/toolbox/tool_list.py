@@ -11,7 +11,7 @@ COLLECTIVES = tuple(
     f"{name}_perf"
     for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce")
 )
-OTHERWISE = "or bring it with --tools DIR, or set an image with nodegate_image (docs/guide/tools.md)"
+OTHERWISE = "or bring it with --tools DIR, or set an image with nodegate_image (nodegate explain tools)"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.tier("nightly")
 def test_kernel(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
     """The node runs the kernel that this site has approved.
 
-    An example to start from: it judges once baselines/site.yaml names the kernel. See docs/guide/adding-a-check.md.
+    An example to start from: it judges once baselines/site.yaml names the kernel. See nodegate explain adding-a-check.
     """
     verdicts.equal(
         part=part.host("kernel"),
