@@ -17,7 +17,7 @@ from support.sshd import Fleet
 from lab.processes import wait_until
 from lab.run import ROOT
 from nodegate.commands import doctor
-from nodegate.commands.doctor import Complaint
+from nodegate.commands.doctor import Complaint, Weight
 from nodegate.errors import CannotMeasure
 from nodegate.node import Node
 from nodegate.toolbox import carried, toolbox
@@ -50,7 +50,7 @@ def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_
     (tmp_path / "hosts.yaml").write_text(fleet.inventory())
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[0] == "3 of 3 nodes ready"
+    assert done.stdout.splitlines()[0] == "3 of 3 nodes can be queried"
     assert "note: node[1-3]: lacks gpu_burn - build github.com/wilicc/gpu-burn into /opt/gpu-burn, or " in done.stdout
     assert "note: node[1-3]: lacks all_reduce_perf, all_gather_perf, reduce_scatter_perf, " in done.stdout
 
@@ -60,7 +60,7 @@ def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Pat
     (tmp_path / "hosts.yaml").write_text(fleet.inventory() + lines)
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 1
-    assert done.stdout.splitlines()[0] == "3 of 4 nodes ready"
+    assert done.stdout.splitlines()[0] == "3 of 4 nodes can be queried"
     assert "stop: dead1: refused: " in done.stdout
 
 
@@ -133,15 +133,19 @@ def test_a_driver_without_its_compiler_is_told(compiler: list[str], complains: b
 
 def test_equal_complaints_are_folded_and_stops_come_first() -> None:
     complaints = [
-        Complaint("a2", "lacks x", "install x", blocks=False),
-        Complaint("a1", "lacks x", "install x", blocks=False),
+        Complaint("a2", "lacks x", "install x", Weight.NOTE),
+        Complaint("a1", "lacks x", "install x", Weight.NOTE),
     ]
-    complaints.append(Complaint("a3", "refused: no sshd", "start it", blocks=True))
-    complaints.append(Complaint("a", "has \x1b[2Ja bad cable", "change it", blocks=False))
+    complaints.append(Complaint("a3", "refused: no sshd", "start it", Weight.STOP))
+    complaints += [Complaint("a1", f"cannot be proven: {name}", "supply it", Weight.OPEN) for name in "cb"]
+    complaints.append(Complaint("a", "has \x1b[2Ja bad cable", "change it", Weight.NOTE))
     nodes = [object()] * 4
     assert list(doctor.lines(nodes, complaints)) == [  # type: ignore[arg-type]
-        "3 of 4 nodes ready",
+        "3 of 4 nodes can be queried",
+        "ready for delivery: 2 of 4; because a3: refused: no sshd, and 2 more reasons",
         "stop: a3: refused: no sshd - start it",
+        "open: a1: cannot be proven: b",
+        "open: a1: cannot be proven: c - supply it",
         "note: a: has \\x1b[2Ja bad cable - change it",
         "note: a[1-2]: lacks x - install x",
     ]
@@ -157,7 +161,7 @@ def test_a_fault_of_ours_on_one_node_hides_no_other(monkeypatch: pytest.MonkeyPa
         "nodegate itself failed (RuntimeError: a bug on a1)",
         "nodegate itself failed (RuntimeError: a bug on a2)",
     ]
-    assert all(complaint.blocks for complaint in complaints)
+    assert all(complaint.weight is Weight.STOP for complaint in complaints)
 
 
 def test_what_is_odd_about_the_inventory_is_noted(tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path
     found = {complaint.what: complaint for complaint in doctor.examine([node], Options())}
     what = next(what for what in found if what.startswith(f"gpu_burn at {burn} "))
     assert "(nodegate_tool_paths) is not executable by uid" in what
-    assert not found[what].blocks
+    assert not found[what].weight is Weight.STOP
 
 
 def test_brought_tools_are_not_missing_and_are_taken_away_again(

@@ -95,7 +95,7 @@ def test_from_an_empty_machine_to_the_third_night(lab: Nodes) -> None:
     hosts.write_text(hosts.read_text().replace("  hosts:", f"    nodegate_limits: {LIMITS}\n  hosts:"))
 
     code, printed = page.next()  # 4: doctor
-    assert (code, "3 of 3 nodes ready" in printed) == (0, True), printed
+    assert (code, "3 of 3 nodes can be queried" in printed) == (0, True), printed
 
     code, printed = page.next()  # 5: the first night
     assert (code, "no fault on 3 of 3 nodes" in printed) == (0, True), printed

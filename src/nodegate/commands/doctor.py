@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
 from nodegate.launchers import LAUNCHERS
 from nodegate.policy.asked import by_contract
-from nodegate.text import visible
+from nodegate.text import counted, visible
 from nodegate.toolbox.tool_list import how_to_get
 from nodegate.toolbox.toolbox import Lacking, Toolbox
 
@@ -41,14 +42,22 @@ WANTED_TOOLS = (
 )
 
 
+class Weight(str, Enum):
+    """What an obstacle prevents, in their order."""
+
+    STOP = "stop"  # no check at all can be judged there
+    OPEN = "open"  # a delivery run will not accept the node
+    NOTE = "note"  # nothing, or something optional
+
+
 @dataclass(frozen=True)
 class Complaint:
-    """One obstacle on one node. `blocks`: no check at all can be judged there."""
+    """One obstacle on one node."""
 
     node: str
     what: str
     next_step: str
-    blocks: bool
+    weight: Weight
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -96,7 +105,7 @@ def run(asked: argparse.Namespace) -> int:
     notes = [*prepared.notes, *notes_on_policy(judging)]
     for line in (*(f"note: {note}" for note in notes), *lines(nodes, complaints)):
         print(line, flush=True)
-    return int(any(complaint.blocks for complaint in complaints))
+    return int(any(complaint.weight is Weight.STOP for complaint in complaints))
 
 
 def examine(
@@ -116,11 +125,11 @@ def _complaints(node: Node, options: Options, carried: Carried | None, judging: 
         facts, about_tools, lacking = _ask(node, options, carried)
     except CannotMeasure as said:
         kind = said.kind if isinstance(said, Unreachable) else "not measured"
-        yield Complaint(node.name, f"{kind}: {_reason(said, node.name)}", said.next_step, blocks=True)
+        yield Complaint(node.name, f"{kind}: {_reason(said, node.name)}", said.next_step, Weight.STOP)
         return
     except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
         what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
-        yield Complaint(node.name, what, "report this as an error of nodegate", blocks=True)
+        yield Complaint(node.name, what, "report this as an error of nodegate", Weight.STOP)
         return
     yield from complaints_about(node.name, facts)
     yield from about_tools
@@ -154,17 +163,17 @@ def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
         hidden = sorted(node for node, state in facts.driver.device_nodes.items() if state in ("EPERM", "EACCES"))
         if hidden:
             step = "log in outside the scheduler's cgroup, or let the login see /dev/nvidia*"
-            yield Complaint(name, f"hides {len(hidden)} GPUs from this login", step, blocks=False)
+            yield Complaint(name, f"hides {len(hidden)} GPUs from this login", step, Weight.OPEN)
         if not facts.driver.loaded:
-            yield Complaint(name, "has not loaded the NVIDIA driver", "install and load the driver", blocks=False)
+            yield Complaint(name, "has not loaded the NVIDIA driver", "install and load the driver", Weight.OPEN)
         facts.kernel_log  # noqa: B018 - read for its refusal
         if facts.software.no_compiler:
             step = "install libnvidia-ptxjitcompiler1, or the driver's package of compute libraries"
-            yield Complaint(name, "lacks libnvidia-ptxjitcompiler.so.1, so no GPU can be loaded", step, blocks=False)
+            yield Complaint(name, "lacks libnvidia-ptxjitcompiler.so.1, so no GPU can be loaded", step, Weight.OPEN)
         if not facts.software.tools.get("nvidia-smi"):
-            yield Complaint(name, "lacks nvidia-smi", "install nvidia-smi or put it on PATH", blocks=False)
+            yield Complaint(name, "lacks nvidia-smi", "install nvidia-smi or put it on PATH", Weight.NOTE)
     except CannotMeasure as said:
-        yield Complaint(name, said.reason, said.next_step, blocks=False)
+        yield Complaint(name, said.reason, said.next_step, Weight.OPEN)
 
 
 def complaints_about_tools(name: str, tools: Toolbox) -> tuple[list[Complaint], frozenset[str]]:
@@ -189,7 +198,7 @@ def complaints_about_tools(name: str, tools: Toolbox) -> tuple[list[Complaint], 
         if lacking:
             what = ", ".join(" or ".join(alternatives) for alternatives in lacking)
             told.add((f"lacks {what}", how_to_get(lacking[0])))
-    return [Complaint(name, what, step, blocks=False) for what, step in sorted(told)], frozenset(unusable)
+    return [Complaint(name, what, step, Weight.NOTE) for what, step in sorted(told)], frozenset(unusable)
 
 
 def complaints_about_claims(
@@ -211,18 +220,18 @@ def complaints_about_claims(
     signed = {claim.name: judging.waivers.signed(claim.name, node.name) for claim in made}
     if policy is not None and not policy.is_for(baseline.platform):
         what = f"policy {policy.name} is not for platform {baseline.platform or 'unknown'}"
-        yield Complaint(node.name, what, "name another policy for these nodes", blocks=False)
+        yield Complaint(node.name, what, "name another policy for these nodes", Weight.OPEN)
     for reason, names in about.items():
         bare = [name for name in names if not signed[name]]
         if bare:
             what = f"cannot be proven: {', '.join(_named(name, judging) for name in bare)}: {reason}"
             step = "supply it (--baseline, --tools, more nodes), or sign off the gap (nodegate_gaps, --waivers)"
-            yield Complaint(node.name, what, step, blocks=False)
+            yield Complaint(node.name, what, step, Weight.OPEN)
     for name, who in signed.items():
         if who:
             reasons = [reason for reason, names in about.items() if name in names]
             what = f"may stay unproven: {name}{': ' if reasons else ''}{', '.join(reasons)}"
-            yield Complaint(node.name, what, f"signed for: {who}", blocks=False)
+            yield Complaint(node.name, what, f"signed for: {who}", Weight.NOTE)
 
 
 def _named(claim: str, judging: Judging) -> str:
@@ -239,14 +248,25 @@ def notes_on_policy(judging: Judging) -> Iterator[str]:
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:
-    """The obstacles, equal complaints folded; the blocking ones first."""
-    found = list(complaints)
-    blocked = {complaint.node for complaint in found if complaint.blocks}
-    yield f"{len(nodes) - len(blocked)} of {len(nodes)} nodes ready"
-    same: dict[tuple[bool, str, str], list[str]] = {}
-    for complaint in found:
-        key = (not complaint.blocks, visible(complaint.what), visible(complaint.next_step))
-        same.setdefault(key, []).append(complaint.node)
-    for (harmless, what, step), names in sorted(same.items()):
-        mark = "note" if harmless else "stop"
-        yield f"{mark}: {fold(names)}: {what} - {step}"
+    """How many nodes are ready, and the obstacles by weight: equal ones folded, each next step once, after its own."""
+    steps: dict[tuple[Weight, str], dict[str, list[str]]] = {}
+    at: dict[Weight, set[str]] = {weight: set() for weight in Weight}
+    for each in sorted(complaints, key=lambda each: (list(Weight).index(each.weight), visible(each.what))):
+        same = steps.setdefault((each.weight, visible(each.next_step)), {})
+        same.setdefault(visible(each.what), []).append(each.node)
+        at[each.weight].add(each.node)
+    reasons = [
+        (what, names)
+        for (weight, _), same in steps.items()
+        if weight is not Weight.NOTE
+        for what, names in same.items()
+    ]
+    ready = len(nodes) - len(at[Weight.STOP] | at[Weight.OPEN])
+    more = f", and {counted(len(reasons) - 1, 'more reason')}" if len(reasons) > 1 else ""
+    because = f"; because {fold(reasons[0][1])}: {reasons[0][0]}{more}" if reasons else ""
+    yield f"{len(nodes) - len(at[Weight.STOP])} of {len(nodes)} nodes can be queried"
+    yield f"ready for delivery: {ready} of {len(nodes)}{because}"
+    for (weight, step), same in steps.items():
+        *before, last = (f"{weight.value}: {fold(names)}: {what}" for what, names in same.items())
+        yield from before
+        yield f"{last} - {step}"

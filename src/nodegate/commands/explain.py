@@ -8,6 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import read_whole
 from nodegate.files.paths import CHECKS, DOCS, suite_folder
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WIDTH = 100
+_MOST_BYTES = 4 << 20
 _CELLS = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`([^`]*)`")
 _NO_WORDS = ("api.md", "coverage.md", "policies.md")  # their tables explain no word of a message
@@ -68,7 +70,7 @@ def _in_pages(word: str) -> Iterator[str]:
     """The page of this name; else each row and section of the pages that is about the word."""
     for page in _pages():
         if word.casefold() == page.stem:
-            yield page.read_text("utf-8").rstrip()
+            yield _text(page).rstrip()
             return
     for page in _pages():
         for names, text in _entries(page):
@@ -83,7 +85,7 @@ def _known() -> set[str]:
     checks = {
         f"{file.stem.removeprefix('test_')}.{name}"
         for file in files
-        for name in re.findall(r"\ndef test_(\w+)\(", file.read_text("utf-8"))
+        for name in re.findall(r"\ndef test_(\w+)\(", _text(file))
     }
     return words | checks | {page.stem for page in pages}
 
@@ -93,11 +95,15 @@ def _pages() -> list[Path]:
     return [page for part in ("reference", "guide") for page in sorted((folder / part).glob("*.md"))]
 
 
+def _text(file: Path) -> str:
+    return read_whole(file, _MOST_BYTES).decode()
+
+
 def _entries(page: Path) -> Iterator[tuple[frozenset[str], str]]:
     """The rows of a page's tables and its sections: the names that each has, in small letters, and its text."""
     if page.name in _NO_WORDS:
         return
-    lines = page.read_text("utf-8").splitlines()
+    lines = _text(page).splitlines()
     head: list[str] = []
     for number, line in enumerate(lines):
         if line.startswith("#"):

@@ -34,7 +34,7 @@ def _check_files(folder: Path) -> list[Path]:
 
 
 def hint(reporter: pytest.TerminalReporter, config: pytest.Config, exit_code: int) -> None:
-    """One line if there is nothing to test, or an inventory was named as if it were a test: nodes may have been meant."""
+    """One line if there is nothing to test, or an inventory was named instead: nodes may have been meant."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     for argument in config.args if named else ():
         if exit_code == pytest.ExitCode.USAGE_ERROR and Path(argument).suffix in _INVENTORIES:

@@ -62,9 +62,9 @@ class Progress:
         self._close()
 
     def line(self) -> str:
-        """The state of the stage: "facts: 120 of 128 nodes, 2 could not be measured, 14 s", "gpu: ..., 45 s of about 60 s".
+        """The state of a stage: "facts: 120 of 128 nodes, 2 could not be measured, 14 s".
 
-        How much time is left is told of judging alone, which comes last: what is before it says nothing of the whole.
+        Time left is an estimate for judging alone, which comes last: what is before it says nothing of the whole.
         """
         with self._guard:
             now = time.monotonic()
