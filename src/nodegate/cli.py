@@ -67,8 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        _refuse_unknown(given[0] if given else "-")
-        asked = _parser(given[0] if given else "").parse_args(given)
+        if not given:
+            _parser("").print_help(sys.stderr)
+            return CANNOT_TELL
+        _refuse_unknown(given[0])
+        asked = _parser(given[0]).parse_args(given)
         return int(asked.command(asked))
     except UsageError as said:
         print(f"nodegate: {said}", file=sys.stderr)

@@ -195,7 +195,7 @@ def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path
     found = {complaint.what: complaint for complaint in doctor.examine([node], Options())}
     what = next(what for what in found if what.startswith(f"gpu_burn at {burn} "))
     assert "(nodegate_tool_paths) is not executable by uid" in what
-    assert not found[what].weight is Weight.STOP
+    assert found[what].weight is not Weight.STOP
 
 
 def test_brought_tools_are_not_missing_and_are_taken_away_again(
