@@ -67,10 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        if not given:
-            _parser("").print_help(sys.stderr)
-            return CANNOT_TELL
-        _refuse_unknown(given[0])
+        _refuse_unknown(given[0] if given else "")
         asked = _parser(given[0]).parse_args(given)
         return int(asked.command(asked))
     except UsageError as said:
@@ -121,6 +118,8 @@ def _refuse_unknown(word: str) -> None:
     """
     if word in COMMANDS or word.startswith("-"):
         return
+    if not word:
+        raise UsageError(f"name a command\n{_overview()}")
     from difflib import get_close_matches  # noqa: PLC0415 - only on the way to a refusal
 
     if Path(word).exists() or word.endswith((".yaml", ".yml", ".ini")):
