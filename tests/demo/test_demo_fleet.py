@@ -278,3 +278,10 @@ def test_every_number_of_the_fleet_has_a_name_that_a_baseline_may_hold():
     named = {metric.name for machine in fleet().machines for metric in acceptance().view.metrics(machine.name)}
     assert named
     assert named <= METRICS
+
+
+def test_the_readme_shows_lines_of_the_real_answer():
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    sample = readme.split("```\n")[1].splitlines()
+    assert len(sample) >= 5
+    assert set(sample) <= set(GOLDEN.read_text("utf-8").splitlines())

@@ -134,6 +134,7 @@ def judged(installed: Installation, run_dir: Path, *command: str, **environment:
         *command, "--inventory", installed.inventory, *CHOICE, "-v", "--run-dir", str(run_dir), **environment
     )
     assert "Traceback" not in done.stdout + done.stderr
+    assert "arning" not in done.stdout + done.stderr
     items = sorted(set(re.findall(r"test_\w+\.py::test_\w+\[\w+\]", done.stdout)))
     records = read(run_dir) if run_dir.exists() else []
     verdicts = {(record.check, record.node): record.verdict.value for record in records}

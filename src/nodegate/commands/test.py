@@ -18,7 +18,9 @@ def run(arguments: Sequence[str]) -> int:
         plugin = []
     except metadata.PackageNotFoundError:  # a checkout on PYTHONPATH
         plugin = ["-p", "nodegate.plugin"]
-    sys.argv = ["pytest", *plugin, *arguments]
+    # nodegate is imported already, which pytest would warn of before each answer
+    quiet = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
+    sys.argv = ["pytest", *plugin, *quiet, *arguments]
     try:
         runpy.run_module("pytest", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
