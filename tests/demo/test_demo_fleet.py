@@ -284,4 +284,4 @@ def test_the_readme_shows_lines_of_the_real_answer():
     readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
     sample = readme.split("```\n")[1].splitlines()
     assert len(sample) >= 5
-    assert set(sample) <= set(GOLDEN.read_text("utf-8").splitlines())
+    assert set(sample) <= set(GOLDEN.with_name("terminal.txt").read_text("utf-8").splitlines())
