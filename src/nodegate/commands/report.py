@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.errors import UsageError
+
 if TYPE_CHECKING:
     import argparse
 
@@ -17,6 +19,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
     command.add_argument("--all-results", action="store_true", help="write what is healthy in full too")
+    command.add_argument("--xlsx", type=Path, metavar="FILE", help="write one workbook for Excel instead")
     command.add_argument(
         "--to", type=Path, metavar="DIR", help="output folder (default: RUN; RUN-redacted with --redact)"
     )
@@ -31,6 +34,14 @@ def run(asked: argparse.Namespace) -> int:
     from nodegate.records.manifest import Manifest  # noqa: PLC0415
     from nodegate.report.rerender import rerender  # noqa: PLC0415
 
+    if asked.xlsx:
+        from nodegate.report import xlsx_file  # noqa: PLC0415
+
+        if asked.redact:
+            raise UsageError("--xlsx holds serials and names", hint="write it from the run that --redact wrote")
+        xlsx_file.write(asked.run, asked.xlsx)
+        print(asked.xlsx)
+        return 0
     manifest = Manifest(asked.run)
     odd = manifest.odd_files()
     file = rerender(asked.run, redacted=asked.redact, to=asked.to, everything=asked.all_results) / "report.html"

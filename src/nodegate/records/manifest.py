@@ -137,6 +137,12 @@ class Manifest:
             self._read_again()
             return file in self._known
 
+    def lines(self) -> list[tuple[str, str]]:
+        """SHA-256 and name of each file of evidence that the run has written, by name."""
+        with self._guard:
+            self._read_again()
+            return [(known[-1], file) for file, known in sorted(self._known.items()) if known[-1]]
+
     def odd_files(self) -> tuple[OddFile, ...]:
         """Every file of evidence that was changed, added or deleted since it was written; none without a manifest."""
         with self._guard:

@@ -43,15 +43,19 @@ def write_findings(report: Report, file: IO[str]) -> None:
 
 def _write(report: Report, file: IO[str], wanted: Collection[Verdict]) -> None:
     table = csv.writer(file, lineterminator="\n")
-    table.writerow(COLUMNS)
+    table.writerows(map(cell, row) for row in finding_rows(report, wanted))
+
+
+def finding_rows(report: Report, wanted: Collection[Verdict]) -> Iterator[tuple[object, ...]]:
+    """COLUMNS, then a row for each finding of these verdicts."""
+    yield COLUMNS
     for node in report.nodes:
         causes = {
             (each.check, id(each.finding)): cause.id
             for cause in report.node_causes[node.node]
             for each in cause.findings
         }
-        for row in _rows(node, causes, wanted):
-            table.writerow([cell(value) for value in row])
+        yield from _rows(node, causes, wanted)
 
 
 def _rows(
@@ -93,16 +97,19 @@ def cell(value: object) -> object:
 
 
 def write_nodes(report: Report, file: IO[str]) -> None:
-    """Write the header and the nodes, worst first. What a node is (driver, BIOS ..) stands in columns of its own."""
+    """Write the header and the nodes, worst first."""
+    file.write(BOM)
+    csv.writer(file, lineterminator="\n").writerows(map(cell, row) for row in node_rows(report))
+
+
+def node_rows(report: Report) -> Iterator[tuple[object, ...]]:
+    """The header, then a row a node, worst first. What a node is (driver, BIOS ..) has columns of its own."""
     labels = dict.fromkeys(label for node in report.nodes for label, _ in node.identity)
     more = [label for label in labels if label not in NODE_COLUMNS]
-    file.write(BOM)
-    table = csv.writer(file, lineterminator="\n")
-    table.writerow([*NODE_COLUMNS, *map(cell, more)])
+    yield (*NODE_COLUMNS, *more)
     for node in worst_first(report.nodes):
         known = dict(node.identity)
-        row = (*_node_row(node, report.node_causes[node.node]), *(known.get(label, "") for label in more))
-        table.writerow([cell(value) for value in row])
+        yield (*_node_row(node, report.node_causes[node.node]), *(known.get(label, "") for label in more))
 
 
 def _node_row(node: NodeReport, causes: tuple[Cause, ...]) -> Iterator[object]:
