@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python || echo $(PYTHON))
 
-.PHONY: demo test check gpu lab lab-table lint wheel bootcheck.pyz bench docs clean
+.PHONY: demo test check gpu lab lab-table lint wheel bootcheck.pyz bench docs docs-site completion clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -59,6 +59,16 @@ docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/guide/policies.md
 	PYTHONPATH=tests $(BIN)/python -m support.schemas
 	PYTHONPATH=tests $(BIN)/python -m support.api_names
+
+# completion of `nodegate` for bash and zsh, in dist/
+completion: .venv/test-installed
+	mkdir -p dist
+	PYTHONPATH=tests $(BIN)/python -m support.completion bash >dist/nodegate.bash
+	PYTHONPATH=tests $(BIN)/python -m support.completion zsh >dist/_nodegate
+
+# the pages of docs/ as a site in dist/site; links inside it are checked
+docs-site: .venv/test-installed
+	$(BIN)/python -m mkdocs build --strict --quiet --site-dir dist/site
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
