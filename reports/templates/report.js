@@ -3,6 +3,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const text = (index) => data.texts[index];
+  // The sentence in the page's language, with its fields.
+  const say = (text, fields = {}) => (data.words[text] ?? text).replace(/\{(\w+)\}/g, (_, name) => fields[name]);
   const WORD = { p: "pass", w: "warn", f: "fail", e: "error", n: "not-judged", s: "skip", a: "waived", " ": "no result" };
   const SIGN = { p: "·", w: "W", f: "F", e: "E", n: "N", s: "–", a: "A", " ": " " };
   const RANK = "feawns p"; // the worst first
@@ -23,14 +25,15 @@
   // ---- the matrix -------------------------------------------------------------------------------------------------
   const columns = [
     ["Node", null, (node) => make("a", { href: "#node=" + encodeURIComponent(node.n), textContent: node.n })],
-    ["Verdict", (node) => node.v, (node) => make("span", { className: "word " + verdict(node), textContent: verdict(node) })],
+    ["Verdict", (node) => node.v, (node) => make("span", { className: "word " + verdict(node), textContent: say(verdict(node)) })],
     racked ? ["Rack", null, (node) => text(node.r), (node) => node.r] : null,
     platforms.size > 1 ? ["Platform", null, (node) => text(node.p), (node) => node.p] : null,
     ["F", (node) => -count(node, "f"), (node) => count(node, "f") || ""],
     ["E", (node) => -count(node, "e"), (node) => count(node, "e") || ""],
     ["W", (node) => -count(node, "w"), (node) => count(node, "w") || ""],
   ].filter(Boolean);
-  const TITLE = { F: "Checks failed", E: "Checks that could not be measured", W: "Checks with a warning" };
+  const TITLE = { F: say("Checks failed"), E: say("Checks that could not be measured"), W: say("Checks with a warning") };
+  const HEAD = { Node: say("Node"), Verdict: say("Verdict"), Rack: say("Rack"), Platform: say("Platform") };
 
   const strip = (node) => {
     const cell = make("td", { className: "cells" });
@@ -47,10 +50,10 @@
     cell.append(plain);
     const said = ["f", "e", "w", "a"].map((letter) => {
       const found = data.checks.filter((_, index) => node.c[index] === letter);
-      return found.length ? WORD[letter] + ": " + found.join(", ") : "";
+      return found.length ? say(WORD[letter]) + ": " + found.join(", ") : "";
     }).filter(Boolean);
     cell.setAttribute("role", "img");
-    cell.setAttribute("aria-label", said.join("; ") || `${count(node, "p")} pass, ${count(node, "s")} skip`);
+    cell.setAttribute("aria-label", said.join("; ") || say("{pass} pass, {skip} skip", { pass: count(node, "p"), skip: count(node, "s") }));
     return cell;
   };
 
@@ -69,12 +72,12 @@
   const rows = data.nodes.map(row);
   const body = make("tbody", {});
   const heads = columns.map(([name]) => make("th", { scope: "col", className: name.length === 1 ? "n" : "", title: TITLE[name] || "" },
-    make("button", { type: "button", textContent: name })));
+    make("button", { type: "button", textContent: HEAD[name] || name })));
   const label = (check) => {
     const at = check.lastIndexOf(".") + 1;
     return [make("span", { className: "module", textContent: check.slice(0, at) }), check.slice(at)];
   };
-  const marks = data.checks.map((check) => make("button", { type: "button", title: "Sort by " + check }, ...label(check)));
+  const marks = data.checks.map((check) => make("button", { type: "button", title: say("Sort by {check}", { check }) }, ...label(check)));
   const strips = make("th", { scope: "col", className: "heads" }, make("span", {}, ...marks));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...heads, strips)), body);
 
@@ -100,13 +103,13 @@
     const number = data.nodes.filter((node) => node.v === index).length;
     if (!number) return null;
     const box = make("input", { type: "checkbox", checked: true });
-    chips.append(make("label", {}, box, " ", make("span", { className: "badge " + word, textContent: word }), " " + number.toLocaleString("en")));
+    chips.append(make("label", {}, box, " ", make("span", { className: "badge " + word, textContent: say(word) }), " " + number.toLocaleString("en")));
     return box;
   });
   data.checks.forEach((check, index) => pick.append(make("option", { value: String(index), textContent: check })));
   let order = data.nodes.map((_, index) => index);
   const passes = (node) => {
-    const hay = [node.n, text(node.r), text(node.p), verdict(node)].join(" ").toLowerCase();
+    const hay = [node.n, text(node.r), text(node.p), verdict(node), say(verdict(node))].join(" ").toLowerCase();
     return boxes[node.v].checked
       && find.value.toLowerCase().split(/[\s,]+/).every((word) => hay.includes(word))
       && (pick.value === "" || "wfean ".includes(node.c[Number(pick.value)]));
@@ -114,7 +117,7 @@
   const show = () => {
     const kept = order.filter((index) => passes(data.nodes[index]));
     body.replaceChildren(...kept.map((index) => rows[index]));
-    shown.textContent = `${kept.length.toLocaleString("en")} of ${data.nodes.length.toLocaleString("en")} nodes`;
+    shown.textContent = say("{n} of {total} nodes", { n: kept.length.toLocaleString("en"), total: data.nodes.length.toLocaleString("en") });
   };
   const natural = new Intl.Collator("en", { numeric: true }).compare;
   const sort = (head, key, downward) => {
@@ -157,7 +160,7 @@
         && (!wanted("rack") || racks.has(wanted("rack"))));
       kept += !body.hidden;
     });
-    byId("causes-shown").textContent = `${kept.toLocaleString("en")} of ${causes.length.toLocaleString("en")}`;
+    byId("causes-shown").textContent = say("{n} of {total}", { n: kept.toLocaleString("en"), total: causes.length.toLocaleString("en") });
   };
   const openCause = (anchor) => {
     const found = causes.find((cause) => cause.anchor === anchor);
@@ -179,7 +182,7 @@
   // What a result says, a line a finding: [word, part, observed, expected, action, files, source of the limit].
   const said = ({ letter, result: [, message, findings, evidence, waiver] }) => {
     const bad = letter === "p" ? findings : findings.filter(([one]) => one !== "p");
-    const rest = waiver === undefined ? "" : ` (waived: ${text(waiver)})`;
+    const rest = waiver === undefined ? "" : say(" (waived: {waiver})", { waiver: text(waiver) });
     const show = (index) => (index === null ? "" : text(index));
     return (bad.length ? bad : [[letter, null, message, null, null, null]]).map(([one, part, observed, expected, action, source]) =>
       [WORD[waiver === undefined ? one : letter], show(part), text(observed), show(expected), show(action) + rest, evidence.map(text), show(source)]);
@@ -188,7 +191,7 @@
   const many = (checks) => {
     const list = checks.map((check) => data.checks[check]).join(", ");
     return checks.length > 4
-      ? make("details", { className: "many" }, make("summary", { textContent: `${checks.length} checks` }), list) : list;
+      ? make("details", { className: "many" }, make("summary", { textContent: say("{n} checks", { n: checks.length }) }), list) : list;
   };
   // Checks that say exactly the same share a line.
   const lines = (found) => {
@@ -203,13 +206,13 @@
     }
     return [...alike.values()].map(({ parts: [word, part, observed, expected, action, files, source], checks }) => {
       const line = make("tr", {},
-        cell("", make("span", { className: "badge " + word, textContent: word })), cell("check", many(checks)), cell("", part),
+        cell("", make("span", { className: "badge " + word, textContent: say(word) })), cell("check", many(checks)), cell("", part),
         cell("", observed), Object.assign(cell("", expected), { title: source }), cell("", action), cell("mono", ...files.flatMap((path) => [file(path), " "])));
       line.dataset.checks = checks.join(" ");
       return line;
     });
   };
-  const HEADS = ["Verdict", "Check", "Part", "Observed", "Expected", "Next action", "Evidence"];
+  const HEADS = [say("Verdict"), say("Check"), say("Part"), say("Observed"), say("Expected"), say("Next action"), say("Evidence")];
   const results = (found) => make("div", { className: "scroll" }, make("table", { className: "results" },
     make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
     make("tbody", {}, ...lines(found))));
@@ -220,10 +223,10 @@
 
   const CLAIM = { proven: "pass", refuted: "fail", "not-proven": "error" };
   const claims = ([proven, all, rows]) => {
-    const title = make("summary", { textContent: `${proven} of ${all} claims proven` });
+    const title = make("summary", { textContent: say("{proven} of {all} claims proven", { proven, all }) });
     return make("details", { open: proven < all && rows.length <= 8 }, title, make("ul", { className: "reasons" },
       ...rows.map(([state, claim, words]) => make("li", {},
-        make("span", { className: "badge " + CLAIM[state], textContent: state }), ` ${text(claim)}: ${text(words)}`))));
+        make("span", { className: "badge " + CLAIM[state], textContent: say(state) }), ` ${text(claim)}: ${text(words)}`))));
   };
 
   const article = (node) => {
@@ -232,22 +235,22 @@
       .sort((a, b) => RANK.indexOf(a.letter) - RANK.indexOf(b.letter));
     const wrong = having("feawn");
     const reasons = causes.filter((cause) => cause.nodes.has(names.get(node.n))).map(({ anchor, severity, said }) =>
-      make("li", {}, make("span", { className: "badge sev-" + severity.replace(" ", "-"), textContent: severity }), " ",
+      make("li", {}, make("span", { className: "badge sev-" + severity.replace(" ", "-"), textContent: say(severity) }), " ",
         make("a", { href: "#cause=" + anchor, textContent: said })));
-    const about = [text(node.p), text(node.r) && "rack " + text(node.r)].filter(Boolean).join(", ");
-    const numbers = [...RANK].filter((letter) => count(node, letter)).map((letter) => `${count(node, letter)} ${WORD[letter]}`).join(", ");
-    const elsewhere = data.passes || !count(node, "p") ? "" : "The values of passed checks are in results.jsonl.gz.";
+    const about = [text(node.p), text(node.r) && say("rack {rack}", { rack: text(node.r) })].filter(Boolean).join(", ");
+    const numbers = [...RANK].filter((letter) => count(node, letter)).map((letter) => `${count(node, letter)} ${say(WORD[letter])}`).join(", ");
+    const elsewhere = data.passes || !count(node, "p") ? "" : say("The values of passed checks are in results.jsonl.gz.");
     return make("article", {},
       make("div", { className: "head" }, make("h3", { textContent: node.n }),
-        make("span", { className: "badge " + verdict(node), textContent: verdict(node) }),
+        make("span", { className: "badge " + verdict(node), textContent: say(verdict(node)) }),
         make("span", { textContent: about }), make("span", { className: "dim", textContent: numbers })),
-      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Not reachable: " + text(node.u) })),
+      node.u === undefined ? null : make("div", {}, make("p", { textContent: say("Not reachable: {why}", { why: text(node.u) }) })),
       reasons.length ? make("ul", { className: "reasons" }, ...reasons) : null,
       node.k === undefined ? null : claims(node.k),
       wrong.length ? make("details", { className: "wrong", open: wrong.length <= 12 || !reasons.length },
-        make("summary", { textContent: `${wrong.length} checks with findings` }), results(wrong)) : null,
-      fold(`${count(node, "p")} passed, with what was measured`, having("p")),
-      fold(`${count(node, "s")} do not apply here, or were not asked for`, having("s")),
+        make("summary", { textContent: say("{n} checks with findings", { n: wrong.length }) }), results(wrong)) : null,
+      fold(say("{n} passed, with what was measured", { n: count(node, "p") }), having("p")),
+      fold(say("{n} do not apply here, or were not asked for", { n: count(node, "s") }), having("s")),
       elsewhere ? make("div", { className: "note", textContent: elsewhere }) : null,
       pairs((node.i || []).map(([name, value]) => [text(name), text(value)])),
       pairs((node.s || []).map(([name, serial]) => ["S/N " + text(name), serial])));
@@ -276,7 +279,7 @@
     const cell = event.target.closest("td.cells");
     if (!cell) return;
     const check = place(event, cell), node = data.nodes[cell.parentNode.dataset.index];
-    cell.title = check in data.checks ? `${node.n}  ${data.checks[check]}: ${WORD[node.c[check]]}` : "";
+    cell.title = check in data.checks ? `${node.n}  ${data.checks[check]}: ${say(WORD[node.c[check]])}` : "";
   });
   body.addEventListener("click", (event) => {
     const cell = event.target.closest("td.cells");

@@ -7,6 +7,8 @@ import math
 import re
 from collections.abc import Iterable
 
+from nodegate.words.catalogue import number_of, say, term
+
 MOST_CHARACTERS = 1000
 _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
 _THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
@@ -46,22 +48,22 @@ def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
     if isinstance(value, tuple):
         are_texts = all(isinstance(each, str) for each in value)
         listed = ", ".join(number(each, unit, exact=exact) for each in value)
-        return f"one of {listed}" if are_texts else f"{listed} {unit}".strip()
+        return say("one of {names}", names=listed) if are_texts else f"{listed} {term(unit)}".strip()
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{number(value, unit, exact=exact)} {unit}".strip()
+        return say("yes") if value else say("no")
+    return f"{number(value, unit, exact=exact)} {term(unit)}".strip()
 
 
 def counted(count: int, noun: str) -> str:
     """A count and its noun: "1 node", "16 nodes"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return number_of(f"{{n}} {noun}", f"{{n}} {noun}s", count)
 
 
 def some(names: Iterable[str], most: int) -> str:
     """At most `most` names, and how many more there are: "a, b, c and 5 more"."""
     listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
+    said = ", ".join(listed[:most])
+    return say("{names} and {n} more", names=said, n=len(listed) - most) if len(listed) > most else said
 
 
 def names(asked: object) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def test_a_chinese_sentence_is_chinese_and_has_the_same_fields() -> None:
     for key, text in PO.items():
         if key != ("",):
             assert re.search("[\u3000-\u9fff\uff00-\uffef]", text), key
-            assert [set(re.findall(r"\{\w+\}", each)) for each in key] == [set(re.findall(r"\{\w+\}", text))] * len(key)
+            assert [set(re.findall(r"\{(\w+)", each)) for each in key] == [set(re.findall(r"\{(\w+)", text))] * len(key)
 
 
 def test_the_compiled_catalogue_is_the_written_one() -> None:

@@ -1,30 +1,91 @@
-"""The catalogue of sentences: what the code asks for, what the .po file has, and the .mo file made of it.
+"""The catalogue of sentences: what code, pages and tables ask for, what the .po file has, and the .mo file made of it.
 
 To write nodegate.mo again: NODEGATE_WRITE_GOLDEN=1 pytest tests/notices/test_catalogue.py
 """
 
 import ast
+import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[2] / "src" / "nodegate"
+from jinja2 import Environment
+from jinja2.ext import extract_from_ast
+
+from nodegate import suite
+from nodegate.causes.conditions import conditions
+from nodegate.claims.table import titles
+from nodegate.job.tables import rows
+from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.metric_names import WORDS
+from nodegate.records.cause import Class, Severity
+from nodegate.records.claim import State
+from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.report.fleet_result import FleetVerdict
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "nodegate"
 FOLDER = SOURCES / "words" / "zh" / "LC_MESSAGES"
+TEMPLATES = ROOT / "reports" / "templates"
+_ONE = frozenset(("say", "known", "term", "phrase", "_"))
+_MANY = frozenset(("count", "number_of"))
+# Rooms whose findings are data: what stands in them as a whole text, without fields, is in the catalogue.
+_FINDINGS = ("checks", *(f"src/nodegate/{name}" for name in ("subjects", "measure", "numbers", "kernel_log", "judge")))
+_WORDS_OF_A_FINDING = frozenset(("quantity", "what", "action", "remedy", "note", "text", "reason", "next_step"))
 
 
 def asked_for() -> Iterator[tuple[str, ...]]:
-    """The sentences that the code asks for: one, or singular and plural."""
+    """The sentences that are asked for: one, or singular and plural."""
     for file in sorted(SOURCES.rglob("*.py")):
         source = file.read_text("utf-8")
-        if "nodegate.words" not in source:
+        if "nodegate.words" in source or file.parent == SOURCES / "words":
+            yield from _of_code(ast.parse(source))
+    yield from ((each,) for each in (*_of_pages(), *_of_tables(), *_of_findings()))
+
+
+def _of_code(tree: ast.AST) -> Iterator[tuple[str, ...]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
             continue
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call):
-                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                given = {"say": node.args[:1], "known": node.args[:1], "count": node.args[:2]}.get(name, [])
-                texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-                if texts:
-                    yield tuple(texts)
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = node.args[: 1 if name in _ONE else 2 if name in _MANY else 0]
+        texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if texts and texts[0]:
+            yield tuple(texts)
+        noun = node.args[-1] if name == "counted" else None
+        if isinstance(noun, ast.Constant):
+            yield (f"{{n}} {noun.value}", f"{{n}} {noun.value}s")
+
+
+def _of_pages() -> Iterator[str]:
+    page = Environment(autoescape=True).parse((TEMPLATES / "report.html.j2").read_text("utf-8"))
+    for _, _, text in extract_from_ast(page, ("_", "term", "phrase")):
+        yield from (each for each in (text if isinstance(text, tuple) else (text,)) if isinstance(each, str))
+    yield from re.findall(r'say\("([^"]+)"', (TEMPLATES / "report.js").read_text("utf-8"))
+
+
+def _of_tables() -> Iterator[str]:
+    """The tables whose English a person reads: conditions, claims, checks, metrics, classes of a job, the words."""
+    for condition in conditions().known:
+        yield from (text for _, text in (*condition.says, *condition.do))
+    yield from titles().values()
+    yield from (check.title for check in suite.checks())
+    yield from WORDS.values()
+    yield from (mode.name for mode in failure_modes().values())
+    yield from (text for row in rows("texts.csv") for text in (row["en"], row["do"]) if text)
+    yield from (row["en"] for row in rows("sentences.csv"))
+    kinds: Iterable[type[Enum]] = (Severity, Class, NodeVerdict, Verdict, State, FleetVerdict)
+    yield from (str(each.value) for kind in kinds for each in kind)
+
+
+def _of_findings() -> Iterator[str]:
+    for file in sorted(file for folder in _FINDINGS for file in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            for given in node.keywords if isinstance(node, ast.Call) else ():
+                value = given.value
+                if given.arg in _WORDS_OF_A_FINDING and isinstance(value, ast.Constant) and value.value:
+                    yield str(value.value)
 
 
 def read(text: str) -> dict[tuple[str, ...], str]:

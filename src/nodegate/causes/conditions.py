@@ -15,6 +15,7 @@ from nodegate.files.typed_yaml import mapping, names
 from nodegate.records.cause import ORDER, CheckFinding, Class, Severity, class_of
 from nodegate.records.verdict import Verdict
 from nodegate.text import number
+from nodegate.words.catalogue import phrase
 
 FILE = "causes.yaml"
 _WORDS = ("findings", "says", "do", "severity", "class", "one", "reach", "explains", "errors")
@@ -178,7 +179,7 @@ def _filled(templates: tuple[tuple[str, str], ...], finding: CheckFinding) -> st
     limit = number(seen.limit.value, seen.limit.unit) if seen.limit else ""
     words = {"observed": number(seen.observed, seen.unit), "limit": limit, "unit": seen.unit, "code": seen.code}
     missing = any(f"{{{name}}}" in template and not value for name, value in words.items())
-    return "" if missing else template.format(**words, quantity=seen.quantity)
+    return "" if missing else phrase(template).format(**words, quantity=phrase(seen.quantity))
 
 
 def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """A cause in one line for people: where, which part, what is the matter, what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nodegate.causes.fleet import values
@@ -8,7 +8,9 @@ from nodegate.inventory.hostlist import fold
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, Cause
 from nodegate.records.part import Kind, Part
+from nodegate.records.run import CheckInfo
 from nodegate.text import number, some, with_unit
+from nodegate.words.catalogue import is_foreign, known, phrase, say, term
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
 _MOST_PARTS = 8
@@ -33,18 +35,22 @@ class CauseLine:
     def text(self) -> str:
         """Part, what is the matter and what to do, in one sentence."""
         action = f" - {self.action}" if self.action else ""
-        more = f" (+{self.more} that follow)" if self.more else ""
+        more = say(" (+{n} that follow)", n=self.more) if self.more else ""
         return f"{self.part}: {self.what}{more}{action}"
 
 
-def line(cause: Cause) -> CauseLine:
-    """The line of a cause of one node or of several."""
+def line(cause: Cause, checks: Mapping[str, CheckInfo] | None = None) -> CauseLine:
+    """The line of a cause of one node or of several.
+
+    Of a finding that is English alone, another language has what its check, of `checks`, accepts.
+    """
+    info = (checks or {}).get(cause.decisive.check)
     where = fold(cause.nodes)
     return CauseLine(
         severity=cause.severity.value,
-        where=f"rack {cause.place}: {where}" if cause.place else where,
+        where=say("rack {rack}: {nodes}", rack=cause.place, nodes=where) if cause.place else where,
         part=_parts(cause),
-        what=_what(cause),
+        what=_what(cause, info.title if info else ""),
         action=cause.do or cause.action,
         more=len(cause.follows),
     )
@@ -52,7 +58,7 @@ def line(cause: Cause) -> CauseLine:
 
 def worst_in_short(word: str, causes: Sequence[Cause]) -> str:
     """The worst cause in a hundred characters: the part comes first, since a scheduler may cut the rest."""
-    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
+    more = say(" (+{n} more)", n=len(causes) - 1) if len(causes) > 1 else ""
     row = line(causes[0])
     room = LINE_LENGTH - len(f"{word}: ") - len(more)
     said = f"{row.part}: {row.what}"
@@ -90,24 +96,32 @@ def _together(names: list[str]) -> str:
 
 def _kind(part: Part) -> str:
     """What sort of part, where several nodes have it with different ones: "a GPU"."""
-    names = {Kind.GPU: "a GPU", Kind.NIC: "a NIC", Kind.PORT: "a NIC port", Kind.NVLINK: "an NVLink"}
-    return names.get(part.kind, f"a {part.kind.value}")
+    names = {
+        Kind.GPU: known("a GPU"),
+        Kind.NIC: known("a NIC"),
+        Kind.PORT: known("a NIC port"),
+        Kind.NVLINK: known("an NVLink"),
+    }
+    return term(names.get(part.kind, f"a {part.kind.value}"))
 
 
-def _what(cause: Cause) -> str:
+def _what(cause: Cause, title: str = "") -> str:
     finding = cause.decisive.finding
     if finding.text and finding.code.startswith(OF_BATCH):
         others = dict.fromkeys(
             each.finding.quantity for each in (*cause.same, *cause.follows) if each.finding.code == finding.code
         )
         more = [quantity for quantity in others if quantity != finding.quantity]
-        return finding.text + (f", also in {some(more, _MOST_QUANTITIES)}" if more else "")
+        also = some(map(phrase, more), _MOST_QUANTITIES)
+        return phrase(finding.text) + (say(", also in {quantities}", quantities=also) if more else "")
     found = values(cause)
+    if title and not cause.words and is_foreign(finding.text):
+        return say("{finding}, expected: {condition}", finding=cause.message, condition=phrase(title))
     if cause.condition == NOT_JUDGED or len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
         return cause.words or cause.message
-    span = f"{number(found[0], finding.unit)} to {with_unit(found[-1], finding.unit)}"
-    expected = f", expected {finding.limit.words()}" if finding.limit else ""
-    return f"{finding.quantity} {span}{expected}"
+    span = say("{low} to {high}", low=number(found[0], finding.unit), high=with_unit(found[-1], finding.unit))
+    said = f"{phrase(finding.quantity)} {span}"
+    return say("{seen}, expected {limit}", seen=said, limit=finding.limit.words()) if finding.limit else said
 
 
 def shortened(text: str, room: int) -> str:

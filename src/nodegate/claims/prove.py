@@ -8,17 +8,19 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from nodegate import suite
-from nodegate.claims.table import SITE, claims_of, homes
+from nodegate.claims.table import SITE, claims, claims_of, homes
 from nodegate.profile import Profile
 from nodegate.records.claim import Amount, Claim, Shown, State, joined
 from nodegate.records.finding import Finding, LimitKind, Record, kinds
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict
 from nodegate.text import with_unit
+from nodegate.words.catalogue import known, phrase, say, spoken
 
-LEFT_OUT = "not asked for: this run covered only part of its profile"
+LEFT_OUT = known("not asked for: this run covered only part of its profile")
 _OPEN = frozenset((Verdict.ERROR, Verdict.NOT_JUDGED, Verdict.SKIP))  # one of them may prove nothing
-ENDED = "the run ended before it was judged"
+ENDED = known("the run ended before it was judged")
+WAIVED = known("waived")
 
 
 class _Open(NamedTuple):
@@ -57,9 +59,7 @@ def _shown(
     failed = [record for record in failures if speaks(claim, record.check)]
     bad = [record for record in failed if not record.waiver]
     if bad:
-        said = bad[0].decisive[0] if bad[0].decisive else None
-        why = f"{said.part.short}: {said.brief}" if said else bad[0].message
-        return Shown(claim.name, State.REFUTED, why, _checks(bad))
+        return Shown(claim.name, State.REFUTED, _refuting(bad[0]), _checks(bad))
     proving = [check for check in claim.proving if check in belonging]
     missing = [check for check in proving if check not in records]
     judged = [records[check] for check in proving if check in records]
@@ -76,10 +76,26 @@ def _shown(
         return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
     if failed:  # last: who answers for a failure has not signed for what nothing proves
         waivers = "; ".join(dict.fromkeys(record.waiver for record in failed))
-        return Shown(claim.name, State.NOT_PROVEN, "waived", _checks(failed), waivers, is_waived=True)
+        return Shown(claim.name, State.NOT_PROVEN, WAIVED, _checks(failed), waivers, is_waived=True)
     proven = tuple(record.check for record in judged if record.verdict is not Verdict.SKIP)
     amounts = joined(_amounts(records[check] for check in claim.amounts if check in records))
     return Shown(claim.name, State.PROVEN, by=proven, amounts=amounts) if proven else None
+
+
+def why(shown: Shown, records: Iterable[Record]) -> str:
+    """Why it is not proven, said once more from the node's records in the language that is spoken."""
+    record = None if spoken() == "en" else next((each for each in records if each.check in shown.by[:1]), None)
+    if record is None or shown.is_ended or shown.left_out or shown.is_waived:
+        return phrase(shown.why)
+    if shown.state is State.REFUTED:
+        return _refuting(record)
+    numbers = next((claim.numbers for claim in claims() if claim.name == shown.claim), ())
+    return next((each.why for each in _open(record, number=record.check in numbers)), phrase(shown.why))
+
+
+def _refuting(record: Record) -> str:
+    said = record.decisive[0] if record.decisive else None
+    return f"{said.part.short}: {said.brief}" if said else record.message
 
 
 def _amounts(records: Iterable[Record]) -> Iterator[Amount]:
@@ -123,10 +139,15 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
 def _not_held(finding: Finding) -> str:
     if finding.limit is not None and finding.limit.kind is LimitKind.FLOOR:
         floor = with_unit(finding.limit.value, finding.limit.unit)
-        return f"the value of a good board is unknown, there is only a floor of {floor} ({finding.limit.source})"
+        source = phrase(finding.limit.source)
+        return say(
+            "the value of a good board is unknown, there is only a floor of {floor} ({source})",
+            floor=floor,
+            source=source,
+        )
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
         return f"{finding.part.short}: {finding.brief}"
-    return "no absolute limit: compared with other nodes or parts only"
+    return say("no absolute limit: compared with other nodes or parts only")
 
 
 def _of_the_site(records: Sequence[Record], asked: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -143,8 +164,8 @@ def _of_the_site(records: Sequence[Record], asked: Collection[str]) -> dict[str,
 
 def _reason(finding: Finding) -> str:
     if finding.verdict is Verdict.NOT_JUDGED:
-        return finding.note or finding.text or "no limit to judge by"
-    return finding.text or finding.brief
+        return phrase(finding.note or finding.text) or say("no limit to judge by")
+    return finding.reason or finding.brief
 
 
 def claims_of_node(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.words.catalogue import LANGUAGES
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +19,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
+    command.add_argument("--lang", choices=LANGUAGES, help="of the page (as in the run)")
     command.add_argument("--all-results", action="store_true", help="write what is healthy in full too")
     command.add_argument("--xlsx", type=Path, metavar="FILE", help="write one workbook for Excel instead")
     command.add_argument(
@@ -44,7 +46,8 @@ def run(asked: argparse.Namespace) -> int:
         return 0
     manifest = Manifest(asked.run)
     odd = manifest.odd_files()
-    file = rerender(asked.run, redacted=asked.redact, to=asked.to, everything=asked.all_results) / "report.html"
+    given = {"redacted": asked.redact, "to": asked.to, "everything": asked.all_results, "lang": asked.lang or ""}
+    file = rerender(asked.run, **given) / "report.html"
     if not manifest.exists:
         print("note: this run has no manifest: changes to its evidence cannot be detected", file=sys.stderr)
     for each in odd[:MOST_NAMED]:

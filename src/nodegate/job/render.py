@@ -11,6 +11,7 @@ from nodegate.job.finding import Class
 from nodegate.job.tables import row
 from nodegate.knowledge.words import Text
 from nodegate.text import visible
+from nodegate.words.catalogue import known, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,16 +21,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.job/1"
 _MOST_PLACES = 8
-_LABELS = {
-    "en": ("where", "since", "why", "do", "also", "note", "not judged", "next"),
-    "zh": ("位置", "开始", "依据", "处理", "另有", "注意", "未判断", "下一步"),
-}
 
 
 def say(sentence: str, **values: object) -> Text:
     """A sentence of the table, filled in both languages."""
-    found = row("sentences.csv", sentence)
-    return Text(found["en"].format(**values), found["zh"].format(**values))
+    said = row("sentences.csv", sentence)["en"]
+    return Text(words("en").say(said, **values), words("zh").say(said, **values))
 
 
 def moment(seconds: float) -> str:
@@ -39,15 +36,14 @@ def moment(seconds: float) -> str:
 
 def text(answer: Answer, language: str = "en") -> str:
     """The answer first, then where, since when, why, what to do, and the next command."""
-    said = row("texts.csv", answer.kind.value)
-    lines = [f"{answer.kind.value}: {said[language]}"]
-    lines += [f"  {label:<6} {line}" for label, line in _rows(answer, language)]
+    lines = [f"{answer.kind.value}: {_of_class(answer, language)}"]
+    lines += [f"  {words(language).say(label):<6} {line}" for label, line in _rows(answer, language)]
     return "\n".join(visible(line, most=600) for line in lines)
 
 
 def line(answer: Answer, language: str = "en") -> str:
     """One line for a notice: class, sentence, place and time."""
-    finding, sentence = answer.finding, row("texts.csv", answer.kind.value)[language]
+    finding, sentence = answer.finding, _of_class(answer, language)
     place = f" ({_where(finding.where, language)}, {_when(finding, language)})" if answer.exit == 1 else ""
     return visible(f"{answer.kind.value}: {sentence}{place}", most=600)
 
@@ -58,44 +54,47 @@ def line_of(finding: Finding) -> str:
     return f"{finding.kind.value}, {_when(finding, 'en')}: {why or row('texts.csv', finding.kind.value)['en']}"
 
 
+def _of_class(answer: Answer, language: str, column: str = "en") -> str:
+    return words(language).term(row("texts.csv", answer.kind.value)[column])
+
+
 def _pick(said: Text, language: str) -> str:
     return said.zh if language == "zh" else said.en
 
 
 def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
-    where, since, why, do, also, note, not_judged, following = _LABELS[language]
     finding = answer.finding
     wrong = answer.exit == 1
     if wrong:
-        yield where, _where(finding.where, language)
-        yield since, _when(finding, language)
+        yield known("where"), _where(finding.where, language)
+        yield known("since"), _when(finding, language)
     for reason in finding.why:
-        yield why, _pick(reason, language)
+        yield known("why"), _pick(reason, language)
     if _to_do(answer, language):
-        yield do, _to_do(answer, language)
+        yield known("do"), _to_do(answer, language)
     for other in answer.findings[1:]:
-        yield also, f"{other.kind.value}: {_where(other.where, language)}, {_when(other, language)}"
+        yield known("also"), f"{other.kind.value}: {_where(other.where, language)}, {_when(other, language)}"
     for each in answer.notes:
-        yield note, _pick(each, language)
+        yield known("note"), _pick(each, language)
     for each in answer.not_judged:
-        yield not_judged, _pick(each, language)
+        yield known("not judged"), _pick(each, language)
     if wrong:
         nodes = fold(place.node for place in finding.where)
         by_nodes = f" --nodes '{nodes}'" if nodes else ""
-        yield following, f"pytest --inventory hosts.yaml{by_nodes} --profile troubleshoot"
+        yield known("next"), f"pytest --inventory hosts.yaml{by_nodes} --profile troubleshoot"
 
 
 def _to_do(answer: Answer, language: str) -> str:
-    node = fold(each.node for each in answer.finding.where) or {"en": "each node", "zh": "各节点"}[language]
-    return row("texts.csv", answer.kind.value)[f"do_{language}"].replace("{node}", node)
+    node = fold(each.node for each in answer.finding.where) or words(language).say("each node")
+    return _of_class(answer, language, "do").replace("{node}", node)
 
 
 def _where(where: Sequence[Place], language: str) -> str:
     if not where:
-        return "the whole job" if language == "en" else "整个作业"
+        return words(language).say("the whole job")
     said = [_place(each) for each in where[:_MOST_PLACES]]
     more = len(where) - len(said)
-    said += [f"... {more} more" if language == "en" else f"…… 另有 {more} 处"] if more > 0 else []
+    said += [words(language).say("... {n} more", n=more)] if more > 0 else []
     return "; ".join(said)
 
 
@@ -107,7 +106,7 @@ def _place(place: Place) -> str:
 def _when(finding: Finding, language: str) -> str:
     if finding.since is not None:
         return moment(finding.since)
-    return "before the window" if language == "en" else "早于该时间段"
+    return words(language).say("before the window")
 
 
 def as_json(answer: Answer) -> str:

@@ -67,6 +67,6 @@ def settings(asked: argparse.Namespace) -> NightSettings:
         time("delay", 86400.0, "night", "delay", 0.0),
         asked.record or site.of("record", "file", DEFAULT),
         tuple(asked.notice) or site.of("notices", "to", ()),
-        asked.lang or site.of("notices", "lang", "en"),
+        asked.lang or site.of("notices", "lang", site.of("", "languages", ("en",))[0]),
         tuple(asked.options) or site.of("night", "options", ()),
     )

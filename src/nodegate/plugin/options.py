@@ -63,7 +63,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--record", default=None, metavar="FILE", help="what earlier runs found and measured (reports/fleet.sqlite)")
     option("--history", default=None, metavar="FILE", help="the old name of --record, for this release")
     option("--notice", action="append", default=[], metavar="TARGET", help=f"gets what is new; repeatable: {FORMS}")
-    option("--lang", default="en", choices=LANGUAGES, help="the language of notices (en)")
+    option("--lang", default=None, choices=LANGUAGES, help="of report, answer and notices (site file's, or en)")
     option("--all-results", action="store_true", help="write what is healthy in full too (nodegate explain running)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--metrics", default="", metavar="URL", help="troubleshoot: a Prometheus that knows the job's metrics")
@@ -121,7 +121,7 @@ def settings(config: pytest.Config) -> Settings:
     files = (path(f"metrics_{each}_file") for each in ("token", "header", "ca"))
     access = _access(given("metrics"), *files) if given("metrics") else None
     texts: dict[str, Any] = {
-        name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs")
+        name: given(name) or "" for name in ("nodes", "policy", "facts_within", "burn", "hang_after", "pairs", "lang")
     }
     paths: dict[str, Any] = {
         name: path(name) for name in ("run_dir", "replay", "resume", "site", "waivers", "known_hosts", "tools")
@@ -140,7 +140,6 @@ def settings(config: pytest.Config) -> Settings:
         job_logs=tuple(given("job_log")),
         metrics=access,
         notices=tuple(given("notice")),
-        lang=given("lang"),
         record=path("record") or path("history") or DEFAULT,
     )
 

@@ -8,6 +8,7 @@ from enum import Enum
 from nodegate.records.finding import Finding
 from nodegate.records.part import Kind, Part
 from nodegate.records.verdict import Verdict
+from nodegate.words.catalogue import known, number_of, phrase
 
 
 class Severity(str, Enum):
@@ -43,7 +44,7 @@ class Class(str, Enum):
 ORDER = {severity: place for place, severity in enumerate(Severity)}
 NOT_JUDGED = "not_judged"  # the condition of everything on a node that nothing says the limit of
 _MOST_CHECKS = 4
-_LEARN = "add limits for this platform: nodegate baseline learn, or --baseline"
+_LEARN = known("add limits for this platform: nodegate baseline learn, or --baseline")
 _CLASS_OF_KIND = {
     Kind.GPU: Class.GPU,
     Kind.NIC: Class.NIC,
@@ -136,12 +137,17 @@ class Cause:
             return self.decisive.finding.brief
         checks = list(dict.fromkeys(each.check for each in self.findings))
         shown = ", ".join(checks[:_MOST_CHECKS]) + (", ..." if len(checks) > _MOST_CHECKS else "")
-        return f"{len(checks)} {'checks have' if len(checks) > 1 else 'check has'} nothing to judge by: {shown}"
+        return number_of(
+            "{n} check has nothing to judge by: {checks}",
+            "{n} checks have nothing to judge by: {checks}",
+            len(checks),
+            checks=shown,
+        )
 
     @property
     def action(self) -> str:
         """What to do next."""
-        return _LEARN if self.condition == NOT_JUDGED else self.decisive.finding.action
+        return phrase(_LEARN if self.condition == NOT_JUDGED else self.decisive.finding.action)
 
     @property
     def findings(self) -> tuple[CheckFinding, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from nodegate.text import counted, with_unit
+from nodegate.words.catalogue import phrase, say
 
 BESIDE = "metrics"  # a claim that counts for no verdict of a node
 
@@ -88,7 +89,8 @@ class Amount:
     def words(self) -> str:
         """Quantity and values: "temperature under load 58 to 71 °C"."""
         low, high = with_unit(self.low, ""), with_unit(self.high, self.unit)
-        return f"{self.quantity} {high if self.low == self.high else f'{low} to {high}'}"
+        both = high if self.low == self.high else say("{low} to {high}", low=low, high=high)
+        return f"{phrase(self.quantity)} {both}"
 
 
 def joined(amounts: Iterable[Amount]) -> tuple[Amount, ...]:

@@ -27,7 +27,10 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """`file` is the site file, empty without one; `criteria` are by the claim's name."""
+    """`file` is the site file, empty without one; `criteria` are by the claim's name.
+
+    `languages` are those of the paper and of the answer, the first one first; none: English.
+    """
 
     file: str = ""
     parties: Mapping[str, Party] = field(default_factory=dict)
@@ -35,3 +38,4 @@ class Contract:
     lot: Mapping[str, str] = field(default_factory=dict)
     site: Mapping[str, str] = field(default_factory=dict)
     criteria: Mapping[str, Criterion] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()

@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
-from nodegate.text import with_unit
+from nodegate.text import some, with_unit
 from nodegate.unknown import Why
+from nodegate.words.catalogue import phrase, say, spoken, term
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"
@@ -71,7 +72,7 @@ class Limit(Generic[T_co]):
 
     def words(self, *, exact: bool = False) -> str:
         """The limit as people read it: "at least 16 lanes", "active", "one of 9.1, 9.2"."""
-        return f"{self.direction} {with_unit(self.value, self.unit, exact=exact)}".lstrip()
+        return f"{term(self.direction)} {with_unit(self.value, self.unit, exact=exact)}".lstrip()
 
 
 AnyLimit = Limit[LimitValue]
@@ -152,10 +153,17 @@ class Finding:
     def seen(self) -> str:
         """What was found, without what was expected: "link width 8 lanes"."""
         if self.verdict is Verdict.ERROR and self.quantity:
-            return f"could not read {self.quantity}: {self.text}"
+            return say("could not read {quantity}: {why}", quantity=phrase(self.quantity), why=self.reason)
         if self.witness and self.witness != OWN_WORD:
-            return f"{self.text} ({self.witness})"
-        return self.text or self._reading
+            return f"{phrase(self.text)} ({phrase(self.witness)})"
+        return phrase(self.text) or self._reading
+
+    @property
+    def reason(self) -> str:
+        """The text, in the language that is spoken."""
+        if self.blocked_by and spoken() != "en":
+            return say("blocked by {check}", check=self.blocked_by)
+        return phrase(self.text)
 
     @property
     def expected(self) -> str:
@@ -166,22 +174,22 @@ class Finding:
     def message(self) -> str:
         """The whole line: part, what was found, what was expected and why, and what to do."""
         line = f"{self._whose}: {self._said(source=True)}"
-        return f"{line} - {self.action}" if self.action else line
+        return f"{line} - {phrase(self.action)}" if self.action else line
 
     @property
     def _whose(self) -> str:
         if not self.also:
             return self.part.label
-        names = [part.short for part in self.parts[:_MOST_NAMES]]
-        more = len(self.also) + 1 - len(names)
-        return f"{len(self.also) + 1} alike: {', '.join(names)}" + (f" and {more} more" if more else "")
+        return say(
+            "{n} alike: {names}", n=len(self.also) + 1, names=some([part.short for part in self.parts], _MOST_NAMES)
+        )
 
     def _said(self, *, source: bool) -> str:
         said = self.seen
         if self.limit is not None and self.verdict in (Verdict.WARN, Verdict.FAIL):
-            said += f", expected {self.expected}"
-            said += f" ({self.limit.source})" if source and self.limit.source else ""
-        return f"{said}; {self.note}" if self.note else said
+            said = say("{seen}, expected {limit}", seen=said, limit=self.expected)
+            said += f" ({phrase(self.limit.source)})" if source and self.limit.source else ""
+        return f"{said}; {phrase(self.note)}" if self.note else said
 
     @property
     def _reading(self) -> str:
@@ -189,8 +197,8 @@ class Finding:
         value = with_unit(self.observed, self.unit, exact=self._exact)
         count, _, unit = value.partition(" ")
         counted = next((word for word in self.quantity.split() if word.lower().endswith(unit.lower())), "")
-        if len(unit) < _SHORTEST_NOUN or not counted:
-            return f"{self.quantity} {value}".strip()
+        if len(unit) < _SHORTEST_NOUN or not counted or spoken() != "en":
+            return f"{phrase(self.quantity)} {value}".strip()
         noun = _PLURAL.sub("", counted) if count == "1" else counted
         return f"{count} {self.quantity.replace(counted, noun, 1)}"
 
@@ -233,8 +241,9 @@ class Record:
         decisive = self.decisive
         if not decisive:
             return self.remark
-        more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 and self.verdict is not Verdict.PASS else ""
-        return decisive[0].message + more + (f" ({self.remark})" if self.remark else "")
+        is_one = len(decisive) == 1 or self.verdict is Verdict.PASS
+        more = "" if is_one else say(" (and {n} more)", n=len(decisive) - 1)
+        return decisive[0].message + more + (f" ({phrase(self.remark)})" if self.remark else "")
 
 
 def kinds(findings: Sequence[Finding]) -> frozenset[Verdict]:

@@ -10,6 +10,7 @@ from nodegate.records.cause import NOT_JUDGED, Cause, CheckFinding
 from nodegate.records.finding import Finding
 from nodegate.records.verdict import Verdict
 from nodegate.report.model import Report, in_order
+from nodegate.words.catalogue import phrase, say
 
 MOST_DETAILS = 20  # lines of findings under one cause; findings.csv has all
 MOST_PARTS = 64  # parts that are named one by one, of a cause of several nodes
@@ -82,7 +83,7 @@ def cause_rows(report: Report, causes: Iterable[Cause] | None = None) -> list[Ca
 
 
 def _row(cause: Cause, anchor: str, report: Report, racks: Mapping[str, str]) -> CauseRow:
-    said = line(cause)
+    said = line(cause, report.checks)
     shows, follows = _details((cause.decisive, *cause.same)), _details(cause.follows)
     info = report.checks.get(cause.decisive.check)
     return CauseRow(
@@ -96,7 +97,7 @@ def _row(cause: Cause, anchor: str, report: Report, racks: Mapping[str, str]) ->
         parts=_parts(cause),
         what=said.what,
         action=said.action,
-        waiver=cause.waiver,
+        waiver=phrase(cause.waiver),
         shows=tuple(shows[:MOST_DETAILS]),
         follows=tuple(follows[:MOST_DETAILS]),
         follow_count=len(cause.follows),
@@ -121,7 +122,7 @@ def _parts(cause: Cause) -> tuple[str, ...]:
         return ()
     found = [f"{node} {short_with_serial(part)}" for node, parts in named for part in parts]
     more = len(found) - MOST_PARTS
-    return (*found[:MOST_PARTS], f"{more} more in findings.csv") if more > 0 else tuple(found)
+    return (*found[:MOST_PARTS], say("{n} more in findings.csv", n=more)) if more > 0 else tuple(found)
 
 
 def _details(found: Iterable[CheckFinding]) -> list[Detail]:
@@ -143,9 +144,9 @@ def _detail(group: list[CheckFinding]) -> Detail:
     return Detail(
         verdict=first.verdict.value,
         checks=tuple(dict.fromkeys(each.check for each in group)),
-        parts=names[0] + (f" + {len(names) - 1} more" if len(names) > 1 else ""),
+        parts=say("{part} + {n} more", part=names[0], n=len(names) - 1) if len(names) > 1 else names[0],
         said=_said([each.finding for each in group]),
-        source=first.limit.source if first.limit else "",
+        source=phrase(first.limit.source) if first.limit else "",
         count=len(group),
     )
 
@@ -155,5 +156,10 @@ def _said(alike: list[Finding]) -> str:
     first = alike[0]
     if first.verdict is Verdict.ERROR:
         quantities = dict.fromkeys(each.quantity for each in alike)
-        return first.brief if len(quantities) == 1 else f"could not read {len(quantities)} values: {first.text}"
-    return first.brief if len(alike) == 1 or not first.metric else f"{first.brief}; and {len(alike) - 1} more like it"
+        many = say("could not read {n} values: {why}", n=len(quantities), why=first.reason)
+        return first.brief if len(quantities) == 1 else many
+    return (
+        first.brief
+        if len(alike) == 1 or not first.metric
+        else say("{finding}; and {n} more like it", finding=first.brief, n=len(alike) - 1)
+    )

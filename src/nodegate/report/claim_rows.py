@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nodegate.claims.prove import why
 from nodegate.claims.table import titles
 from nodegate.records.claim import Shown, State, in_words
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import Report, in_order
 from nodegate.text import counted, some
+from nodegate.words.catalogue import number_of, phrase, say
 
 _DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)
 _MOST_NAMES = 6
@@ -48,7 +50,7 @@ class OpenClaims:
     @property
     def said(self) -> str:
         """The claims and the first reason, for one line."""
-        more = f" (+{counted(len(self.reasons) - 1, 'reason')})" if len(self.reasons) > 1 else ""
+        more = number_of(" (+{n} reason)", " (+{n} reasons)", len(self.reasons) - 1) if len(self.reasons) > 1 else ""
         return f"{some(self.claims, _MOST_NAMES)}: {self.reasons[0]}{more}"
 
 
@@ -68,11 +70,11 @@ def _row(report: Report, name: str, title: str) -> ClaimRow:
             if shown.claim == name:
                 of_state[shown.state].append(node.node)
                 if shown.state is State.NOT_PROVEN:
-                    gaps.setdefault((shown.why, shown.signed), []).append(node.node)
-    rows = [Gap(why, in_order(nodes), signed) for (why, signed), nodes in gaps.items()]
+                    gaps.setdefault((why(shown, node.records), phrase(shown.signed)), []).append(node.node)
+    rows = [Gap(said, in_order(nodes), signed) for (said, signed), nodes in gaps.items()]
     return ClaimRow(
         name,
-        title,
+        phrase(title),
         in_order(of_state[State.PROVEN]),
         in_order(of_state[State.REFUTED]),
         tuple(sorted(rows, key=lambda gap: (-len(gap.nodes), gap.why))),
@@ -95,19 +97,19 @@ def open_claims(report: Report) -> list[OpenClaims]:
 
 def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
     open_ones = [shown for node in nodes for shown in node.unproven if not shown.signed]
-    reasons = Counter(shown.why for shown in open_ones)
+    reasons = Counter(why(shown, node.records) for node in nodes for shown in node.unproven if not shown.signed)
     action = _action(open_ones)
     return OpenClaims(
-        in_order(node.node for node in nodes), names, tuple(why for why, _ in reasons.most_common()), action
+        in_order(node.node for node in nodes), names, tuple(said for said, _ in reasons.most_common()), action
     )
 
 
 def _action(open_ones: Sequence[Shown]) -> str:
     if all(shown.is_ended for shown in open_ones):
-        return "finish it: --resume with this run's folder"
+        return say("finish it: --resume with this run's folder")
     if all(shown.left_out for shown in open_ones):
-        return "run the whole profile: without -k, -m, --passive"
-    return "supply what is missing (see nodegate doctor), or sign for it: nodegate_gaps, --waivers"
+        return say("run the whole profile: without -k, -m, --passive")
+    return say("supply what is missing (see nodegate doctor), or sign for it: nodegate_gaps, --waivers")
 
 
 def unproven_count(report: Report) -> str:
@@ -120,5 +122,5 @@ def unproven_count(report: Report) -> str:
     nodes = [name for name, names in open_ones.items() if names]
     if not nodes:
         return ""
-    what = counted(len(set().union(*open_ones.values())), "claim")
-    return f"{what} not proven on {counted(len(nodes), 'node')}"
+    what, where = counted(len(set().union(*open_ones.values())), "claim"), counted(len(nodes), "node")
+    return say("{claims} not proven on {nodes}", claims=what, nodes=where)

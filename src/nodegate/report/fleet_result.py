@@ -15,10 +15,12 @@ from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, in_order
 from nodegate.text import counted
+from nodegate.words.catalogue import known, phrase, say, term
 
 _STATES = (State.REFUTED, State.NOT_PROVEN, None)  # None: open, and signed for
-_OTHER = "every check that belongs to no claim"
-_PLATFORM = "its platform has limits in the policy"
+_WORDS = (known("refuted"), known("not proven"), known("signed for"))
+_OTHER = known("every check that belongs to no claim")
+_PLATFORM = known("its platform has limits in the policy")
 
 
 class FleetVerdict(str, Enum):
@@ -101,22 +103,25 @@ def fleet_result(report: Report) -> FleetResult | None:
     if held:
         return FleetResult(FleetVerdict.RESERVATIONS, _said(held, total), defects)
     nodes = counted(total, "node")
-    why = f"no defect of class A or B on {nodes}; {counted(len(defects), 'remark')}" if defects else ""
-    return FleetResult(FleetVerdict.ACCEPTED, why or f"every claim holds on {nodes}", defects)
+    why = say("every claim holds on {nodes}", nodes=nodes)
+    if defects:
+        remarks = counted(len(defects), "remark")
+        why = say("no defect of class A or B on {nodes}; {remarks}", nodes=nodes, remarks=remarks)
+    return FleetResult(FleetVerdict.ACCEPTED, why, defects)
 
 
 def _part(report: Report) -> str:
     """Why the run says too little of the fleet; empty where it does not."""
     if not report.nodes:
-        return "no node was judged"
+        return say("no node was judged")
     if report.run.interrupted:
-        return "the run ended before every check was judged"
+        return say("the run ended before every check was judged")
     if report.run.profile != Profile.DELIVERY.value:
-        return f"profile {report.run.profile} covers only part of the claims"
+        return say("profile {profile} covers only part of the claims", profile=report.run.profile)
     left = {shown.claim for node in report.nodes for shown in node.unproven if shown.left_out}
-    if report.run.selection or left:
-        return f"only a part was requested{f': {report.run.selection}' if report.run.selection else ''}"
-    return ""
+    if report.run.selection:
+        return say("only a part was requested: {selection}", selection=phrase(report.run.selection))
+    return say("only a part was requested") if left else ""
 
 
 def _defects(report: Report, policy: Policy) -> Iterator[Defect]:
@@ -182,29 +187,36 @@ def _over(rule: _Rule, total: int, *, proven_only: bool) -> str:
     nodes = {name for _, names in places for name in names}
     if 100 * len(nodes) <= rule.may_fail_percent * total:
         return ""
-    may = f"; {rule.may_fail_percent:g} % may ({_clause(rule.clause)})" if rule.may_fail_percent else ""
-    return _said([(each, names) for each, names in places if names], total) + may
+    said = _said([(each, names) for each, names in places if names], total)
+    share, clause = f"{rule.may_fail_percent:g} %", _clause(rule.clause)
+    return said + say("; {share} may ({clause})", share=share, clause=clause) if rule.may_fail_percent else said
 
 
 def _said(places: Sequence[tuple[Defect, Sequence[str]]], total: int) -> str:
     """The first of the defects on most nodes, with its clause, and how many more there are."""
     first, names = max(places, key=lambda place: len(place[1]))
-    where = f"{_state(first, names)} on {len(names)} of {counted(total, 'node')}"
-    until = f", until {first.until}" if first.until else ""
-    more = f"; {counted(len(places) - 1, 'more claim')}" if len(places) > 1 else ""
-    whose = f"class {first.item.defect_class.value} ({_clause(first.item.clause)})"
-    return f"{whose}: {first.item.claim} {where}{until}{more}"
+    said = say(
+        "class {sort} ({clause}): {claim} {state} on {n} of {nodes}",
+        sort=first.item.defect_class.value,
+        clause=_clause(first.item.clause),
+        claim=first.item.claim,
+        state=_state(first, names),
+        n=len(names),
+        nodes=counted(total, "node"),
+    )
+    until = say(", until {day}", day=first.until) if first.until else ""
+    return said + until + (f"; {counted(len(places) - 1, 'more claim')}" if len(places) > 1 else "")
 
 
 def _clause(clause: str) -> str:
-    return f"clause {clause}" if clause[:1].isdigit() else clause
+    return say("clause {clause}", clause=clause) if clause[:1].isdigit() else clause
 
 
 def _state(defect: Defect, names: Sequence[str]) -> str:
     if not defect.item.is_measured:
-        return "not measured by nodegate,"
-    states = {"refuted": defect.refuted, "not proven": defect.open, "signed for": defect.signed}
-    return " or ".join(word for word, where in states.items() if set(where) & set(names))
+        return say("not measured by nodegate,")
+    states = zip(_WORDS, (defect.refuted, defect.open, defect.signed), strict=True)
+    return say(" or ").join(term(word) for word, where in states if set(where) & set(names))
 
 
 def _until(policy: Policy, item: Item, epoch_s: float) -> str:

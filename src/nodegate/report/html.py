@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -27,9 +28,13 @@ from nodegate.report.page_data import letter, page_data
 from nodegate.report.stats import Measurement, measurements
 from nodegate.report.waived import waived
 from nodegate.text import number, visible
+from nodegate.words.catalogue import LANGUAGES, known, phrase, say, speaking, spoken, term, words
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings
+_SAID = re.compile(r'say\("([^"]+)"')  # in the page's script
+_OF_CELLS = (known("waived"), known("no result"))
+_TAGS = {"en": "en", "zh": "zh-CN"}
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
 
@@ -38,13 +43,22 @@ def page(
     hashes: Mapping[str, str],
     fleet: Sequence[Measurement] | None = None,
     packed: frozenset[str] = frozenset(),
+    lang: str = "en",
 ) -> str:
-    """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows.
+    """The whole page in a language. `hashes` are rows of (name, sha256) that the signed copy shows.
 
     `packed` are the paths of evidence that is compressed in the folder of the page.
     """
+    with speaking(lang):  # a copy of the report has no causes yet that are said in another language
+        return _page(report if lang == "en" else replace(report), hashes, fleet, packed)
+
+
+def _page(
+    report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None, packed: frozenset[str]
+) -> str:
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
+    other = next(each for each in LANGUAGES if each != spoken())
     found = measurements(report.nodes) if fleet is None else fleet
     rows = cause_rows(report)
     return (
@@ -73,7 +87,9 @@ def page(
             modes=_modes(report),
             hashes=hashes,
             words=wording,
-            data=page_data(report, rows[:MOST_ROWS], packed),
+            language=_TAGS[spoken()],
+            other=(_TAGS[other], words(other), words(other).term(known("English"))),
+            data={**page_data(report, rows[:MOST_ROWS], packed), "words": _of_script(script)},
             most=MOST_ROWS,
             style=style,
             script=script,
@@ -97,7 +113,17 @@ def environment(folder: Path) -> Environment:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     filters = {"fold": fold, "clock": _clock, "value": number, "count": wording.count, "duration": wording.duration}
     environment.filters.update(filters)
+    environment.globals.update(_=say, term=term, phrase=phrase)
     return environment
+
+
+def _of_script(script: str) -> dict[str, str]:
+    """What the page's script says, in the language of the page; of English nothing."""
+    if spoken() == "en":
+        return {}
+    rows = (*wording.CHECK_WORDS, *wording.NODE_WORDS, *wording.CLAIM_WORDS)
+    texts = [*_SAID.findall(script), *(word for word, *_ in rows), *(each.value for each in Severity), *_OF_CELLS]
+    return {text: term(text) for text in texts}
 
 
 def _shown(value: object) -> object:

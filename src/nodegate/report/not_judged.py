@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from nodegate.records.finding import Finding, Record, kinds
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Report, check_ids, in_order
+from nodegate.words.catalogue import known
 
-NO_RESULT = "no result: the run ended before this check, or it was not requested"
-NO_LIMIT = "no baseline has a limit for what was measured, and too few nodes measured the same to compare with"
+NO_RESULT = known("no result: the run ended before this check, or it was not requested")
+NO_LIMIT = known("no baseline has a limit for what was measured, and too few nodes measured the same to compare with")
 _Reason = tuple[str, bool]  # in words, and whether it is that no limit is known
 _Pairs = dict[tuple[_Reason, str], dict[str, None]]  # (reason, check) -> nodes
 

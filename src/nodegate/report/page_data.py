@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from nodegate.claims.prove import why
 from nodegate.files.gz import ENDING
 from nodegate.records.claim import Shown, State, in_words
 from nodegate.records.finding import Finding, Record, kinds
@@ -10,6 +11,7 @@ from nodegate.records.verdict import NODE_ORDER, Verdict
 from nodegate.report.cause_rows import CauseRow
 from nodegate.report.model import Report, check_ids, worst_first
 from nodegate.text import visible
+from nodegate.words.catalogue import phrase, say, term
 
 MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.jsonl.gz has the values
 MOST_FINDINGS = 40_000
@@ -78,7 +80,7 @@ class _Page:
         if shown not in self.texts:
             self.characters += len(shown)
             if self.characters > MOST_CHARACTERS:
-                shown = "(too much text for this page: see results.jsonl.gz)"
+                shown = say("(too much text for this page: see results.jsonl.gz)")
         return self.texts.setdefault(shown, len(self.texts))
 
     def node(self, node: NodeReport) -> dict[str, object]:
@@ -96,9 +98,9 @@ class _Page:
         parts = {
             "d": [self.result(record) for record in node.records if self.speaks(record)],
             "k": self.claims(node),
-            "i": [[self.text(label), self.text(value)] for label, value in node.identity],
-            "s": [[self.text(part), visible(serial)] for part, serial in node.serials.items()],
-            "u": self.text(node.unreachable) if node.unreachable else None,
+            "i": [[self.text(term(label)), self.text(value)] for label, value in node.identity],
+            "s": [[self.text(term(part)), visible(serial)] for part, serial in node.serials.items()],
+            "u": self.text(phrase(node.unreachable)) if node.unreachable else None,
         }
         entry.update({key: value for key, value in parts.items() if value not in (None, [])})
         return entry
@@ -107,7 +109,7 @@ class _Page:
         if not node.claims:
             return []
         proven = sum(shown.state is State.PROVEN for shown in node.claims)
-        said = [(shown, _of_claim(shown)) for shown in node.claims]
+        said = [(shown, _of_claim(shown, node)) for shown in node.claims]
         rows = [[shown.state.value, self.text(shown.claim), self.text(words)] for shown, words in said if words]
         return [proven, len(node.claims), rows]
 
@@ -122,19 +124,19 @@ class _Page:
         self.left -= len(shown)
         message = record.message
         if len(shown) < len(found):
-            message += f" ({len(found) - len(shown)} findings more in results.jsonl.gz)"
+            message += say(" ({n} findings more in results.jsonl.gz)", n=len(found) - len(shown))
         evidence = [self.text(f"{path}{ENDING}" if path in self.packed else path) for path in record.evidence[:8]]
-        waiver = [self.text(record.waiver)] if record.waiver else []
+        waiver = [self.text(phrase(record.waiver))] if record.waiver else []
         findings = [self.finding(finding, record) for finding in shown]
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]
 
     def finding(self, finding: Finding, record: Record) -> list[object]:
         parts = finding.part.label if not finding.also else ", ".join(part.short for part in finding.parts)
         remark = record.remark if finding.verdict is record.verdict else ""
-        seen = "; ".join(text for text in (finding.seen, finding.note) if text)
-        seen = f"{seen} ({remark})" if remark else seen
-        source = finding.limit.source if finding.limit else ""
-        texts = (parts, seen, finding.expected, finding.action, source)
+        seen = "; ".join(text for text in (finding.seen, phrase(finding.note)) if text)
+        seen = f"{seen} ({phrase(remark)})" if remark else seen
+        source = phrase(finding.limit.source) if finding.limit else ""
+        texts = (parts, seen, finding.expected, phrase(finding.action), source)
         return [LETTER[finding.verdict], *map(self.text, texts)]
 
     def cause(self, row: CauseRow, places: Mapping[object, int]) -> list[object]:
@@ -143,11 +145,12 @@ class _Page:
         return [row.anchor, *texts, [places[visible(name)] for name in row.nodes]]
 
 
-def _of_claim(shown: Shown) -> str:
+def _of_claim(shown: Shown, node: NodeReport) -> str:
     """What there is to say of a claim: how much was shown, or why it is not proven and who signs for that."""
     if shown.state is State.PROVEN:
         return in_words(shown.amounts)
-    return f"{shown.why}; signed: {shown.signed}" if shown.signed else shown.why
+    said = why(shown, node.records)
+    return say("{why}; signed: {who}", why=said, who=phrase(shown.signed)) if shown.signed else said
 
 
 def letter(record: Record) -> str:

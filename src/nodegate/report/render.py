@@ -59,9 +59,11 @@ def render(
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
 
-    text = html.page(report, hashes, fleet, _packed(report, folder))
-    with replacing(folder / "report.html") as file:
-        file.write(text)
+    packed = _packed(report, folder)
+    for place, lang in enumerate(report.run.contract.languages or ("en",)):
+        text = html.page(report, hashes, fleet, packed, lang)
+        with replacing(folder / (f"report.{lang}.html" if place else "report.html")) as file:
+            file.write(text)
 
 
 def _packed(report: Report, folder: Path) -> frozenset[str]:

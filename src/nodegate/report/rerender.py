@@ -20,16 +20,22 @@ CHECK = "node.evidence"
 _STEP = "put the evidence back as it was, or measure this node again: pytest --resume"
 
 
-def rerender(run: Path, *, redacted: bool = False, to: Path | None = None, everything: bool = False) -> Path:
+def rerender(
+    run: Path, *, redacted: bool = False, to: Path | None = None, everything: bool = False, lang: str = ""
+) -> Path:
     """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
 
-    `everything`: results.csv with every finding and junit.xml with every check, too.
+    `everything`: results.csv with every finding and junit.xml with every check, too. `lang` is that of the page, where
+    it is not to be as in the run.
 
     Raises:
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
             of its original.
     """
     loaded = load(run)
+    if lang:
+        contract = replace(loaded.run.contract, languages=(lang,))
+        loaded = replace(loaded, run=replace(loaded.run, contract=contract))
     report = _held_against(loaded, Manifest(run), run)
     home = run.resolve()
     folder = to or (home.with_name(f"{home.name}-redacted") if redacted else run)

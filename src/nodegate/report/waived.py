@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from nodegate.report.model import Report, in_order
+from nodegate.words.catalogue import phrase
 
 
 @dataclass(frozen=True)
@@ -22,5 +23,5 @@ def waived(report: Report) -> list[Waived]:
         for record in node.records:
             if record.waiver:
                 found = "; ".join(dict.fromkeys(f"{each.part.short}: {each.brief}" for each in record.decisive))
-                alike.setdefault((record.waiver, record.check, found), []).append(node.node)
+                alike.setdefault((phrase(record.waiver), record.check, found), []).append(node.node)
     return [Waived(waiver, check, found, in_order(nodes)) for (waiver, check, found), nodes in alike.items()]

@@ -7,45 +7,52 @@ from nodegate.records.verdict import GOOD, NodeVerdict
 from nodegate.report.claim_rows import unproven_count
 from nodegate.report.model import Report, gpu_counts, node_counts
 from nodegate.report.not_judged import unjudged_checks
+from nodegate.words.catalogue import known, number_of, phrase, say, term
 
 _TITLES = {
-    "delivery": "Acceptance report",
-    "nightly": "Nightly re-validation",
-    "bootcheck": "Boot check",
-    "troubleshoot": "Troubleshooting report",
+    "delivery": known("Acceptance report"),
+    "nightly": known("Nightly re-validation"),
+    "bootcheck": known("Boot check"),
+    "troubleshoot": known("Troubleshooting report"),
 }
 
 CLAIM_WORDS = (
-    ("proven", "", "Every part was judged by an absolute limit and kept it, in this run.", "已证实"),
-    ("refuted", "", "At least one of its checks failed.", "不成立"),
-    ("not-proven", "", "Not measured, or there is no limit: the reason is given.", "未证实"),
+    (known("proven"), "", known("Every part was judged by an absolute limit and kept it, in this run.")),
+    (known("refuted"), "", known("At least one of its checks failed.")),
+    (known("not-proven"), "", known("Not measured, or there is no limit: the reason is given.")),
 )
 
 CHECK_WORDS = (
-    ("pass", "·", "Measured, and within limits. A pass needs a complete measurement.", "合格"),
-    ("warn", "W", "Measured, and worth a look; it does not reject the node.", "告警"),
-    ("fail", "F", "Measured, and out of limits. It rejects the node unless a waiver covers it.", "不合格"),
-    ("not-judged", "N", "Measured, but there is no limit: neither pass nor fail.", "未判定"),
-    ("error", "E", "Could not be measured: missing tool, timeout, insufficient rights. Never a pass.", "无法判定"),
-    ("skip", "–", "Does not apply here or was not requested; the reason is given.", "未检"),  # noqa: RUF001 - the cell's sign
+    (known("pass"), "·", known("Measured, and within limits. A pass needs a complete measurement.")),
+    (known("warn"), "W", known("Measured, and worth a look; it does not reject the node.")),
+    (known("fail"), "F", known("Measured, and out of limits. It rejects the node unless a waiver covers it.")),
+    (known("not-judged"), "N", known("Measured, but there is no limit: neither pass nor fail.")),
+    (known("error"), "E", known("Could not be measured: missing tool, timeout, insufficient rights. Never a pass.")),
+    (known("skip"), "–", known("Does not apply here or was not requested; the reason is given.")),  # noqa: RUF001 - the cell's sign
 )
 
 NODE_WORDS = (
-    ("accepted", "·", "Nothing failed, and every claim of the profile is proven.", "验收合格"),
-    ("accepted-with-waivers", "A", "Every fail is covered by a waiver with an owner and an expiry.", "让步接收"),
-    ("accepted-with-gaps", "G", "What is not proven is signed for, with an owner and an expiry.", "附条件接收"),
-    ("rejected", "R", "At least one fail.", "不合格"),
-    ("incomplete", "I", "No fail, but something could not be measured, or a claim is not proven.", "未完成"),
-    ("unreachable", "U", "The node could not be reached, or refused the login.", "无法连接"),
-    ("not-judged", "N", "No check gave a verdict, so nothing is known.", "未检"),
+    (known("accepted"), "·", known("Nothing failed, and every claim of the profile is proven.")),
+    (known("accepted-with-waivers"), "A", known("Every fail is covered by a waiver with an owner and an expiry.")),
+    (known("accepted-with-gaps"), "G", known("What is not proven is signed for, with an owner and an expiry.")),
+    (known("rejected"), "R", known("At least one fail.")),
+    (known("incomplete"), "I", known("No fail, but something could not be measured, or a claim is not proven.")),
+    (known("unreachable"), "U", known("The node could not be reached, or refused the login.")),
+    (known("not-judged"), "N", known("No check gave a verdict, so nothing is known.")),
 )
 
-NODE_LETTER = {word: sign for word, sign, _, _ in NODE_WORDS}
+_REST = (
+    (NodeVerdict.REJECTED, known("rejected")),
+    (NodeVerdict.INCOMPLETE, known("incomplete: something could not be measured, or a claim is not proven")),
+    (NodeVerdict.UNREACHABLE, known("not reachable")),
+    (NodeVerdict.NOT_JUDGED, known("not judged, because no check gave a verdict")),
+)
+NODE_LETTER = {word: sign for word, sign, _ in NODE_WORDS}
 
 
 def title(profile: str) -> str:
     """What the report is called."""
-    return _TITLES.get(profile, f"Report of profile {profile}")
+    return term(_TITLES[profile]) if profile in _TITLES else say("Report of profile {profile}", profile=profile)
 
 
 def count(number: int) -> str:
@@ -78,54 +85,54 @@ def headline(report: Report) -> str:
     counts = node_counts(report)
     total, good = len(report.nodes), sum(counts[verdict] for verdict in GOOD)
     if not total:
-        return "No node was judged"
+        return say("No node was judged")
     if good == total:
-        return f"All {count(total)} nodes accepted" if total > 1 else "The node is accepted"
-    return f"{count(good)} of {count(total)} {_nodes(total)} accepted"
+        return say("All {n} nodes accepted", n=count(total)) if total > 1 else say("The node is accepted")
+    return say("{good} of {nodes} accepted", good=count(good), nodes=_nodes(total))
 
 
 def sentences(report: Report) -> list[str]:
     """The verdict and its scope in plain sentences."""
     counts = node_counts(report)
     total, run = len(report.nodes), report.run
-    found = []
-    accepted, gpus = gpu_counts(report)
-    if gpus:
-        of = [node for node in report.nodes if node.gpus]
-        where = f" (of {count(len(of))} of {count(total)} nodes; the others are not counted)" if len(of) < total else ""
-        found.append(f"{count(accepted)} of {count(gpus)} GPUs accepted{where}.")
+    found = list(_of_gpus(report))
     if not total:
-        found.append("The run holds no node, so it accepts nothing.")
-    rest = [
-        f"{count(counts[verdict])} {meaning}"
-        for verdict, meaning in (
-            (NodeVerdict.REJECTED, "rejected"),
-            (NodeVerdict.INCOMPLETE, "incomplete: something could not be measured, or a claim is not proven"),
-            (NodeVerdict.UNREACHABLE, "not reachable"),
-            (NodeVerdict.NOT_JUDGED, "not judged, because no check gave a verdict"),
-        )
-        if counts[verdict]
-    ]
+        found.append(say("The run holds no node, so it accepts nothing."))
+    rest = [f"{count(counts[verdict])} {term(meaning)}" for verdict, meaning in _REST if counts[verdict]]
     if rest:
-        found.append(f"Not accepted: {'; '.join(rest)}.")
+        found.append(say("Not accepted: {nodes}.", nodes="; ".join(rest)))
     unproven = unproven_count(report)
     if unproven:
-        found.append(f"{unproven[0].upper()}{unproven[1:]}, and no one has signed for it.")
+        found.append(say("{claims}, and no one has signed for it.", claims=unproven[0].upper() + unproven[1:]))
     found.extend(_open_points(report))
-    waived = counts[NodeVerdict.WAIVED]
+    waived, signed = counts[NodeVerdict.WAIVED], counts[NodeVerdict.GAPS]
     if waived:
-        found.append(f"{count(waived)} of the accepted {'holds' if waived == 1 else 'hold'} waivers.")
-    signed = counts[NodeVerdict.GAPS]
+        found.append(number_of("{n} of the accepted holds waivers.", "{n} of the accepted hold waivers.", waived))
     if signed:
-        found.append(f"{count(signed)} of the accepted {'has' if signed == 1 else 'have'} gaps that are signed for.")
+        found.append(number_of("{n} of the accepted has signed gaps.", "{n} of the accepted have signed gaps.", signed))
     if run.answer:
-        found.insert(0, f"{run.answer[0].upper()}{run.answer[1:]}.")
+        found.insert(0, phrase(f"{run.answer[0].upper()}{run.answer[1:]}."))
     if run.interrupted:
-        found.append("The run was interrupted: what it had not reached was not judged.")
+        found.append(say("The run was interrupted: what it had not reached was not judged."))
     if run.selection:
-        found.append(f"Only a part was requested: {run.selection}.")
-    found.extend(f"{note[:1].upper()}{note[1:]}." for note in run.notes)
+        found.append(say("Only a part was requested: {selection}.", selection=phrase(run.selection)))
+    found.extend(phrase(f"{note[:1].upper()}{note[1:]}.") for note in run.notes)
     return found
+
+
+def _of_gpus(report: Report) -> Iterator[str]:
+    """How many GPUs are accepted."""
+    (good, gpus), of, total = gpu_counts(report), sum(node.gpus > 0 for node in report.nodes), len(report.nodes)
+    if gpus and of == total:
+        yield say("{good:,} of {gpus:,} GPUs accepted.", good=good, gpus=gpus)
+    elif gpus:
+        yield say(
+            "{good:,} of {gpus:,} GPUs accepted (of {some:,} of {nodes:,} nodes; the others are not counted).",
+            good=good,
+            gpus=gpus,
+            some=of,
+            nodes=total,
+        )
 
 
 def _open_points(report: Report) -> Iterator[str]:
@@ -133,12 +140,14 @@ def _open_points(report: Report) -> Iterator[str]:
     causes = [cause for cause in report.causes if cause.condition != NOT_JUDGED and not cause.waiver]
     checks, nodes = unjudged_checks(report)
     if causes:
-        yield f"{count(len(causes))} {'cause' if len(causes) == 1 else 'causes'} to work on, worst first below."
+        number = len(causes)
+        yield number_of(
+            "{n} cause to work on, worst first below.", "{n:,} causes to work on, worst first below.", number
+        )
     if checks:
-        what = "check was" if len(checks) == 1 else "checks were"
-        where = f"{count(len(nodes))} {_nodes(len(nodes))}"
-        yield f"{count(len(checks))} {what} not judged on {where}: there is no limit."
+        what = number_of("{n} check", "{n} checks", len(checks))
+        yield say("{checks} not judged on {nodes}: there is no limit.", checks=what, nodes=_nodes(len(nodes)))
 
 
 def _nodes(number: int) -> str:
-    return "node" if number == 1 else "nodes"
+    return number_of("{n:,} node", "{n:,} nodes", number)

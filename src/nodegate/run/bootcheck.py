@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nodegate import suite
 from nodegate.causes.lines import LINE_LENGTH, line, worst_in_short
-from nodegate.claims.prove import claims_of_node
+from nodegate.claims.prove import claims_of_node, why
 from nodegate.claims.verdict import unsigned
 from nodegate.demands.demands import Demands
 from nodegate.demands.here import of_another
@@ -38,6 +38,7 @@ from nodegate.run.gaps import signed_gaps
 from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
+from nodegate.words.catalogue import known, phrase, say, term
 
 WHO = "nodegate bootcheck"  # the holder that the node's lock shows
 PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
@@ -60,7 +61,7 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         """The line, and a line for each cause, worst first."""
-        return [self.line, *(f"{cause.severity.value}: {line(cause).text}" for cause in self.causes)]
+        return [self.line, *(f"{term(cause.severity.value)}: {line(cause).text}" for cause in self.causes)]
 
     def to_json(self) -> str:
         """The answer as one JSON object, records included."""
@@ -118,15 +119,15 @@ def bootcheck(
                 serials = {each.slot: each.serial for each in placed_parts(context.facts, context.parts)}
             records = tuple(judge(check, context.resolve, node.name, context.parts) for check in checks)
     except Busy as said:
-        return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
+        return Outcome(Exit.BUSY, _line(say("busy: {why}", why=phrase(said.reason))))
     except (UsageError, CannotMeasure) as said:
-        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
+        return Outcome(Exit.UNKNOWN, _line(_unknown(phrase(str(said)))))
     except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
-        return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
+        return Outcome(Exit.UNKNOWN, _line(_unknown(f"nodegate failed ({type(fault).__name__}: {fault})")))
     if foreign := of_another(demands, serial_is_ours=_has_serial(records)):
-        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {foreign}"))
+        return Outcome(Exit.UNKNOWN, _line(_unknown(phrase(foreign))))
     outcome = outcome_of(records, signed=lambda claim: gaps.signed(claim, node.name))
-    note = f"; {port.left_out}" if port.left_out and outcome.exit is Exit.FIT else ""
+    note = f"; {phrase(port.left_out)}" if port.left_out and outcome.exit is Exit.FIT else ""
     return replace(
         outcome, line=_line(outcome.line + note), demands=demands.sha256 if demands.place else "", serials=serials
     )
@@ -148,18 +149,18 @@ def outcome_of(records: tuple[Record, ...], signed: Callable[[str], str] = lambd
     if verdict in GOOD:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
         warned = sum(record.verdict is Verdict.WARN for record in records)
-        text = f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")
+        text = say("fit: {n} checks passed", n=passed) + (say(", {n} with warnings", n=warned) if warned else "")
         return Outcome(Exit.FIT, text, records, causes)
     if decisive is None:
-        return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records, causes)
+        return Outcome(Exit.UNKNOWN, _unknown(say("no check applies to this node")), records, causes)
     if decided.disagrees:
-        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {records[-1].message}"), records, causes)
+        return Outcome(Exit.UNKNOWN, _line(_unknown(records[-1].message)), records, causes)
     open_ones = unsigned(claims)
     if decisive is Verdict.ERROR and open_ones and not any(record.verdict is Verdict.ERROR for record in records):
-        said = f"could not tell: {open_ones[0].claim} not proven: {open_ones[0].why}"
-        return Outcome(Exit.UNKNOWN, _line(said), records, causes)
-    word = "unfit" if decisive is Verdict.FAIL else "could not tell"
-    text = worst_in_short(word, [cause for cause in causes if cause.verdict is decisive])
+        said = say("{claim} not proven: {why}", claim=open_ones[0].claim, why=why(open_ones[0], records))
+        return Outcome(Exit.UNKNOWN, _line(_unknown(said)), records, causes)
+    word = known("unfit") if decisive is Verdict.FAIL else known("could not tell")
+    text = worst_in_short(term(word), [cause for cause in causes if cause.verdict is decisive])
     return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, text, records, causes)
 
 
@@ -191,6 +192,10 @@ def _no_fleet() -> Fleet:
     from nodegate.judge.fleet import Fleet  # noqa: PLC0415 - few checks ask for it
 
     return Fleet({})
+
+
+def _unknown(why: str) -> str:
+    return say("could not tell: {why}", why=why)
 
 
 def _line(text: str) -> str:

@@ -50,7 +50,7 @@ class Settings:
     metrics: Access | None = None  # --metrics: for profile troubleshoot
     record: Path = DEFAULT  # --record
     notices: tuple[str, ...] = ()  # --notice
-    lang: str = "en"  # --lang
+    lang: str = ""  # --lang; empty: the first of the site file, or as in the earlier run, or English
     all_results: bool = False  # --all-results: the files that hold every healthy device too
 
     @property

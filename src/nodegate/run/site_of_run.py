@@ -32,7 +32,7 @@ def of_run(settings: Settings, nodes: Iterable[Node], earlier: Earlier | None) -
     """
     file = settings.site or _named(nodes) or beside(settings.inventory)
     if file is None:
-        return settings, earlier.run.contract if earlier else Contract()
+        return _in_languages(settings, earlier.run.contract if earlier else Contract())
     site = read(file)
     policy = str(site.of("", "policy", ""))
     if policy and settings.profile in (None, Profile.DELIVERY):
@@ -44,7 +44,13 @@ def of_run(settings: Settings, nodes: Iterable[Node], earlier: Earlier | None) -
                 hint="leave out one of them",
             )
         settings = replace(settings, policy=policy)
-    return settings, site.contract
+    return _in_languages(settings, site.contract)
+
+
+def _in_languages(settings: Settings, contract: Contract) -> tuple[Settings, Contract]:
+    """The language of the command line before those of the site file; else English."""
+    languages = (settings.lang,) if settings.lang else contract.languages
+    return replace(settings, lang=next(iter(languages), "en")), replace(contract, languages=languages)
 
 
 def _same(one: str, other: str) -> bool:

@@ -18,6 +18,7 @@ from nodegate.files.strict_yaml import shown
 from nodegate.files.typed_yaml import mapping
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
 from nodegate.records.contract import PARTIES, Contract, Criterion, Party
+from nodegate.words.catalogue import LANGUAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,9 +83,16 @@ def _number(value: object, _: Path) -> int:
 
 
 def _language(value: object, _: Path) -> str:
-    if value not in ("en", "zh"):
-        raise _Wrong("en or zh")
+    if value not in LANGUAGES:
+        raise _Wrong(" or ".join(LANGUAGES))
     return str(value)
+
+
+def _languages(value: object, folder: Path) -> tuple[str, ...]:
+    found = tuple(_language(each, folder) for each in (value if isinstance(value, list) else [value]))
+    if not found or len(set(found)) < len(found):
+        raise _Wrong("each language once, the first one first")
+    return found
 
 
 def _targets(value: object, folder: Path) -> tuple[str, ...]:
@@ -143,7 +151,7 @@ BLOCKS: Mapping[str, Mapping[str, Callable[[object, Path], Any]]] = {
     "site": dict.fromkeys(("name", "address"), _line),
     "criteria": {},  # a claim's name each
 }
-VALUES: Mapping[str, Callable[[object, Path], Any]] = {"policy": _source}
+VALUES: Mapping[str, Callable[[object, Path], Any]] = {"policy": _source, "languages": _languages}
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,7 @@ class Site:
     def contract(self) -> Contract:
         """What it says of an acceptance."""
         texts = {name: self.blocks.get(name, {}) for name in ("parties", "contract", "lot", "site", "criteria")}
-        return Contract(self.file, **texts)
+        return Contract(self.file, **texts, languages=self.of("", "languages", ()))
 
 
 def beside(inventory: Sequence[str]) -> Path | None:
