@@ -21,6 +21,7 @@ from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.metric_names import WORDS
 from nodegate.records.cause import Class, Severity
 from nodegate.records.claim import State
+from nodegate.records.finding import LimitKind
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.fleet_result import FleetVerdict
 
@@ -75,6 +76,7 @@ def _of_tables() -> Iterator[str]:
     yield from (mode.name for mode in failure_modes().values())
     yield from (text for row in rows("texts.csv") for text in (row["en"], row["do"]) if text)
     yield from (row["en"] for row in rows("sentences.csv"))
+    yield from (f"rests on: {each.value}" for each in LimitKind)
     kinds: Iterable[type[Enum]] = (Severity, Class, NodeVerdict, Verdict, State, FleetVerdict)
     yield from (str(each.value) for kind in kinds for each in kind)
 

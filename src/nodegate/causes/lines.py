@@ -71,7 +71,7 @@ def _parts(cause: Cause) -> str:
     parts = [part for part in cause.parts if part.kind is cause.part.kind]
     if len(parts) == 1:
         return short_with_serial(parts[0])
-    names = list(dict.fromkeys(part.short for part in parts))
+    names = list(dict.fromkeys(part.said for part in parts))
     if len(cause.nodes) > 1:
         return names[0] if len(names) == 1 else _kind(cause.part)
     return _together(names)
@@ -81,9 +81,9 @@ def short_with_serial(part: Part) -> str:
     """The short name, and the serial number of a part that can be replaced; of a GPU without one its address."""
     serial = (part.of or part).serial
     if serial:
-        return f"{part.short} S/N {serial}"
-    by_address = part.kind is Kind.GPU and part.pci not in part.short
-    return f"{part.short} ({part.pci})" if by_address else part.short
+        return f"{part.said} S/N {serial}"
+    by_address = part.kind is Kind.GPU and part.pci not in part.said
+    return f"{part.said} ({part.pci})" if by_address else part.said
 
 
 def _together(names: list[str]) -> str:

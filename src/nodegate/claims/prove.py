@@ -95,7 +95,7 @@ def why(shown: Shown, records: Iterable[Record]) -> str:
 
 def _refuting(record: Record) -> str:
     said = record.decisive[0] if record.decisive else None
-    return f"{said.part.short}: {said.brief}" if said else record.message
+    return f"{said.part.said}: {said.brief}" if said else record.message
 
 
 def _amounts(records: Iterable[Record]) -> Iterator[Amount]:
@@ -139,14 +139,14 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
 def _not_held(finding: Finding) -> str:
     if finding.limit is not None and finding.limit.kind is LimitKind.FLOOR:
         floor = with_unit(finding.limit.value, finding.limit.unit)
-        source = phrase(finding.limit.source)
+        source = finding.limit.cited
         return say(
             "the value of a good board is unknown, there is only a floor of {floor} ({source})",
             floor=floor,
             source=source,
         )
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
-        return f"{finding.part.short}: {finding.brief}"
+        return f"{finding.part.said}: {finding.brief}"
     return say("no absolute limit: compared with other nodes or parts only")
 
 

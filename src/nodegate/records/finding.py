@@ -12,7 +12,7 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import some, with_unit
 from nodegate.unknown import Why
-from nodegate.words.catalogue import phrase, say, spoken, term
+from nodegate.words.catalogue import is_foreign, phrase, say, spoken, term
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 COUNTER_FULL, NOT_READ = "counter_full", "not_read"
@@ -73,6 +73,12 @@ class Limit(Generic[T_co]):
     def words(self, *, exact: bool = False) -> str:
         """The limit as people read it: "at least 16 lanes", "active", "one of 9.1, 9.2"."""
         return f"{term(self.direction)} {with_unit(self.value, self.unit, exact=exact)}".lstrip()
+
+    @property
+    def cited(self) -> str:
+        """Its source; before one that is a citation in another language than is spoken, what it rests on."""
+        said = phrase(self.source)
+        return f"{term(f'rests on: {self.kind.value}')}: {said}" if is_foreign(self.source) else said
 
 
 AnyLimit = Limit[LimitValue]
@@ -181,14 +187,14 @@ class Finding:
         if not self.also:
             return self.part.label
         return say(
-            "{n} alike: {names}", n=len(self.also) + 1, names=some([part.short for part in self.parts], _MOST_NAMES)
+            "{n} alike: {names}", n=len(self.also) + 1, names=some([part.said for part in self.parts], _MOST_NAMES)
         )
 
     def _said(self, *, source: bool) -> str:
         said = self.seen
         if self.limit is not None and self.verdict in (Verdict.WARN, Verdict.FAIL):
             said = say("{seen}, expected {limit}", seen=said, limit=self.expected)
-            said += f" ({phrase(self.limit.source)})" if source and self.limit.source else ""
+            said += f" ({self.limit.cited})" if source and self.limit.source else ""
         return f"{said}; {phrase(self.note)}" if self.note else said
 
     @property

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import lru_cache
 
+from nodegate.words.catalogue import term
+
 
 class Kind(str, Enum):
     """What sort of thing a part is."""
@@ -101,13 +103,18 @@ class Part:
         return f"{self.of.short} {own}" if self.of is not None else own
 
     @property
+    def said(self) -> str:
+        """The short form; a name of ours ("kernel log") in the language that is spoken."""
+        return term(self.short)
+
+    @property
     def label(self) -> str:
         """The long form, once a line: "GPU 3 (0000:3d:00.0, S/N 1650003000003)"."""
         whole = self.of or self
         details = [whole.pci] if whole.pci and whole.pci not in self.short else []
         details += [whole.netdev] if whole.netdev and whole.netdev != whole.name else []
         details += [f"S/N {whole.serial}"] if whole.serial else []
-        return f"{self.short} ({', '.join(details)})" if details else self.short
+        return f"{self.said} ({', '.join(details)})" if details else self.said
 
     @property
     def key(self) -> str:

@@ -116,7 +116,7 @@ def _anchor(cause: Cause, seen: Counter[str]) -> str:
 def _parts(cause: Cause) -> tuple[str, ...]:
     """Which part it is on each node, where that differs or has a serial number."""
     named = [(each.nodes[0], [part for part in each.parts if part.kind is each.part.kind]) for each in cause.members]
-    if len({part.short for _, parts in named for part in parts}) < 2 and not any(
+    if len({part.said for _, parts in named for part in parts}) < 2 and not any(
         (part.of or part).serial for _, parts in named for part in parts
     ):
         return ()
@@ -140,13 +140,13 @@ def _details(found: Iterable[CheckFinding]) -> list[Detail]:
 
 def _detail(group: list[CheckFinding]) -> Detail:
     first = group[0].finding
-    names = list(dict.fromkeys(part.short for each in group for part in each.finding.parts))
+    names = list(dict.fromkeys(part.said for each in group for part in each.finding.parts))
     return Detail(
         verdict=first.verdict.value,
         checks=tuple(dict.fromkeys(each.check for each in group)),
         parts=say("{part} + {n} more", part=names[0], n=len(names) - 1) if len(names) > 1 else names[0],
         said=_said([each.finding for each in group]),
-        source=phrase(first.limit.source) if first.limit else "",
+        source=first.limit.cited if first.limit else "",
         count=len(group),
     )
 

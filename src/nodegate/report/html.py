@@ -49,8 +49,10 @@ def page(
 
     `packed` are the paths of evidence that is compressed in the folder of the page.
     """
-    with speaking(lang):  # a copy of the report has no causes yet that are said in another language
-        return _page(report if lang == "en" else replace(report), hashes, fleet, packed)
+    with speaking(lang):
+        if lang != "en":  # what the report keeps of causes and numbers is said in English
+            report, fleet = replace(report), None
+        return _page(report, hashes, fleet, packed)
 
 
 def _page(

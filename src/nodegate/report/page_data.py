@@ -131,11 +131,11 @@ class _Page:
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]
 
     def finding(self, finding: Finding, record: Record) -> list[object]:
-        parts = finding.part.label if not finding.also else ", ".join(part.short for part in finding.parts)
+        parts = finding.part.label if not finding.also else ", ".join(part.said for part in finding.parts)
         remark = record.remark if finding.verdict is record.verdict else ""
         seen = "; ".join(text for text in (finding.seen, phrase(finding.note)) if text)
         seen = f"{seen} ({phrase(remark)})" if remark else seen
-        source = phrase(finding.limit.source) if finding.limit else ""
+        source = finding.limit.cited if finding.limit else ""
         texts = (parts, seen, finding.expected, phrase(finding.action), source)
         return [LETTER[finding.verdict], *map(self.text, texts)]
 

@@ -12,6 +12,7 @@ from statistics import median
 from nodegate.records.finding import Finding
 from nodegate.records.part import Kind
 from nodegate.records.run import NodeReport
+from nodegate.words.catalogue import say
 
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
@@ -137,5 +138,5 @@ def _place(where: _Where | None, values: Sequence[float]) -> str:
         return ""
     value, node, finding = where
     alike = bisect_right(values, value) - bisect_left(values, value)
-    place = node if finding.part.kind is Kind.NODE else f"{node} {finding.part.short}"
-    return place if alike == 1 else f"{place} + {alike - 1} more"
+    place = node if finding.part.kind is Kind.NODE else f"{node} {finding.part.said}"
+    return place if alike == 1 else say("{part} + {n} more", part=place, n=alike - 1)

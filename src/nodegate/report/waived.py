@@ -22,6 +22,6 @@ def waived(report: Report) -> list[Waived]:
     for node in report.nodes:
         for record in node.records:
             if record.waiver:
-                found = "; ".join(dict.fromkeys(f"{each.part.short}: {each.brief}" for each in record.decisive))
+                found = "; ".join(dict.fromkeys(f"{each.part.said}: {each.brief}" for each in record.decisive))
                 alike.setdefault((phrase(record.waiver), record.check, found), []).append(node.node)
     return [Waived(waiver, check, found, in_order(nodes)) for (waiver, check, found), nodes in alike.items()]

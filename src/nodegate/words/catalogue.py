@@ -87,5 +87,5 @@ def phrase(text: str) -> str:
 
 
 def is_foreign(text: str) -> bool:
-    """Whether a sentence can only be shown as it is: the catalogue of the language that is spoken does not have it."""
-    return _SPOKEN.get() != "en" and text != "" and term(text) == text
+    """Whether it is a sentence, not a single word, and the catalogue of the language that is spoken has no other."""
+    return _SPOKEN.get() != "en" and " " in text and term(text) == text
