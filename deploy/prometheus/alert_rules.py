@@ -71,7 +71,7 @@ def _rule(each: dict[str, str], exporter: str, expression: str, label: str) -> d
         "expr": expression,
         "for": each["for"],
         "labels": {"severity": "warning", "nodegate_class": each["name"], "exporter": exporter},
-        "annotations": {"summary": f"{said['en']} ({_WHERE})", "action": said["do_en"].replace("{node}", "the node")},
+        "annotations": {"summary": f"{said['en']} ({_WHERE})", "action": said["do"].replace("{node}", "the node")},
     }
 
 

@@ -4,10 +4,12 @@ To write nodegate.mo again: NODEGATE_WRITE_GOLDEN=1 pytest tests/notices/test_ca
 """
 
 import ast
+import csv
 import re
 import struct
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment
@@ -33,6 +35,7 @@ _ONE = frozenset(("say", "known", "term", "phrase", "_"))
 _MANY = frozenset(("count", "number_of"))
 # Rooms whose findings are data: what stands in them as a whole text, without fields, is in the catalogue.
 _FINDINGS = ("checks", *(f"src/nodegate/{name}" for name in ("subjects", "measure", "numbers", "kernel_log", "judge")))
+_KNOWN = {"xid.csv": "action", "kernel_lines.csv": "action", "fabric_lines.csv": "action", "sxid_words.csv": "en"}
 _WORDS_OF_A_FINDING = frozenset(("quantity", "what", "action", "remedy", "note", "text", "reason", "next_step"))
 
 
@@ -74,6 +77,9 @@ def _of_tables() -> Iterator[str]:
     yield from (check.title for check in suite.checks())
     yield from WORDS.values()
     yield from (mode.name for mode in failure_modes().values())
+    for name, column in _KNOWN.items():
+        with (SOURCES / "knowledge" / name).open(encoding="utf-8") as file:
+            yield from (row[column] for row in csv.DictReader(file) if row[column])
     yield from (text for row in rows("texts.csv") for text in (row["en"], row["do"]) if text)
     yield from (row["en"] for row in rows("sentences.csv"))
     yield from (f"rests on: {each.value}" for each in LimitKind)
@@ -88,6 +94,28 @@ def _of_findings() -> Iterator[str]:
                 value = given.value
                 if given.arg in _WORDS_OF_A_FINDING and isinstance(value, ast.Constant) and value.value:
                     yield str(value.value)
+
+
+def is_formed(text: str) -> bool:
+    """Whether some code or table forms this text: as a whole, or of pieces and fields."""
+    texts, patterns = _formed()
+    return text in texts or any(each.fullmatch(text) for each in patterns)
+
+
+@cache
+def _formed() -> tuple[frozenset[str], tuple[re.Pattern[str], ...]]:
+    texts, patterns = set[str](), list[re.Pattern[str]]()
+    for file in (*SOURCES.rglob("*.py"), *(ROOT / "checks").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+            if isinstance(node, ast.JoinedStr):
+                pieces = [each.value if isinstance(each, ast.Constant) else None for each in node.values]
+                if sum(len(str(each).strip()) for each in pieces if each is not None) >= 4:
+                    patterns.append(
+                        re.compile("".join(".*" if each is None else re.escape(str(each)) for each in pieces))
+                    )
+    return frozenset(texts), tuple(patterns)
 
 
 def read(text: str) -> dict[tuple[str, ...], str]:

@@ -145,8 +145,12 @@ def _open_points(report: Report) -> Iterator[str]:
             "{n} cause to work on, worst first below.", "{n:,} causes to work on, worst first below.", number
         )
     if checks:
-        what = number_of("{n} check", "{n} checks", len(checks))
-        yield say("{checks} not judged on {nodes}: there is no limit.", checks=what, nodes=_nodes(len(nodes)))
+        yield number_of(
+            "{n} check was not judged on {nodes}: there is no limit.",
+            "{n:,} checks were not judged on {nodes}: there is no limit.",
+            len(checks),
+            nodes=_nodes(len(nodes)),
+        )
 
 
 def _nodes(number: int) -> str:
