@@ -21,6 +21,7 @@ from nodegate.claims.table import titles
 from nodegate.job.tables import rows
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.metric_names import WORDS
+from nodegate.policy import policy_file
 from nodegate.records.cause import Class, Severity
 from nodegate.records.claim import State
 from nodegate.records.finding import LimitKind
@@ -74,6 +75,8 @@ def _of_tables() -> Iterator[str]:
     for condition in conditions().known:
         yield from (text for _, text in (*condition.says, *condition.do))
     yield from titles().values()
+    policies = [policy_file.read(each.stem).policy for each in (ROOT / "policies").glob("*.yaml")]
+    yield from (text for each in policies for text in (each.title, *(item.title for item in each.not_measured)))
     yield from (check.title for check in suite.checks())
     yield from WORDS.values()
     yield from (mode.name for mode in failure_modes().values())

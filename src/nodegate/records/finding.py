@@ -162,7 +162,7 @@ class Finding:
             return say("could not read {quantity}: {why}", quantity=phrase(self.quantity), why=self.reason)
         if self.witness and self.witness != OWN_WORD:
             return f"{phrase(self.text)} ({phrase(self.witness)})"
-        return phrase(self.text) or self._reading
+        return self.reason or self._reading
 
     @property
     def reason(self) -> str:
