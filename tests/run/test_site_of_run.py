@@ -48,7 +48,7 @@ def test_the_file_is_named_or_beside_the_inventory(tmp_path: Path) -> None:
         (Settings(inventory=("gpu1,",)), [named]),
     ):
         assert of_run(settings, nodes, None)[1] == Contract(str(file), **KEPT)  # type: ignore[arg-type]
-    assert of_run(Settings(inventory=("gpu1,",)), [], None) == (Settings(inventory=("gpu1,",)), Contract())
+    assert of_run(Settings(inventory=("gpu1,",)), [], None) == (Settings(inventory=("gpu1,",), lang="en"), Contract())
 
 
 def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
@@ -65,6 +65,24 @@ def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "option", "language", "kept"),
+    [
+        ("languages: [zh, en]", "", "zh", ("zh", "en")),
+        ("languages: zh", "", "zh", ("zh",)),
+        ("languages: [zh, en]", "en", "en", ("en",)),
+        ("site: {name: Hall 3}", "", "en", ()),
+        ("site: {name: Hall 3}", "zh", "zh", ("zh",)),
+    ],
+)
+def test_the_language_is_the_options_else_the_files_else_english(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, option: str, language: str, kept: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    settings, contract = of_run(Settings(site=write(tmp_path, text), lang=option), [], None)
+    assert (settings.lang, contract.languages) == (language, kept)
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("parties: {suplier: A}", "did you mean"),
@@ -73,7 +91,9 @@ def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
         ("criteria: {compute: {texts: a}}", "unknown key"),
         ("criteria: {comput: {text: a}}", "did you mean"),
         ("lot: 7", "must be a mapping"),
-        ("languages: [en]", "unknown key"),
+        ("languages: [en, fr]", "languages must be en or zh"),
+        ("languages: [zh, zh]", "each language once"),
+        ("languages: []", "each language once"),
         ("policy: {name: a}", "policy must be some text"),
         ("site: {name: ''}", "some text of at most"),
     ],
