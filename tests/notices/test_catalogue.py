@@ -7,6 +7,7 @@ from support import catalogue
 
 from nodegate.words.catalogue import words
 
+GLOSSARY = catalogue.ROOT / "docs" / "reference" / "glossary.md"
 PO = catalogue.read((catalogue.FOLDER / "nodegate.po").read_text("utf-8"))
 
 
@@ -22,6 +23,13 @@ def test_a_chinese_sentence_is_chinese_and_has_the_same_fields() -> None:
         if key != ("",):
             assert re.search("[\u3000-\u9fff\uff00-\uffef]", text), key
             assert [set(re.findall(r"\{(\w+)", each)) for each in key] == [set(re.findall(r"\{(\w+)", text))] * len(key)
+
+
+def test_the_glossary_has_the_words_of_the_catalogue() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]*[\u4e00-\u9fff][^|]*) \|", GLOSSARY.read_text("utf-8"), re.MULTILINE)
+    pairs = [pair for words, texts in rows for pair in zip(words.split(", "), texts.split("\uff0c"), strict=True)]
+    assert len(pairs) > 80
+    assert [(word, text) for word, text in pairs if PO.get((word,), text) != text] == []
 
 
 def test_the_compiled_catalogue_is_the_written_one() -> None:
