@@ -74,7 +74,7 @@ def fleet_line(outcome: PytestOutcome) -> str:
 
 def test_without_the_option_every_claim_blocks_as_the_policy_default_says(site: Path, plain: Judged) -> None:
     outcome, report = plain
-    assert fleet_line(outcome).startswith("fleet: refused: class A (docs/reference/claims.md): ")
+    assert fleet_line(outcome).startswith("fleet: refused: class A (no node may have one): ")
     assert report["policy"]["name"] == "default"
     assert report["fleet_result"]["result"] == "refused"
     assert report["fleet_result"]["nodes"]["A"] == ["gpu0002"]

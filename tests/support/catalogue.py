@@ -76,7 +76,9 @@ def _of_tables() -> Iterator[str]:
         yield from (text for _, text in (*condition.says, *condition.do))
     yield from titles().values()
     policies = [policy_file.read(each.stem).policy for each in (ROOT / "policies").glob("*.yaml")]
-    yield from (text for each in policies for text in (each.title, *(item.title for item in each.not_measured)))
+    for each in policies:
+        clauses = [rule.clause for rule in each.classes.values() if not rule.clause[:1].isdigit()]
+        yield from (each.title, *clauses, *(item.title for item in each.not_measured))
     yield from (check.title for check in suite.checks())
     yield from WORDS.values()
     yield from (mode.name for mode in failure_modes().values())

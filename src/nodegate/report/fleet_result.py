@@ -209,7 +209,7 @@ def _said(places: Sequence[tuple[Defect, Sequence[str]]], total: int) -> str:
 
 
 def _clause(clause: str) -> str:
-    return say("clause {clause}", clause=clause) if clause[:1].isdigit() else clause
+    return say("clause {clause}", clause=clause) if clause[:1].isdigit() else phrase(clause)
 
 
 def _state(defect: Defect, names: Sequence[str]) -> str:
