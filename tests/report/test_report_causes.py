@@ -1,6 +1,7 @@
 """The findings of a report: one row a cause, worst first, with what follows from it, and what was not judged."""
 
 import dataclasses
+import re
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Finding, Limit, Record
 from nodegate.records.run import CheckInfo, NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
+from nodegate.report import html
 from nodegate.report import wording as words
 from nodegate.report.cause_rows import MOST_DETAILS, MOST_PARTS, CauseRow, cause_rows
 from nodegate.report.model import Report
@@ -319,3 +321,11 @@ def test_no_share_is_rounded_up_to_all_or_down_to_none() -> None:
 def test_an_error_of_one_node_is_no_row_of_another() -> None:
     found = rows(("gpu001", (errored("gpu001", "nccl.all_reduce"),)), ("gpu002", (passed("gpu002", "gpu.count"),)))
     assert [row.nodes for row in found] == [("gpu001",)]
+
+
+@pytest.mark.parametrize(("profile", "signs"), [("delivery", True), ("nightly", False), ("bootcheck", False)])
+def test_only_a_delivery_has_signatures_and_accepts(profile: str, signs: bool) -> None:
+    of_night = fleet(16)
+    page = html.page(dataclasses.replace(of_night, run=dataclasses.replace(of_night.run, profile=profile)), {})
+    assert ('class="sign"' in page) is signs
+    assert bool(re.search(r"<h1>[^<]* accepted", page)) is signs

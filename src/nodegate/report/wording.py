@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nodegate.profile import Profile
 from nodegate.records.cause import NOT_JUDGED
 from nodegate.records.verdict import GOOD, NodeVerdict
 from nodegate.report.claim_rows import unproven_count
@@ -86,6 +87,8 @@ def headline(report: Report) -> str:
     total, good = len(report.nodes), sum(counts[verdict] for verdict in GOOD)
     if not total:
         return say("No node was judged")
+    if report.run.profile != Profile.DELIVERY.value:  # only a delivery is accepted
+        return say("{good} of {nodes} in order", good=count(good), nodes=_nodes(total))
     if good == total:
         return say("All {n} nodes accepted", n=count(total)) if total > 1 else say("The node is accepted")
     return say("{good} of {nodes} accepted", good=count(good), nodes=_nodes(total))
@@ -95,12 +98,16 @@ def sentences(report: Report) -> list[str]:
     """The verdict and its scope in plain sentences."""
     counts = node_counts(report)
     total, run = len(report.nodes), report.run
-    found = list(_of_gpus(report))
+    is_delivery = run.profile == Profile.DELIVERY.value
+    found = list(_of_gpus(report)) if is_delivery else []
     if not total:
         found.append(say("The run holds no node, so it accepts nothing."))
     rest = [f"{count(counts[verdict])} {term(meaning)}" for verdict, meaning in _REST if counts[verdict]]
     if rest:
-        found.append(say("Not accepted: {nodes}.", nodes="; ".join(rest)))
+        names = "; ".join(rest)
+        found.append(
+            say("Not accepted: {nodes}.", nodes=names) if is_delivery else say("Not in order: {nodes}.", nodes=names)
+        )
     unproven = unproven_count(report)
     if unproven:
         found.append(say("{claims}, and no one has signed for it.", claims=unproven[0].upper() + unproven[1:]))
