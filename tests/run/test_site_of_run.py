@@ -105,7 +105,7 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, said: 
 
 
 def test_a_run_keeps_it_and_judges_again_with_it(tmp_path: Path) -> None:
-    file = write(tmp_path, WHOLE.replace("policy: strict-h100\n", ""))
+    file = write(tmp_path, WHOLE.replace("policy: strict-h100\n", "languages: [zh, en]\n"))
     given = [str(ROOT / "checks"), "-p", "no:cacheprovider", "--record", "h.sqlite", "--passive", "--run-dir"]
     demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx01"]
     run_pytest(tmp_path, [*given, "one", *demo, "--site", str(file)])
@@ -119,6 +119,8 @@ def test_a_run_keeps_it_and_judges_again_with_it(tmp_path: Path) -> None:
         page = (tmp_path / name / "report.html").read_text("utf-8")
         for said in ("Example Ltd", "4500012345, 2026-11-01", "Hall 3", "4.2 4.2 compute", "Lab, lab@example.org"):
             assert said in page, said
+        other = (tmp_path / name / "report.en.html").read_text("utf-8")
+        assert ('<html lang="zh-CN">' in page, '<html lang="en">' in other) == (True, True)
 
 
 def test_accept_is_the_delivery(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
@@ -32,8 +32,9 @@ from nodegate.words.catalogue import LANGUAGES, known, phrase, say, speaking, sp
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings
+# Compiled as text: of the CPU time of a page of 16 nodes 28 %.
+_PLAIN = re.compile(r'\{\{ _\("([^"{}]*)"\) \}\}')
 _SAID = re.compile(r'say\("([^"]+)"')  # in the page's script
-_OF_CELLS = (known("waived"), known("no result"))
 _TAGS = {"en": "en", "zh": "zh-CN"}
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
@@ -106,7 +107,7 @@ def environment(folder: Path) -> Environment:
     """Templates of a folder, with everything escaped and nothing undefined passed over."""
     environment = Environment(
         autoescape=True,
-        loader=FileSystemLoader(folder),
+        loader=FunctionLoader(lambda name: _PLAIN.sub(_said, (folder / name).read_text(encoding="utf-8"))),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -119,12 +120,22 @@ def environment(folder: Path) -> Environment:
     return environment
 
 
+def _said(found: re.Match[str]) -> str:
+    return escape(say(found[1]))
+
+
 def _of_script(script: str) -> dict[str, str]:
     """What the page's script says, in the language of the page; of English nothing."""
     if spoken() == "en":
         return {}
     rows = (*wording.CHECK_WORDS, *wording.NODE_WORDS, *wording.CLAIM_WORDS)
-    texts = [*_SAID.findall(script), *(word for word, *_ in rows), *(each.value for each in Severity), *_OF_CELLS]
+    texts = [
+        *_SAID.findall(script),
+        *(word for word, *_ in rows),
+        *(each.value for each in Severity),
+        known("waived"),
+        known("no result"),
+    ]
     return {text: term(text) for text in texts}
 
 

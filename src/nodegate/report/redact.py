@@ -105,7 +105,8 @@ class _Redaction:
     def own(self, value: object) -> dict[str, object]:
         """What is no text. A part keeps where it sits in the node, so parts stay told apart."""
         if isinstance(value, Run):
-            return {"host": value.host and GONE, "user": value.user and GONE, "judging_s": {}, "contract": Contract()}
+            contract = Contract(languages=value.contract.languages)
+            return {"host": value.host and GONE, "user": value.user and GONE, "judging_s": {}, "contract": contract}
         if isinstance(value, NodeReport):
             return {"node": self.names.get(value.node, value.node), "serials": dict.fromkeys(value.serials, GONE)}
         if isinstance(value, Record):
