@@ -35,6 +35,7 @@ _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", 
 # Compiled as text: of the CPU time of a page of 16 nodes 28 %.
 _PLAIN = re.compile(r'\{\{ _\("([^"{}]*)"\) \}\}')
 _SAID = re.compile(r'say\("([^"]+)"')  # in the page's script
+_OF_SCRIPT = ((known("waived"),), (known("no result"),), *((each.value,) for each in Severity))
 _TAGS = {"en": "en", "zh": "zh-CN"}
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
@@ -107,7 +108,9 @@ def environment(folder: Path) -> Environment:
     """Templates of a folder, with everything escaped and nothing undefined passed over."""
     environment = Environment(
         autoescape=True,
-        loader=FunctionLoader(lambda name: _PLAIN.sub(_said, (folder / name).read_text(encoding="utf-8"))),
+        loader=FunctionLoader(
+            lambda name: _PLAIN.sub(lambda found: escape(say(found[1])), (folder / name).read_text(encoding="utf-8"))
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -120,23 +123,12 @@ def environment(folder: Path) -> Environment:
     return environment
 
 
-def _said(found: re.Match[str]) -> str:
-    return escape(say(found[1]))
-
-
 def _of_script(script: str) -> dict[str, str]:
     """What the page's script says, in the language of the page; of English nothing."""
     if spoken() == "en":
         return {}
-    rows = (*wording.CHECK_WORDS, *wording.NODE_WORDS, *wording.CLAIM_WORDS)
-    texts = [
-        *_SAID.findall(script),
-        *(word for word, *_ in rows),
-        *(each.value for each in Severity),
-        known("waived"),
-        known("no result"),
-    ]
-    return {text: term(text) for text in texts}
+    rows = (*wording.CHECK_WORDS, *wording.NODE_WORDS, *wording.CLAIM_WORDS, *_OF_SCRIPT)
+    return {text: term(text) for text in (*_SAID.findall(script), *(word for word, *_ in rows))}
 
 
 def _shown(value: object) -> object:

@@ -25,8 +25,7 @@ def rerender(
 ) -> Path:
     """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
 
-    `everything`: results.csv with every finding and junit.xml with every check, too. `lang` is that of the page, where
-    it is not to be as in the run.
+    `everything`: results.csv with every finding and junit.xml with every check, too. `lang`: not as in the run.
 
     Raises:
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
