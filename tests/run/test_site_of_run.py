@@ -64,22 +64,19 @@ def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
         of_run(Settings(), nodes, None)
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "said"),
-    [
+def test_the_language_is_the_options_else_the_files_else_english(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    for text, option, said in (
         ("languages: [zh, en]", "", ("zh", ("zh", "en"))),
         ("languages: zh", "", ("zh", ("zh",))),
         ("languages: [zh, en]", "en", ("en", ("en",))),
         ("site: {name: Hall 3}", "", ("en", ())),
         ("site: {name: Hall 3}", "zh", ("zh", ("zh",))),
-    ],
-)
-def test_the_language_is_the_options_else_the_files_else_english(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, option: str, said: tuple[str, tuple[str, ...]]
-) -> None:
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    settings, contract = of_run(Settings(site=write(tmp_path, text), lang=option), [], None)
-    assert (settings.lang, contract.languages) == said
+    ):
+        settings, contract = of_run(Settings(site=write(tmp_path, text), lang=option), [], None)
+        assert (settings.lang, contract.languages) == said
 
 
 @pytest.mark.parametrize(

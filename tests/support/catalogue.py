@@ -51,16 +51,13 @@ def asked_for() -> Iterator[tuple[str, ...]]:
 
 def _of_code(tree: ast.AST) -> Iterator[tuple[str, ...]]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        given = node.args[: 1 if name in _ONE else 2 if name in _MANY else 0]
-        texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if texts and texts[0]:
-            yield tuple(texts)
-        noun = node.args[-1] if name == "counted" else None
-        if isinstance(noun, ast.Constant):
-            yield (f"{{n}} {noun.value}", f"{{n}} {noun.value}s")
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            given = node.args[: 1 if name in _ONE else 2 if name in _MANY else 0]
+            if texts := tuple(each.value for each in given if _is_text(each) and each.value):
+                yield texts
+            if name == "counted" and _is_text(node.args[-1]):
+                yield (f"{{n}} {node.args[-1].value}", f"{{n}} {node.args[-1].value}s")
 
 
 def _of_pages() -> Iterator[str]:
@@ -101,26 +98,18 @@ def _of_findings() -> Iterator[str]:
                     yield str(value.value)
 
 
-def is_formed(text: str) -> bool:
-    """Whether some code or table forms this text: as a whole, or of pieces and fields."""
-    texts, patterns = _formed()
-    return text in texts or any(each.fullmatch(text) for each in patterns)
-
-
 @cache
-def _formed() -> tuple[frozenset[str], tuple[re.Pattern[str], ...]]:
-    texts, patterns = set[str](), list[re.Pattern[str]]()
-    for file in (*SOURCES.rglob("*.py"), *(ROOT / "checks").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.add(node.value)
-            if isinstance(node, ast.JoinedStr):
-                pieces = [each.value if isinstance(each, ast.Constant) else None for each in node.values]
-                if sum(len(str(each).strip()) for each in pieces if each is not None) >= 4:
-                    patterns.append(
-                        re.compile("".join(".*" if each is None else re.escape(str(each)) for each in pieces))
-                    )
-    return frozenset(texts), tuple(patterns)
+def formed() -> re.Pattern[str]:
+    """What code forms: texts as a whole, and texts of pieces with values between them."""
+    files = (*SOURCES.rglob("*.py"), *(ROOT / "checks").rglob("*.py"))
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    rows = [getattr(node, "values", [node]) for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
+    pieces = [[re.escape(each.value) if _is_text(each) else ".*" for each in row] for row in rows]
+    return re.compile("|".join({"".join(row) for row in pieces if len("".join(row).replace(".*", "").strip()) > 3}))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def read(text: str) -> dict[tuple[str, ...], str]:
