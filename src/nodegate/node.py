@@ -11,7 +11,7 @@ from nodegate.errors import UsageError
 from nodegate.node_settings import table
 from nodegate.node_settings.table import NodeSettings
 
-TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
+TransportName = str  # ssh, ssh-binary, local, replay, command, or the name of an engine (nodegate.engines)
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Connection:
     host_keys: Literal["strict", "accept-new", "off"] | None = None
     lock: str = "/run/lock/nodegate.lock"  # on the node: two runs never measure it at the same time
     recordings: str = ""  # transport `replay`: the folder that holds <node>/facts.json
+    command: tuple[str, ...] = ()  # transport `command`: the words before those of the program on the node
+    lease_s: float = 0.0  # what runs there ends after so many seconds of silence; 0: with the connection alone
 
 
 @dataclass(frozen=True)

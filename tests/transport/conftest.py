@@ -26,7 +26,7 @@ def node(fleet: Fleet) -> Node:
     return fleet.nodes[0]
 
 
-@pytest.fixture(params=["ssh", "ssh-binary", "local"])
+@pytest.fixture(params=["ssh", "ssh-binary", "local", "command"])
 def session(request: pytest.FixtureRequest, node: Node) -> Iterator[Session]:
     """The same promises by every transport that runs programs."""
     local = Node("here", Connection(transport="local", python=NODE_PYTHON))
@@ -35,4 +35,7 @@ def session(request: pytest.FixtureRequest, node: Node) -> Iterator[Session]:
 
 
 def open_by(transport: str, node: Node, local: Node) -> Session:
-    return connect(local if transport == "local" else changed(node, transport=transport), Options())
+    here = Connection(transport="command", python=NODE_PYTHON, command=("env",), lease_s=30.0)
+    return connect(
+        {"local": local, "command": Node("here", here)}.get(transport) or changed(node, transport=transport), Options()
+    )

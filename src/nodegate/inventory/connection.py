@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from nodegate.engines.registry import ENGINES
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, did_you_mean, shown
 from nodegate.inventory.ansible_cfg import Defaults
@@ -17,6 +18,7 @@ from nodegate.inventory.names import ADDRESS, NUMBER, USER
 from nodegate.inventory.tree import Host
 from nodegate.inventory.variables import Variables
 from nodegate.node import Connection, TransportName
+from nodegate.node_settings.table import PREFIX
 
 HostKeys = Literal["strict", "accept-new", "off"]
 TRANSPORTS: dict[str, TransportName] = {
@@ -27,7 +29,11 @@ TRANSPORTS: dict[str, TransportName] = {
     "ssh-binary": "ssh-binary",
     "local": "local",
     "replay": "replay",
+    "command": "command",
+    **{name: name for name in ENGINES},
 }
+NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
+LEASE_S, LEASE_LEAST_S = 30, 15
 HOST_KEYS: dict[str, HostKeys] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
 _HERE = re.compile(r"127(?:\.\d{1,3}){3}|localhost[46]|localhost\.localdomain|ip6-(?:localhost|loopback)", re.ASCII)
@@ -35,6 +41,7 @@ _HERE = re.compile(r"127(?:\.\d{1,3}){3}|localhost[46]|localhost\.localdomain|ip
 _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 _FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
 _PYTHON = re.compile(r"/?[A-Za-z0-9_.][A-Za-z0-9_./+-]{0,255}", re.ASCII)
+_PLACE = re.compile(r"\{(node|pod|job)\}")
 _LOCK = re.compile(r"/[A-Za-z0-9_./+-]{1,255}", re.ASCII)
 _NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then remove the password from the inventory"
 
@@ -67,6 +74,8 @@ def connection(variables: Variables, defaults: Defaults, *, means_here: bool = F
         retries=_or(read.whole_number(0, 100, "ansible_ssh_retries", env="ANSIBLE_SSH_RETRIES"), Connection.retries),
         host_keys=read.host_keys(),
         recordings=read.recordings() if transport == "replay" else "",
+        command=read.command() if transport == "command" else (),
+        lease_s=0.0 if transport in NO_LEASE else read.lease(),
         lock=read.matching(_LOCK, "an absolute path", "nodegate_lock") or Connection.lock,
     )
 
@@ -218,6 +227,27 @@ class _Reader:
                 "write its absolute path",
             )
         return text
+
+    def command(self) -> tuple[str, ...]:
+        """The words of nodegate_command, with {node}, {pod} and {job} replaced; other braces are left as they are."""
+        found = self._words("nodegate_command", "")
+        if not found:
+            step = "for example nodegate_command: podman exec -i {node}"
+            raise self.variables.wrong("ansible_connection", "command needs nodegate_command", step)
+        return tuple(_PLACE.sub(self._place, word) for word in found)
+
+    def _place(self, match: re.Match[str]) -> str:
+        if match[1] == "node":
+            return self.matching(ADDRESS, "an address", "ansible_host", "ansible_ssh_host") or self.variables.host.name
+        name = f"{PREFIX}{match[1]}"
+        value = self.matching(ADDRESS, "a name", name)
+        if not value:
+            raise self._wrong(("nodegate_command",), "", f"it has {match[0]}, and {name} is not set", f"set {name}")
+        return value
+
+    def lease(self) -> float:
+        """Seconds of silence after which a node ends what it runs for us."""
+        return float(_or(self.whole_number(LEASE_LEAST_S, 3600, "nodegate_lease"), LEASE_S))
 
     def host_keys(self) -> HostKeys | None:
         """How to treat an unknown host key; None: as on the command line."""

@@ -30,7 +30,8 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
     """Read the sources, each a value of --inventory, into one inventory; in a conflict the later source wins.
 
     A source is an Ansible inventory (YAML or INI, with group_vars/ and host_vars/ beside it), a plain list, a folder
-    of such files, `host1,host2`, `localhost,`, or `-` for a list or inventory on `stdin`. What must be executed
+    of such files, `host1,host2`, `localhost,`, an engine's nodes
+    (`NAME:[...]`, see nodegate.engines), or `-` for a list or inventory on `stdin`. What must be executed
     (scripts, inventory plugins) is left to ansible-inventory. `environ` gives Ansible's defaults, before its
     ansible.cfg: see nodegate.inventory.ansible_cfg.
 
@@ -159,7 +160,7 @@ class Inventory:
             how = node.connection
             if how.transport in ("local", "replay"):
                 continue
-            machine = (node.address.casefold(), how.port or _DEFAULT_PORT, how.ssh_args)
+            machine = (node.address.casefold(), how.port or _DEFAULT_PORT, how.ssh_args, how.command)
             other = seen.setdefault(machine, node)
             if other is not node:
                 host = self._tree.hosts[node.name]

@@ -13,7 +13,8 @@ from nodegate.errors import UsageError
 from nodegate.node_settings import kinds
 
 PREFIX = "nodegate_"
-CONNECTION = frozenset({"host_keys", "recordings"})  # nodegate.inventory.connection reads them, with Ansible's own
+# nodegate.inventory.connection reads them, with Ansible's own
+CONNECTION = frozenset({"command", "host_keys", "job", "lease", "pod", "recordings"})
 OWN_KERNELS = "none"
 
 

@@ -2,8 +2,9 @@
 
 Sent over the connection (Python 3.6+, standard library only) and started as `main(stdin)`. Standard input has the
 request, then stays open: its end means that the controller closed or died, and everything that the program started is
-ended. Standard output has a random marker line, which separates it from what a login prints before, then frames:
-one byte of kind (O stdout, E stderr, X the end), four bytes of length, the bytes.
+ended. Where a connection may outlive the controller, the request has a lease: so many seconds in which nothing comes
+from the controller mean the same. Standard output has a random marker line, which separates it from what a login
+prints before, then frames: one byte of kind (O stdout, E stderr, X the end), four bytes of length, the bytes.
 """
 
 import contextlib
@@ -71,7 +72,7 @@ def ours(session: int) -> "dict[int, str]":
 class Guard:
     """One program, from its start to the end of everything that it started."""
 
-    def __init__(self, request: "dict[str, Any]", payload: bytes) -> None:
+    def __init__(self, request: "dict[str, Any]", payload: "bytes | bytearray") -> None:
         self.request, self.payload = request, memoryview(payload)  # a slice of it is not a copy
         self.limit = request["max_output_bytes"]
         self.pending = bytearray((request["marker"] + "\n").encode())
@@ -82,6 +83,8 @@ class Guard:
         self.status: int | None = None
         self.end: dict[str, Any] = {"exit": None, "timed_out": False, "truncated": False, "stuck": []}
         self.gone = False  # the controller closed the connection or ended
+        self.lease_s = request.get("lease_s") or float("inf")
+        self.heard = time.monotonic()
         self.poll = select.poll()
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write, 1):
@@ -191,6 +194,7 @@ class Guard:
         self.poll.register(1, select.POLLOUT if self.pending else 0)
         for fd, _ in self.poll.poll(max(0.0, wait_s) * 1000 + 1):
             if fd == 0:
+                self.heard = time.monotonic()
                 if self.is_ended(0):
                     self.gone = True
                     self.poll.unregister(0)
@@ -222,11 +226,15 @@ class Guard:
         self.poll.register(0, select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
         while self.status is None and not self.gone:
-            left = deadline - time.monotonic()
+            left, leased = deadline - time.monotonic(), self.heard + self.lease_s - time.monotonic()
+            if leased <= 0:
+                self.end["silent_s"] = self.lease_s
+                self.gone = True
+                return
             if left <= 0:
                 self.end["timed_out"] = True
                 return
-            self.step(left)
+            self.step(min(left, leased))
 
     def end_all(self) -> "list[str]":
         """End everything that is left: SIGTERM, then SIGKILL. Returns what cannot be killed."""
@@ -283,9 +291,14 @@ def send(pid: int, number: int) -> None:
 def main(stdin: "BinaryIO") -> None:
     """Read the request and do it."""
     request = json.loads(stdin.read(int(stdin.readline())).decode())
-    payload = stdin.read(request["stdin_bytes"])
-    if len(payload) < request["stdin_bytes"]:
-        return  # the controller closed the connection before it sent a request
+    payload = bytearray()
+    while len(payload) < request["stdin_bytes"]:
+        signal.alarm(int(request.get("lease_s") or 0))  # it ends us: nothing was started yet
+        piece = stdin.read(min(CHUNK, request["stdin_bytes"] - len(payload)))
+        if not piece:
+            return  # the controller closed the connection before it sent a request
+        payload += piece
+    signal.alarm(0)
     quiet = os.open(os.devnull, os.O_RDWR)
     os.dup2(quiet, 2)
     Guard(request, payload).run()

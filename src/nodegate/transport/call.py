@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from nodegate.errors import Unreachable
 from nodegate.node_program import node_source
+from nodegate.transport.beat import SIGN
 from nodegate.transport.channel import MAX_NOISE_BYTES, Channel
 from nodegate.transport.session import Output
 
 # One line without ', ! or newline, so that sh, bash, csh and fish all read it the same way between single quotes.
 BOOT = (
-    'import sys;sys.version_info<(3,6) and sys.exit("nodegate-guard: needs Python 3.6, this is %d.%d"'
+    "import sys,signal;signal.alarm(LEASE);"
+    'sys.version_info<(3,6) and sys.exit("nodegate-guard: needs Python 3.6, this is %d.%d"'
     '%sys.version_info[:2]);I=open(0,"rb",closefd=False);'
     'exec(compile(I.read(int(I.readline())),"nodegate-guard","exec"));main(I)'
 )
@@ -32,9 +34,9 @@ NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|unknown opti
 LOGIN_STEP = "look at what its login runs (.bashrc, .profile, tmux, another shell): `ssh NODE true` must work by itself"
 
 
-def guard_argv(python: str, *, as_root: bool) -> list[str]:
-    """The command that starts a guard; as root by sudo if the login is not root."""
-    argv = [python, "-I", "-S", "-c", BOOT, "nodegate-guard"]
+def guard_argv(python: str, *, as_root: bool, lease_s: float = 0) -> list[str]:
+    """The command that starts a guard; as root by sudo if the login is not root. See `Request` for the lease."""
+    argv = [python, "-I", "-S", "-c", BOOT.replace("LEASE", str(int(lease_s))), "nodegate-guard"]
     return ["sh", "-c", SUDO, "nodegate-sudo", *argv] if as_root else argv
 
 
@@ -45,13 +47,14 @@ def guard_command(python: str, *, as_root: bool) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """One program to run: see `Session.run`."""
+    """One program to run: see `Session.run`. `lease_s`: so long a silence of ours ends it; 0 for none."""
 
     argv: Sequence[str]
     timeout_s: float
     stdin: bytes = b""
     as_root: bool = False
     max_output_bytes: int = 4 << 20
+    lease_s: float = 0.0
     marker: str = field(default_factory=lambda: f"nodegate-{secrets.token_hex(16)}")
 
     def encode(self) -> bytes:
@@ -64,6 +67,7 @@ class Request:
                 "max_output_bytes": self.max_output_bytes,
                 "marker": self.marker,
                 "stdin_bytes": len(self.stdin),
+                "lease_s": self.lease_s,
             }
         ).encode()
         return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, self.stdin)
@@ -114,13 +118,17 @@ class Call:
         *,
         node: str,
         python: str,
+        login_step: str = LOGIN_STEP,
+        why: Callable[[str], Unreachable | None] = lambda _said: None,
         on_silence: Callable[[str], Unreachable],
+        on_expiry: Callable[[float], Unreachable],
         finish: Callable[[Call], None],
         start_s: float,
     ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
         self._start_s = min(START_S, start_s)
         self._on_silence, self._finish = on_silence, finish
+        self._login_step, self._why, self._on_expiry, self.lease_s = login_step, why, on_expiry, request.lease_s
         self._stopped: Output | None = None
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
@@ -137,6 +145,14 @@ class Call:
             pass
         self._sent_s = time.monotonic()
 
+    def beat(self) -> None:
+        """See `Leased`."""
+        self.channel.send(SIGN, 0.0)
+
+    def expired(self, silent_s: float) -> None:
+        """See `Leased`."""
+        self._on_expiry(silent_s)
+
     def output(self) -> Output:
         """Wait for the end."""
         while self._end is None and self._advance():
@@ -144,7 +160,10 @@ class Call:
         if self._end is None:
             raise self._why_it_broke()
         stdout, stderr = (bytes(self._kept[kind]) for kind in (b"O", b"E"))
-        return _ended(self._end, stdout, stderr, time.monotonic() - self._started_s)
+        output, silent_s = _ended(self._end, stdout, stderr, time.monotonic() - self._started_s)
+        if silent_s:
+            raise self._on_expiry(silent_s)
+        return output
 
     def line(self, within_s: float = float("inf")) -> str:
         """See `Running.line`; it must be there within `within_s`."""
@@ -202,7 +221,7 @@ class Call:
         reason = f"the login worked, but {self.python} did not start within {limit_s:.0f} s"
         reason += f" (the login said: {said})" if said else ""
         self._on_silence(reason)
-        return self._unreachable("timeout", reason, f"{LOGIN_STEP}; else the node hangs: look at its console")
+        return self._unreachable("timeout", reason, f"{self._login_step}; else the node hangs: look at its console")
 
     def _take(self, kind: bytes, piece: bytes) -> None:
         if kind == b"X":
@@ -223,10 +242,12 @@ class Call:
             return self._unreachable("dropped", reason, "check whether the node rebooted, hung or lost its network")
         if self.request.as_root and "sudo:" in said:
             return self._no_sudo(said)
+        if known := self._why(said):
+            return known
         said = said or printable(self._frames.noise)
         reason = f"{self.python} did not start there (exit {status}{': ' + said if said else ''})"
         if not self._is_missing(status, said):
-            return self._unreachable("configuration", reason, LOGIN_STEP)
+            return self._unreachable("configuration", reason, self._login_step)
         step = "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory"
         return self._unreachable("no-python", reason, step)
 
@@ -253,13 +274,20 @@ class Call:
         return Unreachable(kind, reason, next_step=next_step, whose=self.node)
 
 
-def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> Output:
-    """The output of a program by the guard's final answer."""
+def was_silent(silent_s: float, node: str) -> Unreachable:
+    """The controller itself was stopped, so that the node ended what it ran."""
+    step = "do not suspend or stop the controller during a run, and give it processors; then continue with --resume"
+    return Unreachable("dropped", f"the controller was silent for {silent_s:.0f} s", next_step=step, whose=node)
+
+
+def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> tuple[Output, float]:
+    """The output of a program by the guard's final answer, and how long our silence was that ended it."""
     try:
         end = json.loads(data)
         code = None if end["exit"] is None else int(end["exit"])
         stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
-        return Output(stdout, stderr, code, duration_s, end["timed_out"] is True, end["truncated"] is True, stuck)
+        output = Output(stdout, stderr, code, duration_s, end["timed_out"] is True, end["truncated"] is True, stuck)
+        return output, float(end.get("silent_s") or 0)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         what = f"the answer is not in the guard's format: {type(error).__name__}"
         raise Unreachable(

@@ -34,6 +34,12 @@ def _open(node: Node, options: Options) -> Session:
         from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
 
         return open_openssh(node, options)
+    if node.connection.transport == "command":
+        from nodegate.engines.registry import messages_of  # noqa: PLC0415
+        from nodegate.transport.command import CommandSession  # noqa: PLC0415
+
+        words = node.connection.command
+        return CommandSession(node, words, messages_of(words[0]), answer_s=options.answer_s)
     from nodegate.transport.ssh import open_ssh  # noqa: PLC0415
 
     return open_ssh(node, options)

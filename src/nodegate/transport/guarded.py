@@ -9,12 +9,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Node
 from nodegate.node_program import node_source
 from nodegate.records.taken_key import TakenKey
-from nodegate.transport.call import END_S, START_S, Call, Request, printable
+from nodegate.transport.beat import BEAT
+from nodegate.transport.call import END_S, LOGIN_STEP, START_S, Call, Request, printable, was_silent
 from nodegate.transport.channel import Channel
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output, Running
 
@@ -31,11 +33,16 @@ class GuardedSession(ABC):
         self._changed = threading.Condition()
         self._closed = False
         self._silent: Unreachable | None = None
+        self.login_step = LOGIN_STEP
         self._room: AbstractContextManager[object] = contextlib.nullcontext()  # in which `run` waits for its turn
 
     @abstractmethod
     def _channel(self, *, as_root: bool) -> Channel:
         """Start a guard on the node. Raises Unreachable."""
+
+    def why(self, said: str) -> Unreachable | None:  # noqa: ARG002 - for commands that speak for themselves
+        """Why no guard started, by what the way to the node itself said; None where that is not known."""
+        return None
 
     def _disconnect(self) -> None:  # noqa: B027 - a local session has nothing to disconnect
         """End the connection itself."""
@@ -110,10 +117,13 @@ class GuardedSession(ABC):
         connection = self.node.connection
         call = Call(
             channel,
-            request,
+            replace(request, lease_s=connection.lease_s),
             node=self.node.name,
             python=connection.python,
+            login_step=self.login_step,
+            why=self.why,
             on_silence=self._stands_still,
+            on_expiry=self._was_silent,
             finish=self._finish,
             start_s=self._answer_s,
         )
@@ -124,7 +134,14 @@ class GuardedSession(ABC):
         except BaseException:
             self._finish(call)
             raise
+        if connection.lease_s:
+            BEAT.keep(call)
         return call
+
+    def _was_silent(self, silent_s: float) -> Unreachable:
+        """What ran there has ended, the lock too: nothing is started there any more."""
+        self._silent = was_silent(silent_s, self.node.name)
+        return self._silent
 
     def _stands_still(self, what: str) -> Unreachable:
         """A node that did not answer once is not contacted again: the whole fleet would wait for it each time."""
@@ -133,6 +150,7 @@ class GuardedSession(ABC):
         return self._silent
 
     def _finish(self, call: Call) -> None:
+        BEAT.leave(call)
         call.channel.close()
         with self._changed:
             self._open.discard(call)
@@ -143,6 +161,7 @@ class GuardedSession(ABC):
             if call not in self._held:
                 return
             self._held.discard(call)
+        BEAT.leave(call)
         call.channel.end_input()
         with contextlib.suppress(Unreachable):  # a hung node is not waited for: its lock expires
             call.ended(0.0 if self._silent else CLOSE_S)

@@ -1,0 +1,57 @@
+"""What an engine is: three things, behind which the rest of nodegate does not know one from another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from nodegate.scheduler.hold import Holder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.node import Node
+    from nodegate.transport.call import Request
+    from nodegate.transport.session import Output, Session
+
+
+class Reach(Holder, Protocol):
+    """The way of one run to its nodes: `hold` lends them for all of the run, `give_back` is its end.
+
+    Safe to use from several threads.
+    """
+
+    def connect(self, node: Node, *, answer_s: float) -> Session:
+        """A session with a node that is held. `answer_s`: see `Options`. Each program in it has the node's lease.
+
+        Raises:
+            Unreachable: it is not held, or not reached.
+        """
+        ...
+
+    def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Output]:
+        """The outputs of one short program on many nodes, of those that have sent their end.
+
+        Only for what may be repeated: one bad node may end the program on others. What is missing is asked for node
+        by node. An engine that cannot do it in less than one call a node returns nothing.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """One engine: the value ENGINE of a module in `registry.ENGINES`."""
+
+    def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
+        """The nodes of an inventory source, as `ansible-inventory --list` prints them.
+
+        `asked` are the words behind the engine's name (NAME:[WORD,...]); none for all nodes. Each host has
+        ansible_connection, and what the engine knows of its place: nodegate_rack, nodegate_leaf. Its groups are those
+        of the engine: partitions, features, pools.
+
+        Raises:
+            UsageError: the engine does not answer here, or does not know a word.
+        """
+        ...
+
+    def reach(self, nodes: Sequence[Node]) -> Reach:
+        """The way to these nodes, all of which have this engine's name as their connection. Asks nothing yet."""
+        ...

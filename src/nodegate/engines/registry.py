@@ -1,0 +1,34 @@
+"""The engines by their names, which are those of ansible_connection and of inventory sources (NAME:[...])."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.engines.engine import Engine
+    from nodegate.transport.command import Said
+
+# Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
+ENGINES: dict[str, str] = {"slurm": "nodegate.engines.slurm.engine"}
+# By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
+PROGRAMS: dict[str, str] = {
+    "srun": "nodegate.engines.slurm.messages",
+    **dict.fromkeys(("systemd-run", "podman", "docker"), "nodegate.engines.messages"),
+}
+
+
+def engine(name: str) -> Engine:
+    """The engine of this name, which must be one of `ENGINES`."""
+    found: Engine = import_module(ENGINES[name]).ENGINE
+    return found
+
+
+def messages_of(program: str) -> Sequence[Said]:
+    """What this program says where it cannot start ours; of one that is not known nothing."""
+    name = PROGRAMS.get(PurePath(program).name)
+    found: Sequence[Said] = import_module(name).MESSAGES if name else ()
+    return found
