@@ -82,7 +82,7 @@ class Cluster:
     def programs(self, folder: Path) -> Path:
         """A folder with Slurm's programs, for a run outside the cluster: they are the controller's own."""
         inside = f"nsenter -t {self.controller.first} -m -u -i -n -p -T --"
-        for program in ("sacctmgr", "salloc", "scancel", "scontrol", "sinfo", "squeue"):
+        for program in ("sacctmgr", "salloc", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun"):
             script = folder / "programs" / program
             script.parent.mkdir(exist_ok=True)
             script.write_text(f'#!/bin/sh\nexec {inside} {program} "$@"\n')

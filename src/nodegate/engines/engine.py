@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.scheduler.hold import Holder
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.transport.call import Request
     from nodegate.transport.session import Output, Session
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a node answered, and when it was received, in seconds since 1970 by the controller's clock."""
+
+    output: Output
+    received_epoch_s: float
 
 
 class Reach(Holder, Protocol):
@@ -28,8 +37,8 @@ class Reach(Holder, Protocol):
         """
         ...
 
-    def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Output]:
-        """The outputs of one short program on many nodes, of those that have sent their end.
+    def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
+        """The answers of one short program on many nodes, by the inventory's names: of those that have sent their end.
 
         Only for what may be repeated: one bad node may end the program on others. What is missing is asked for node
         by node. An engine that cannot do it in less than one call a node returns nothing.

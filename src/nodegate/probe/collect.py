@@ -5,10 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 from nodegate.errors import CannotMeasure
+from nodegate.node import Node
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import program
+from nodegate.transport.call import Request
 from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why
 from nodegate.wire import Wire
@@ -41,17 +43,37 @@ def collect(
         CannotMeasure: the probe did not end in time or sent an invalid document.
         UsageError: the controller has no valid pynvml.
     """
-    argv = [session.node.connection.python, *PYTHON_OPTIONS, "-"]
-    programs = _required(session.node.settings.require)
-    shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
+    asked = request(session.node, timeout_s=timeout_s, as_root=as_root, sections=sections)
     output = session.run(
-        argv,
+        asked.argv,
         timeout_s=timeout_s,
-        stdin=program(sections=sections, programs=programs, **shorter),
+        stdin=asked.stdin,
         as_root=as_root,
-        max_output_bytes=MAX_DOCUMENT_BYTES + _NOISE_BYTES,
+        max_output_bytes=asked.max_output_bytes,
     )
-    received_epoch_s = time.time()
+    return collected(output, time.time(), timeout_s=timeout_s)
+
+
+def request(
+    node: Node, *, timeout_s: float = 60.0, as_root: bool = False, sections: Sequence[str] | None = None
+) -> Request:
+    """What `collect` runs on a node; of many nodes it is the same.
+
+    Raises:
+        UsageError: the controller has no valid pynvml.
+    """
+    shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
+    sent = program(sections=sections, programs=_required(node.settings.require), **shorter)
+    argv = (node.connection.python, *PYTHON_OPTIONS, "-")
+    return Request(argv, timeout_s, sent, as_root, MAX_DOCUMENT_BYTES + _NOISE_BYTES)
+
+
+def collected(output: Output, received_epoch_s: float, *, timeout_s: float) -> ProbeDocument:
+    """The facts in what a probe left behind.
+
+    Raises:
+        CannotMeasure: as `collect`.
+    """
     _check_end(output, timeout_s)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
     return document.recorded_by(recorder.today())

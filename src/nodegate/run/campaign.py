@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 
 from nodegate.errors import END_OF_THE_RUN, CannotMeasure, UsageError
-from nodegate.judge.context import facts_of
-from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.node import Node
@@ -20,10 +18,11 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.holding import Holding
-from nodegate.run.load import Load
+from nodegate.run.load import Load, left_out
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
 from nodegate.run.progress import Progress
+from nodegate.run.reaches import Reaches
 from nodegate.run.run_evidence import drop_what_failed
 from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport.session import Session
@@ -50,7 +49,7 @@ class Campaign:
         self._late: set[int] = set()  # those of them that have given their place to another thread
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
-        self._holding = Holding(plan)
+        self._holding, self._reaches = Holding(plan), Reaches(plan)
         self.trouble = ""  # why the evidence cannot be stored; empty: it can
 
     def start(self) -> None:
@@ -64,12 +63,31 @@ class Campaign:
             drop_what_failed(self._folder, names, self._plan.measurements, facts_after=self._plan.facts_after)
         self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
-        for node in self._plan.nodes:
+        lent = self._reaches.nodes
+        self._begin_nodes([node for node in self._plan.nodes if node not in lent])
+        if lent:
+            threading.Thread(target=self._begin_lent, args=(lent,), name="engines", daemon=True).start()
+
+    def _begin_nodes(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
             self._to_do.put(node)
-        at_once = max(1, min(self._plan.nodes_at_once, len(self._plan.nodes)))
+        at_once = min(self._plan.nodes_at_once, len(nodes))
         self._begin_workers(at_once)
-        if at_once < len(self._plan.nodes):
+        if at_once < len(nodes):
             threading.Thread(target=self._give_places, args=(at_once,), name="places", daemon=True).start()
+
+    def _begin_lent(self, nodes: Sequence[Node]) -> None:
+        """Nodes of an engine: lent first, then asked for their facts all at once, then as all others."""
+        try:
+            refused = self._reaches.begin()
+            lent = [node for node in nodes if node.name not in refused]
+            self._reaches.ask_all(node for node in lent if self._kept(node) is None)
+            self._begin_nodes(lent)
+            for node in (each for each in nodes if each.name in refused):
+                self._write(Evidence(node.name, FACTS, time.time(), 0.0, error=refused[node.name]))
+                self._one_done(node, failed=True)
+        except Exception as fault:  # noqa: BLE001 - a thread that dies goes unnoticed: the run would wait forever
+            self._give_up(_fault(fault, "reaching its nodes"))
 
     def _begin_workers(self, count: int) -> None:
         # Not a pool's threads: Python waits for those at its end, and a connection attempt takes long to fail.
@@ -116,7 +134,7 @@ class Campaign:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of what was left on schedulers."""
-        return tuple(self._holding.notes)
+        return (*self._holding.notes, *self._reaches.notes)
 
     def cancel(self, hurry: Callable[[], bool] = lambda: False) -> None:
         """End everything that runs on any node, then return; sooner if `hurry()`. May be called twice."""
@@ -138,6 +156,7 @@ class Campaign:
         self._finish()
 
     def _finish(self) -> None:
+        self._reaches.end()
         self._folder.measured()
         self._progress.done()
 
@@ -186,9 +205,12 @@ class Campaign:
             pass
         self._arrived.put(node.name)
 
+    def _kept(self, node: Node) -> Evidence | None:
+        return self._folder.read_evidence(node.name) if self._plan.keep else None
+
     def _facts(self, node: Node) -> bool:
         """Whether the facts of a node could not be read; a UsageError where they cannot be stored."""
-        kept = self._folder.read_evidence(node.name) if self._plan.keep else None
+        kept = self._kept(node)
         if kept is not None and all(self._folder.read_evidence(node.name, name) for name in self._plan.names):
             return False
         evidence = self._measured(node, kept)
@@ -220,7 +242,7 @@ class Campaign:
 
     def _visited(self, node: Node, kept: Evidence | None) -> Evidence:
         """The facts of a node over a connection, which stays open if more is to be measured."""
-        session = self._connections.connect(node)
+        session = (self._reaches if node in self._reaches.nodes else self._connections).connect(node)
         stays = False
         try:
             with self._guard:
@@ -229,13 +251,15 @@ class Campaign:
                 raise CannotMeasure("the run was ended", next_step="continue with --resume", lacks=END_OF_THE_RUN)
             who = node_facts.who(self._folder.path.name)
             ours = not self._plan.take_lock or node_facts.lock(session, who)
-            evidence = kept or node_facts.facts(session, limit_s=self._plan.facts_s)
+            already = self._reaches.already(node)
+            evidence = kept or node_facts.facts(session, limit_s=self._plan.facts_s, already=already)
             if not ours:
                 self._other_names.append(node.name)
             elif self._plan.under_load:
                 if kept:
                     node_facts.check_same(session, kept, limit_s=self._plan.facts_s)
-                self._targets[node.name] = self._site(session, evidence)
+                facts, tools = node_facts.kept(evidence), self._connections.toolbox(session)
+                self._targets[node.name] = Target(node, session, facts, tools, self._plan.durations)
                 stays = True
             return evidence
         finally:
@@ -247,14 +271,6 @@ class Campaign:
             self._sessions.discard(session)
         session.close()
 
-    def _site(self, session: Session, evidence: Evidence) -> Target:
-        document = dict(evidence.document or {})
-        sections = document.get("sections")
-        if isinstance(sections, dict):  # the largest part by far, which no measurement asks for
-            document["sections"] = {name: each for name, each in sections.items() if name != "kernel_log"}
-        facts = facts_of(replace(evidence, document=document))
-        return Target(session.node, session, facts, self._connections.toolbox(session), self._plan.durations)
-
     # Load -----------------------------------------------------------------------------------------------------------
 
     def _put_under_load(self) -> None:
@@ -263,7 +279,8 @@ class Campaign:
                 return
         try:
             self._copy_recordings()
-            self._leave_out_other_names()
+            for evidence in left_out(self._other_names, self._plan, self._gate):
+                self._write(evidence)
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
             pool = ThreadPool(self._progress, self._cancelled)
             targets = self._held(targets, pool)
@@ -275,11 +292,8 @@ class Campaign:
             pool.at_once({target.node.name: partial(self._leave, target) for target in self._targets.values()})
             if not self._cancelled.is_set():  # else once nothing runs on them any more
                 self._holding.give_back()
-        except UsageError as said:
-            self._give_up(said)
-            return
         except Exception as fault:  # noqa: BLE001 - a thread that dies goes unnoticed: the run would wait forever
-            self._give_up(UsageError(f"nodegate itself failed under load ({type(fault).__name__}: {fault})"))
+            self._give_up(_fault(fault, "under load"))
             return
         if not self._cancelled.is_set():
             self._loaded.set()
@@ -295,18 +309,6 @@ class Campaign:
                     self._write(Evidence(node, name, time.time(), 0.0, error=said))
         pool.at_once({node: partial(self._leave, self._targets.pop(node)) for node in refused})  # a job is on it
         return [target for target in targets if target.node.name not in refused]
-
-    def _leave_out_other_names(self) -> None:
-        """Nothing is measured under a second name of a machine: the lock is under the first."""
-        said = CannotMeasure(
-            "another name of the inventory is the same machine", next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE
-        )
-        for node in self._other_names:
-            for measurement in self._plan.measurements:
-                said = self._gate.refusal(node, measurement) or said
-                self._write(Evidence(node, measurement.name, time.time(), 0.0, error=said))
-            if self._plan.facts_after:
-                self._write(Evidence(node, FACTS_AFTER, time.time(), 0.0, error=said))
 
     def _leave(self, target: Target) -> None:
         _leave(target.session, target.tools)
@@ -333,6 +335,10 @@ class Campaign:
         for node in self._plan.nodes:
             for name in self._plan.names if _is_recorded(node) else ():
                 self._write(node_facts.recorded(node, name))
+
+
+def _fault(fault: Exception, what: str) -> UsageError:
+    return fault if isinstance(fault, UsageError) else UsageError(f"nodegate itself failed {what} ({fault!r})")
 
 
 def _leave(session: Session, tools: Toolbox | None) -> None:

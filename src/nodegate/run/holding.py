@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate.engines.registry import ENGINES
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.run.load import AGAIN_BURN_S, MOST_AMONG_NODES
 
@@ -32,7 +33,7 @@ def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
 
     found: dict[str, dict[str, Node]] = {}
     for node in nodes:
-        if node.settings.hold and node.connection.transport != "replay":
+        if node.settings.hold and node.connection.transport not in ("replay", *ENGINES):  # these lend their nodes
             found.setdefault(node.settings.slurm_reservation, {})[node.name] = node
     return tuple(
         SlurmHold(
@@ -69,7 +70,7 @@ class Holding:
             return {}
         refused: dict[str, str] = {}
         with self._guard:  # so that who ends the run waits, and gives back all of it
-            self._until = time.time() + _needed_s(self._plan)
+            self._until = time.time() + SPARE * load_s(self._plan) + SPARE_S
             for holder in self._plan.holders:
                 if self._ended.is_set():
                     break
@@ -98,11 +99,11 @@ class Holding:
                 time.sleep(pause_s)
 
 
-def _needed_s(plan: Plan) -> float:
-    """At most, of all looks: those after the first burn for a short time."""
+def load_s(plan: Plan) -> float:
+    """What the load takes at most, with all looks: those after the first burn for a short time."""
     again = replace(plan.durations, burn_s=min(plan.durations.burn_s, AGAIN_BURN_S))
     needed = 0.0
     for takes_s, alone in ((each.takes_s, each.alone) for each in plan.measurements):
         looks = plan.durations.looks[-1] if alone else MOST_AMONG_NODES
         needed += takes_s(plan.durations) + (looks - 1) * takes_s(again) if takes_s else 0.0
-    return SPARE * needed + SPARE_S
+    return needed

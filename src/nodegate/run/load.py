@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import not_begun
+from nodegate.measure.registry import FACTS_AFTER
 from nodegate.records.evidence import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nodegate.measure.measurement import Measurement, Runs, Target
     from nodegate.metric import Metric
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.records.program_run import Attempt
     from nodegate.records.run_folder import RunFolder
     from nodegate.run.gate import Gate
+    from nodegate.run.plan import Plan
     from nodegate.run.pool import ThreadPool
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
@@ -155,6 +158,20 @@ class Load:
                 step = "measure fewer nodes at once, or with --pairs few"
                 error = CannotMeasure(f"what was measured cannot be stored: {fault}", next_step=step)
                 self._folder.write_evidence(replace(evidence, document=None, error=error))
+
+
+def left_out(names: Sequence[str], plan: Plan, gate: Gate) -> Iterator[Evidence]:
+    """Nothing is measured under a second name of a machine: the lock is under the first."""
+    same = CannotMeasure(
+        "another name of the inventory is the same machine", next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE
+    )
+    for node in names:
+        said = same
+        for measurement in plan.measurements:
+            said = gate.refusal(node, measurement) or said
+            yield Evidence(node, measurement.name, time.time(), 0.0, error=said)
+        if plan.facts_after:
+            yield Evidence(node, FACTS_AFTER, time.time(), 0.0, error=said)
 
 
 def _does_not_apply(measurement: Measurement, target: Target) -> bool:

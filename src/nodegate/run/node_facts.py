@@ -6,10 +6,13 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from nodegate.engines.engine import Answer
 from nodegate.errors import Busy, CannotMeasure
+from nodegate.facts import NodeFacts
 from nodegate.judge.context import facts_of
 from nodegate.judge.identity import changes
 from nodegate.node import Node
@@ -30,27 +33,43 @@ def facts(
     measurement: str = FACTS,
     sections: Sequence[str] | None = None,
     limit_s: float | None = None,
+    already: Answer | None = None,
 ) -> Evidence:
     """What the node reports now; only `sections` if they are given. `limit_s` in place of `FACTS_TIMEOUT_S`.
+
+    `already`: what it has answered to `nodegate.probe.collect.request`; it is not asked again.
 
     Raises:
         CannotMeasure: it reports nothing usable.
     """
-    from nodegate.probe.collect import collect  # noqa: PLC0415
+    from nodegate.probe.collect import collect, collected  # noqa: PLC0415
 
     started, clock, node = time.time(), time.monotonic(), session.node
     limit_s = FACTS_TIMEOUT_S if limit_s is None else limit_s
-    document = collect(session, timeout_s=limit_s, as_root=node.connection.become, sections=sections)
+    if already:
+        document = collected(already.output, already.received_epoch_s, timeout_s=limit_s)
+        started = document.received_epoch_s - document.round_trip_s
+    else:
+        document = collect(session, timeout_s=limit_s, as_root=node.connection.become, sections=sections)
     return Evidence(
         node.name,
         measurement,
         started,
-        time.monotonic() - clock,
+        document.round_trip_s if already else time.monotonic() - clock,
         document.received_epoch_s,
         document.round_trip_s,
         document=document.raw,
         taken_keys=session.taken_keys if measurement == FACTS else (),
     )
+
+
+def kept(evidence: Evidence) -> NodeFacts:
+    """The facts that measurements may ask for: without the kernel log, the largest part by far."""
+    document = dict(evidence.document or {})
+    sections = document.get("sections")
+    if isinstance(sections, dict):
+        document["sections"] = {name: each for name, each in sections.items() if name != "kernel_log"}
+    return facts_of(replace(evidence, document=document))
 
 
 def check_same(session: Session, kept: Evidence, *, limit_s: float | None = None) -> None:

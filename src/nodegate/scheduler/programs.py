@@ -40,8 +40,8 @@ def answer(
     """
     environ = {**(os.environ if environ is None else environ)}
     environ["PATH"] = f"{environ.get('PATH', '')}:{USUAL}".lstrip(":")
-    path = shutil.which(program, path=environ["PATH"])
-    if path is None:
+    path = path_of(program, environ["PATH"])
+    if path == program:
         raise NoAnswer(f"{program} is not installed {where}")
     try:
         done = subprocess.run(
@@ -62,3 +62,8 @@ def answer(
         printed = " ".join((done.stderr or done.stdout).split())[:_MOST_SAID]
         raise NoAnswer(f"{program}: exit code {done.returncode}: {printed}", printed=printed)
     return done.stdout
+
+
+def path_of(program: str, path: str = "") -> str:
+    """Where a program is, in a PATH (by default our own) or the usual folders; its name alone if nowhere."""
+    return shutil.which(program, path=path or f"{os.environ.get('PATH', '')}:{USUAL}") or program

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nodegate.inventory.hostlist import expand
 from nodegate.scheduler.hold import NAME, Held, has_ended, owner
 from nodegate.scheduler.programs import NoAnswer, answer
 
@@ -35,7 +36,7 @@ _NO_RIGHT = "Invalid user id"  # how Slurm says so
 _SIGNS = "*~#!%$@^-"  # that sinfo sets behind a state
 
 
-@dataclass
+@dataclass(eq=False)
 class SlurmHold:
     """Slurm as this machine's login reaches it.
 
@@ -61,11 +62,7 @@ class SlurmHold:
             partitions, refused = self._free(by_name)
             self._has_asked = self._has_asked or bool(partitions)
             minutes = max(1, math.ceil((until - time.time()) / 60))
-            if self.reservation:
-                refused |= self._reserved({name: by_name[name] for name in partitions}, minutes)
-            else:
-                options = {name: self._options(by_name[name], partitions[name]) for name in partitions}
-                refused |= _allocated(options, minutes, ended)
+            refused |= self._taken({name: by_name[name] for name in partitions}, partitions, minutes, ended)
         except NoAnswer as said:
             partitions, refused = {}, dict.fromkeys(by_name, str(said))
         self._held = {name: node for name, node in by_name.items() if name not in refused}
@@ -110,14 +107,22 @@ class SlurmHold:
 
     def _end(self, is_wanted: Callable[[str], bool]) -> tuple[str, ...]:
         """End the holds of these owners."""
-        jobs = [job for job, whose, _ in _our_jobs() if is_wanted(whose)]
+        jobs = list(dict.fromkeys(job for job, whose, _ in _our_jobs() if is_wanted(whose)))
         if jobs:
-            _said("scancel", *jobs)
+            slurm_says("scancel", *jobs)
         found = _our_reservations(self.reservation) if self.reservation else []
         reservations = [name for name, whose in found if is_wanted(whose)]
         for name in reservations:
-            _said("scontrol", "delete", f"reservationname={name}")
+            slurm_says("scontrol", "delete", f"reservationname={name}")
         return (*jobs, *reservations)
+
+    def _taken(
+        self, by_name: Mapping[str, str], partitions: Mapping[str, str], minutes: int, ended: Callable[[], bool]
+    ) -> dict[str, str]:
+        """Why nodes that are free could not be taken."""
+        if self.reservation:
+            return self._reserved(by_name, minutes)
+        return _allocated({name: self._options(by_name[name], partitions[name]) for name in by_name}, minutes, ended)
 
     def _options(self, node: str, partition: str) -> dict[str, str]:
         own = {key: value for key, value in self.options.get(node, {}).items() if key != "mpi"}
@@ -156,7 +161,7 @@ class SlurmHold:
             "users": _login(),
         }
         try:
-            _said("scontrol", "create", "reservation", *(f"{word}={value}" for word, value in words.items()))
+            slurm_says("scontrol", "create", "reservation", *(f"{word}={value}" for word, value in words.items()))
         except NoAnswer as said:
             if said.printed.endswith(_NO_RIGHT):
                 return dict.fromkeys(by_name, f"Slurm lets only operators make a reservation ({_NO_RIGHT})")
@@ -184,7 +189,7 @@ def _allocated(options: Mapping[str, Mapping[str, str]], minutes: int, ended: Ca
     me = owner()
     ours = [(job, node) for job, whose, node in _our_jobs() if whose == me]
     if waiting := [job for job, node in ours if node not in options]:
-        _said("scancel", *waiting)
+        slurm_says("scancel", *waiting)
     got = {node for _, node in ours}
     return {name: why or "Slurm gave no allocation" for name, why in said.items() if name not in got}
 
@@ -194,7 +199,7 @@ def _salloc(own: Mapping[str, str], minutes: int) -> str:
     asked = {**own, "nodes": "1", "mem": "0", "time": str(minutes), "immediate": str(IMMEDIATE_S)}
     asked |= {"job-name": NAME, "comment": owner()}
     try:
-        _said("salloc", "--no-shell", "--exclusive", *(f"--{option}={value}" for option, value in asked.items()))
+        slurm_says("salloc", "--no-shell", "--exclusive", *(f"--{option}={value}" for option, value in asked.items()))
     except NoAnswer as refused:
         return str(refused)
     return ""
@@ -207,9 +212,9 @@ def _states(names: Iterable[str], form: str) -> list[list[str]]:
 
 
 def _our_jobs() -> list[tuple[str, str, str]]:
-    """Number, owner and node of each job that holds a node for this login; no node: it waits."""
+    """Number, owner and node of each job that holds nodes for this login; no node: it waits."""
     rows = _rows("squeue", "-h", "-a", "-u", _login(), "-n", NAME, "-o", "%i|%k|%N")
-    return [(job, whose, node) for job, whose, node in rows]
+    return [(job, whose, node) for job, whose, nodes in rows for node in (expand(nodes) if nodes else [""])]
 
 
 def reservation_name(given: str) -> str:
@@ -219,14 +224,14 @@ def reservation_name(given: str) -> str:
 
 def _our_reservations(given: str) -> list[tuple[str, str]]:
     """Name and owner of each reservation that a process of nodegate has made under this name."""
-    listed = re.findall(r"^ReservationName=(\S+) ", _said("scontrol", "-o", "show", "reservation"), re.MULTILINE)
+    listed = re.findall(r"^ReservationName=(\S+) ", slurm_says("scontrol", "-o", "show", "reservation"), re.MULTILINE)
     ours = [name for name in listed if name.startswith(f"{given}.") and name.count(".") >= 3]
     return [(name, " ".join(name.removeprefix(f"{given}.").rsplit(".", 2))) for name in ours]
 
 
 def _rows(program: str, *arguments: str) -> list[list[str]]:
     width = arguments[-1].count("|") + 1
-    rows = (line.split("|") for line in _said(program, *arguments).splitlines())
+    rows = (line.split("|") for line in slurm_says(program, *arguments).splitlines())
     return [[each.strip() for each in row] for row in rows if len(row) == width]
 
 
@@ -237,5 +242,6 @@ def _login() -> str:
         return str(os.getuid())
 
 
-def _said(program: str, *arguments: str) -> str:
-    return answer(program, *arguments, limit_s=ANSWER_S)
+def slurm_says(program: str, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """What one of Slurm's programs prints. Raises NoAnswer."""
+    return answer(program, *arguments, limit_s=ANSWER_S, environ=environ)

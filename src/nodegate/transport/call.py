@@ -295,6 +295,22 @@ def _ended(data: bytes, stdout: bytes, stderr: bytes, duration_s: float) -> tupl
         ) from None
 
 
+def output_in(sent: bytes, request: Request, duration_s: float) -> Output:
+    """The output of a program in all that its guard has sent.
+
+    Raises:
+        ValueError: that is not a guard's, or it has no end.
+        Unreachable: its end is not one.
+    """
+    kept = {b"O": bytearray(), b"E": bytearray(), b"X": bytearray()}
+    for kind, piece in Frames(request.marker).feed(sent):
+        kept[kind] += piece
+    output, silent_s = _ended(bytes(kept[b"X"]), bytes(kept[b"O"]), bytes(kept[b"E"]), duration_s)
+    if silent_s:
+        raise ValueError("the controller was silent")
+    return output
+
+
 def printable(text: bytes, limit: int = 300) -> str:
     """One line of what a node sent, without control characters, cut to `limit` characters."""
     line = " ".join(text.decode("utf-8", "replace").split())

@@ -5,7 +5,7 @@ import os
 import select
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 CHUNK_BYTES = 1 << 16
@@ -65,11 +65,15 @@ class Channel(Protocol):
 class PipeChannel:
     """A command on this machine; with `ssh` as the command, one on a node."""
 
-    def __init__(self, argv: Sequence[str], *, broken_exit: int | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, broken_exit: int | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
         self._broken_exit = broken_exit  # the exit status with which the command reports that it lost the connection
         pipe = subprocess.PIPE
         # Its own session: the controller handles Ctrl-C on the terminal, so that what runs on a node is ended in order.
-        self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+        self._process = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=environ
+        )
         self._streams = [each for each in (self._process.stdin, self._process.stdout, self._process.stderr) if each]
         self._in, self._out, self._err = (stream.fileno() for stream in self._streams)
         for fd in (self._in, self._out, self._err):

@@ -7,7 +7,7 @@ and there must be none on the way. The end of such a program need not be the end
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nodegate.errors import Unreachable
@@ -27,11 +27,22 @@ class Said:
 
 
 class CommandSession(GuardedSession):
-    """A session by a command. `words` begin each program, `messages` are what the command itself may say."""
+    """A session by a command. `words` begin each program, `messages` are what the command itself may say.
 
-    def __init__(self, node: Node, words: Sequence[str], messages: Sequence[Said] = (), *, answer_s: float) -> None:
+    `environ` is the command's environment; by default our own.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        words: Sequence[str],
+        messages: Sequence[Said] = (),
+        *,
+        answer_s: float,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(node, answer_s=answer_s)
-        self._words, self._messages = tuple(words), tuple(messages)
+        self._words, self._messages, self._environ = tuple(words), tuple(messages), environ
         self.login_step = f"try it by hand: {' '.join(self._words)} true"
 
     def why(self, said: str) -> Unreachable | None:
@@ -45,7 +56,7 @@ class CommandSession(GuardedSession):
         connection = self.node.connection
         argv = guard_argv(connection.python, as_root=as_root, lease_s=connection.lease_s)
         try:
-            return PipeChannel([*self._words, *argv])
+            return PipeChannel([*self._words, *argv], environ=self._environ)
         except OSError as error:
             reason = f"{self._words[0]} did not start here: {error.strerror}"
             step = "install it on this machine, or correct nodegate_command in the inventory"

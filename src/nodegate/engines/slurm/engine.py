@@ -1,0 +1,30 @@
+"""Slurm behind the Protocols of an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.engines.slurm.nodes import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.engines.engine import Engine, Reach
+    from nodegate.node import Node
+
+
+class Slurm:
+    """See `Engine`."""
+
+    def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
+        """The nodes of these partitions."""
+        return listing(asked)
+
+    def reach(self, nodes: Sequence[Node]) -> Reach:
+        """By jobs of our own."""
+        from nodegate.engines.slurm.reach import SlurmReach  # noqa: PLC0415 - an inventory needs none
+
+        return SlurmReach.to(nodes)
+
+
+ENGINE: Engine = Slurm()

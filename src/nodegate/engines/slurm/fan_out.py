@@ -1,0 +1,144 @@
+"""One program on many nodes in one step of Slurm, whose output comes as lines: see node_side/framed.py."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodegate.engines.engine import Answer
+from nodegate.errors import Unreachable
+from nodegate.node import Connection
+from nodegate.node_program import node_source
+from nodegate.transport.beat import BEAT, SIGN
+from nodegate.transport.call import END_S, START_S, Request, guard_argv, output_in, printable
+from nodegate.transport.channel import CHUNK_BYTES, PipeChannel
+
+MOST_LINE = 1 << 16  # ours have at most 1,000 bytes
+LAUNCH_S = 120.0  # a step on a node whose slurmd hangs ends after 40 s or so
+
+
+@dataclass
+class _Task:
+    """What one task has sent."""
+
+    node: str = ""
+    data: bytearray = field(default_factory=bytearray)
+    next: int = 0
+    answer: Answer | None = None
+    is_wrong: bool = False
+
+
+@dataclass
+class _Step:
+    """The lines of a step. srun itself writes before each which task it is from."""
+
+    marker: str
+    request: Request
+    began_s: float = field(default_factory=time.monotonic)
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    _rest: bytes = b""
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of standard output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-MOST_LINE:]
+        for line in lines:
+            label, found, text = line.decode("utf-8", "replace").partition(f": {self.marker} ")
+            if found and label.strip().isdecimal():
+                task = self.tasks.setdefault(label.strip(), _Task())
+                try:
+                    self._take(task, *text.split(" "))
+                except (ValueError, TypeError, binascii.Error, Unreachable):
+                    task.is_wrong = True
+
+    def _take(self, task: _Task, word: str, *rest: str) -> None:
+        if word == "node":
+            (task.node,) = rest
+        elif word == "end":
+            size, digest = rest
+            if int(size) != len(task.data) or hashlib.sha256(task.data).hexdigest() != digest:
+                raise ValueError("not what was sent")
+            output = output_in(bytes(task.data), self.request, time.monotonic() - self.began_s)
+            task.answer = Answer(output, time.time())
+        elif int(word) == task.next and len(task.data) < 2 * self.request.max_output_bytes + CHUNK_BYTES:
+            (piece,) = rest
+            task.data += base64.b64decode(piece, validate=True)
+            task.next += 1
+        else:
+            raise ValueError("a line is missing, or too many came")
+
+    def answers(self, names: Sequence[str]) -> dict[str, Answer]:
+        """Of each node whose one task has sent its end."""
+        nodes = [task.node for task in self.tasks.values()]
+        whole = [task for task in self.tasks.values() if task.answer and not task.is_wrong]
+        return {t.node: t.answer for t in whole if t.answer and t.node in names and nodes.count(t.node) == 1}
+
+
+@dataclass(eq=False)
+class _Kept:
+    """The lease of a step."""
+
+    channel: PipeChannel
+    lease_s: float
+    is_silent: bool = False
+
+    def beat(self) -> None:
+        self.channel.send(SIGN, 0.0)
+
+    def expired(self, _silent_s: float) -> None:
+        self.is_silent = True
+
+
+def fan_out(
+    words: Sequence[str], request: Request, connection: Connection, names: Sequence[str], *, environ: Mapping[str, str]
+) -> tuple[dict[str, Answer], str]:
+    """Run a program on all nodes of a step.
+
+    Args:
+        words: srun and its options, before the task's own words.
+        request: the program. It must bear to be run twice.
+        connection: how these nodes are reached: their python, their lease.
+        names: Slurm's names of the nodes.
+        environ: srun's environment.
+
+    Returns:
+        By Slurm's name what each node answered whose end came, and what srun said of the others.
+    """
+    request = replace(request, lease_s=connection.lease_s)
+    marker = f"nodegate-{secrets.token_hex(16)}"
+    argv = guard_argv(connection.python, as_root=False, lease_s=connection.lease_s)
+    channel = PipeChannel([*words, "--label", *argv], environ=environ)
+    kept, step = _Kept(channel, connection.lease_s), _Step(marker, request)
+    try:
+        channel.send(_input(marker, request, connection), START_S)
+        BEAT.keep(kept)
+        limit = time.monotonic() + request.timeout_s + LAUNCH_S + END_S
+        while time.monotonic() < limit and not kept.is_silent:
+            data = channel.receive(0.5)
+            if data == b"":
+                break
+            step.feed(data or b"")
+            if len(step.answers(names)) == len(names):
+                break
+    except (OSError, ValueError):
+        pass  # what came is there
+    finally:
+        BEAT.leave(kept)
+        printed = printable(channel.stderr(), 4000)
+        channel.close()
+    return step.answers(names), printed
+
+
+def _input(marker: str, request: Request, connection: Connection) -> bytes:
+    """What every task gets: the program that frames, the guard's own words, the guard's input."""
+    source, given = node_source("framed").encode(), request.encode()
+    argv = guard_argv(connection.python, as_root=request.as_root, lease_s=connection.lease_s)
+    asked = {"argv": argv, "bytes": len(given), "marker": marker, "lease_s": connection.lease_s}
+    head = json.dumps(asked).encode()
+    return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, given)
