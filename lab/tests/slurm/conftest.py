@@ -10,7 +10,12 @@ from lab.slurm.bench import Bench, bench
 from lab.slurm.cluster import Cluster, cluster
 from lab.slurm.config import RELEASES
 
-BOTH = ("test_guard", "test_healthcheck", "test_hold")  # what a release of Slurm may do otherwise; the rest is by 22.05
+BOTH = (
+    "test_engine",
+    "test_guard",
+    "test_healthcheck",
+    "test_hold",
+)  # what a release of Slurm may do otherwise; the rest is by 22.05
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TERM_S = 2.0  # from SIGTERM to SIGKILL
 KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (D state) and is reported, not waited for
 FLUSH_S = 30.0
+REPLY_S = 15.0  # a sign of life is answered at most so often: nobody may read it, and a pipe holds 64 KiB
 CHUNK = 65536
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 
@@ -84,7 +85,7 @@ class Guard:
         self.end: dict[str, Any] = {"exit": None, "timed_out": False, "truncated": False, "stuck": []}
         self.gone = False  # the controller closed the connection or ended
         self.lease_s = request.get("lease_s") or float("inf")
-        self.heard = time.monotonic()
+        self.heard = self.replied = time.monotonic()
         self.poll = select.poll()
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write, 1):
@@ -198,6 +199,9 @@ class Guard:
                 if self.is_ended(0):
                     self.gone = True
                     self.poll.unregister(0)
+                elif self.heard > self.replied + REPLY_S and not self.pending:
+                    self.replied = self.heard
+                    self.pending += struct.pack(">cI", b"O", 0)
             elif fd == 1:
                 self.flush()
                 self.gone = self.gone or self.is_closed()

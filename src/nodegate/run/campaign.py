@@ -22,7 +22,7 @@ from nodegate.run.load import Load, left_out
 from nodegate.run.plan import Connections, Plan
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
 from nodegate.run.progress import Progress
-from nodegate.run.reaches import Reaches
+from nodegate.run.reaches import Reaches, is_lent
 from nodegate.run.run_evidence import drop_what_failed
 from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport.session import Session
@@ -63,10 +63,9 @@ class Campaign:
             drop_what_failed(self._folder, names, self._plan.measurements, facts_after=self._plan.facts_after)
         self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
-        lent = self._reaches.nodes
-        self._begin_nodes([node for node in self._plan.nodes if node not in lent])
-        if lent:
-            threading.Thread(target=self._begin_lent, args=(lent,), name="engines", daemon=True).start()
+        self._begin_nodes([node for node in self._plan.nodes if not is_lent(node)])
+        if self._reaches.nodes:
+            threading.Thread(target=self._begin_lent, name="engines", daemon=True).start()
 
     def _begin_nodes(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -76,10 +75,10 @@ class Campaign:
         if at_once < len(nodes):
             threading.Thread(target=self._give_places, args=(at_once,), name="places", daemon=True).start()
 
-    def _begin_lent(self, nodes: Sequence[Node]) -> None:
+    def _begin_lent(self) -> None:
         """Nodes of an engine: lent first, then asked for their facts all at once, then as all others."""
         try:
-            refused = self._reaches.begin()
+            refused, nodes = self._reaches.begin(), self._reaches.nodes
             lent = [node for node in nodes if node.name not in refused]
             self._reaches.ask_all(node for node in lent if self._kept(node) is None)
             self._begin_nodes(lent)
@@ -242,7 +241,7 @@ class Campaign:
 
     def _visited(self, node: Node, kept: Evidence | None) -> Evidence:
         """The facts of a node over a connection, which stays open if more is to be measured."""
-        session = (self._reaches if node in self._reaches.nodes else self._connections).connect(node)
+        session = (self._reaches if is_lent(node) else self._connections).connect(node)
         stays = False
         try:
             with self._guard:
@@ -264,12 +263,7 @@ class Campaign:
             return evidence
         finally:
             if not stays:
-                self._close(session)
-
-    def _close(self, session: Session) -> None:
-        with self._guard:
-            self._sessions.discard(session)
-        session.close()
+                self._end(session, None)
 
     # Load -----------------------------------------------------------------------------------------------------------
 
@@ -311,9 +305,12 @@ class Campaign:
         return [target for target in targets if target.node.name not in refused]
 
     def _leave(self, target: Target) -> None:
-        _leave(target.session, target.tools)
+        self._end(target.session, target.tools)
+
+    def _end(self, session: Session, tools: Toolbox | None) -> None:
+        _leave(session, tools)
         with self._guard:
-            self._sessions.discard(target.session)
+            self._sessions.discard(session)
 
     def _facts_again(self, targets: Sequence[Target], pool: ThreadPool) -> None:
         """The counters after the load, also without load: a run of counters only is possible too."""

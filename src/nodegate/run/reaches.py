@@ -26,6 +26,11 @@ SPARE_S = 600.0
 REFUSED_STEP = "look there why; a file beside it may say another ansible_connection"
 
 
+def is_lent(node: Node) -> bool:
+    """Whether an engine lends this node."""
+    return node.connection.transport in ENGINES
+
+
 class Reaches:
     """The ways to those nodes of a run that an engine lends."""
 
@@ -33,7 +38,7 @@ class Reaches:
         self._plan, self._guard, self._ended = plan, threading.Lock(), threading.Event()
         members: defaultdict[str, list[Node]] = defaultdict(list)
         for node in plan.nodes:
-            if node.connection.transport in ENGINES:
+            if is_lent(node):
                 members[node.connection.transport].append(node)
         self.nodes = tuple(node for found in members.values() for node in found)
         self._reaches: dict[str, Reach] = {name: engine(name).reach(found) for name, found in members.items()}

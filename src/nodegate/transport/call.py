@@ -29,6 +29,8 @@ MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
 START_S = 60.0  # the longest time from the end of what is sent to the guard's first word
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
+STOP_S = 45.0  # from the end of a guard's input to its end, with all of its output
+NO_REPLY_S = 30.0  # in addition to the lease: signs of life are answered every 20 s
 FRAME_HEAD = struct.Struct(">cI")
 NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|unknown option|permission denied|cannot execute")
 LOGIN_STEP = "look at what its login runs (.bashrc, .profile, tmux, another shell): `ssh NODE true` must work by itself"
@@ -133,7 +135,8 @@ class Call:
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
         self._end: bytes | None = None
-        self._started_s = self._sent_s = time.monotonic()
+        self._started_s = self._sent_s = self._heard_s = time.monotonic()
+        self._until_s = self._started_s + request.timeout_s + END_S
 
     def start(self) -> None:
         """Send the request. A guard that never started is reported by `output`, which knows why."""
@@ -190,6 +193,7 @@ class Call:
         """See `Running.stop`."""
         if self._stopped is None:
             self.channel.end_input()
+            self._until_s = min(self._until_s, time.monotonic() + STOP_S)
             try:
                 self._stopped = self.output()
             finally:
@@ -198,9 +202,9 @@ class Call:
 
     def _advance(self, most_s: float = POLL_S) -> bool:
         """Read the next data, waiting at most `most_s` for it; False at the end of the stream."""
-        left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
+        left_s = self._until_s - time.monotonic()
         if left_s <= 0:
-            raise self._silence(self.request.timeout_s + END_S)
+            raise self._silence(self._until_s - self._started_s)
         if not self._frames.started and time.monotonic() - self._sent_s > self._start_s:
             raise self._silence(self._start_s)
         try:
@@ -211,6 +215,9 @@ class Call:
             raise self._unreachable("dropped", str(error), "check what the login prints (.bashrc, motd)") from None
         except OSError:
             return False
+        self._heard_s = time.monotonic() if data else self._heard_s
+        if self.lease_s and self._frames.started and time.monotonic() > self._heard_s + self.lease_s + NO_REPLY_S:
+            raise self._silence(self.lease_s + NO_REPLY_S)
         return data != b""
 
     def _silence(self, limit_s: float) -> Unreachable:

@@ -1,5 +1,6 @@
 """From a node of the inventory to an open session."""
 
+from nodegate.engines.registry import ENGINES, messages_of
 from nodegate.errors import Unreachable
 from nodegate.node import Node
 from nodegate.transport.options import Options
@@ -34,8 +35,11 @@ def _open(node: Node, options: Options) -> Session:
         from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
 
         return open_openssh(node, options)
+    if node.connection.transport in ENGINES:
+        from nodegate.engines.alone import connect_alone  # noqa: PLC0415
+
+        return connect_alone(node, answer_s=options.answer_s)
     if node.connection.transport == "command":
-        from nodegate.engines.registry import messages_of  # noqa: PLC0415
         from nodegate.transport.command import CommandSession  # noqa: PLC0415
 
         words = node.connection.command
