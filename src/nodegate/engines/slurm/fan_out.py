@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from nodegate.transport.call import END_S, START_S, Request, guard_argv, output_
 from nodegate.transport.channel import CHUNK_BYTES, PipeChannel
 
 MOST_LINE = 1 << 16  # ours have at most 1,000 bytes
+_BAD = re.compile(r"(?:failed on node|slurmstepd on node|Communication connection failure to node) ([\w.-]*\w)")
 LAUNCH_S = 120.0  # a step on a node whose slurmd hangs ends after 40 s or so
 
 
@@ -79,6 +81,12 @@ class _Step:
         whole = [task for task in self.tasks.values() if task.answer and not task.is_wrong]
         return {t.node: t.answer for t in whole if t.answer and t.node in names and nodes.count(t.node) == 1}
 
+    def bad(self, printed: str) -> frozenset[str]:
+        """The nodes that srun names as what ended the step, by their names or by the numbers of their tasks."""
+        by_task = {int(label): task.node for label, task in self.tasks.items()}
+        named = _BAD.findall(printed)
+        return frozenset(by_task.get(int(each), "") if each.isdecimal() else each for each in named)
+
 
 @dataclass(eq=False)
 class _Kept:
@@ -97,7 +105,7 @@ class _Kept:
 
 def fan_out(
     words: Sequence[str], request: Request, connection: Connection, names: Sequence[str], *, environ: Mapping[str, str]
-) -> tuple[dict[str, Answer], str]:
+) -> tuple[dict[str, Answer], frozenset[str]]:
     """Run a program on all nodes of a step.
 
     Args:
@@ -108,7 +116,7 @@ def fan_out(
         environ: srun's environment.
 
     Returns:
-        By Slurm's name what each node answered whose end came, and what srun said of the others.
+        By Slurm's name what each node answered whose end came, and the nodes that srun names as what ended the step.
     """
     request = replace(request, lease_s=connection.lease_s)
     marker = f"nodegate-{secrets.token_hex(16)}"
@@ -132,7 +140,7 @@ def fan_out(
         BEAT.leave(kept)
         printed = printable(channel.stderr(), 4000)
         channel.close()
-    return step.answers(names), printed
+    return step.answers(names), step.bad(printed)
 
 
 def _input(marker: str, request: Request, connection: Connection) -> bytes:

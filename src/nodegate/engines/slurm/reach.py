@@ -99,9 +99,9 @@ class SlurmReach(SlurmHold):
             if not wanted:
                 break
             step = self._srun(job, wanted)
-            answers, printed = fan_out(step, request, members[wanted[0]].connection, wanted, environ=_ENVIRON)
+            answers, bad = fan_out(step, request, members[wanted[0]].connection, wanted, environ=_ENVIRON)
             found |= {members[name].name: answer for name, answer in answers.items()}
-            wanted = [name for name in wanted if name not in answers and name not in printed]
+            wanted = [name for name in wanted if name not in answers and name not in bad]
         return found
 
     def _srun(self, job: str, names: Sequence[str]) -> list[str]:
