@@ -30,7 +30,6 @@ TRANSPORTS: dict[str, TransportName] = {
     "local": "local",
     "replay": "replay",
     "command": "command",
-    **{name: name for name in ENGINES},
 }
 NO_LEASE = frozenset({"ssh", "ssh-binary", "local", "replay"})  # their end is the end of what runs there
 LEASE_S, LEASE_LEAST_S = 30, 15
@@ -169,14 +168,11 @@ class _Reader:
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
             return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
-        if name not in TRANSPORTS:
-            raise self._wrong(
-                ("ansible_connection",),
-                "",
-                f"{shown(asked)}: not a supported connection",
-                did_you_mean(name, TRANSPORTS),
-            )
-        return TRANSPORTS[name]
+        known = {**TRANSPORTS, **{each: each for each in ENGINES}}
+        if name not in known:
+            what = f"{shown(asked)}: not a supported connection"
+            raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, known))
+        return known[name]
 
     def _where(self, host: Host, *, means_here: bool) -> TransportName:
         if means_here and host.name in LOCAL_NAMES:

@@ -71,7 +71,7 @@ class SourceReader:
         if source == STDIN:
             yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
         elif (named := _ENGINE.fullmatch(source)) and named[1] in ENGINES and not os.path.lexists(path):
-            asked = [each for each in (named[2] or named[3]).split(",") if each]
+            asked = [each for each in (named[2] or named[3] or "").split(",") if each]
             listed = json.dumps(engine(named[1]).listing(asked), sort_keys=True)
             yield Text(source, listed, Path.cwd(), LISTING)
         elif path.is_dir():

@@ -1,0 +1,63 @@
+"""A third engine, in one module: each folder of a place is a node, on which programs are processes of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from nodegate.engines.engine import Answer, Engine, Reach
+from nodegate.node import Node
+from nodegate.scheduler.hold import Held
+from nodegate.transport.call import Request
+from nodegate.transport.command import CommandSession
+
+LENT: list[str] = []  # what is lent now, by name
+
+
+class FolderReach:
+    """See `Reach`. A folder with a file `busy` is not lent."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.names = {node.name: node.name for node in nodes}
+
+    def hold(self, nodes: Sequence[str], _until: float, *, ended: Callable[[], bool]) -> Held:
+        assert not ended()
+        refused = {name: "it is busy" for name in nodes if (_place() / name / "busy").exists()}
+        LENT.extend(name for name in nodes if name not in refused)
+        return Held(tuple(LENT), refused)
+
+    def lost(self) -> tuple[str, ...]:
+        return ()
+
+    def give_back(self) -> str:
+        LENT.clear()
+        return ""
+
+    def left_behind(self) -> tuple[str, ...]:
+        return ("an old one",)
+
+    def connect(self, node: Node, *, answer_s: float) -> CommandSession:
+        assert node.name in LENT
+        return CommandSession(node, ("env", "-C", str(_place() / node.name)), answer_s=answer_s)
+
+    def at_once(self, _request: Request, _nodes: Sequence[Node]) -> Mapping[str, Answer]:
+        return {}
+
+
+class Folder:
+    """See `Engine`."""
+
+    def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
+        names = sorted(each.name for each in _place().iterdir() if not asked or each.name in asked)
+        return {"_meta": {"hostvars": {name: {"ansible_connection": "folder"} for name in names}}, "f": names}
+
+    def reach(self, nodes: Sequence[Node]) -> Reach:
+        return FolderReach(nodes)
+
+
+def _place() -> Path:
+    return Path(os.environ["FOLDER_ENGINE"])
+
+
+ENGINE: Engine = Folder()
