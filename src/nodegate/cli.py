@@ -24,6 +24,7 @@ GROUPS = {
         "show": "the details behind a line of a run's answer",
         "diff": "what changed between two runs: causes and numbers",
         "report": "write the reports of a run again, or a copy without names",
+        "verify": "is a certificate that of a run folder? 0 equal, 1 differs, 2 cannot tell",
     },
     "every night": {
         "nightly": "idle nodes in their turn; 0 accepted, 1 not, 2 not done, 75 busy",

@@ -24,6 +24,7 @@ EXCEPTIONS = {
     ("job/tables.py", "resources.files(__package__).joinpath(name).read_text"): OWN,
     ("node_program.py", "file.read_text"): OWN,
     ("node_program.py", "resources.files('nodegate.node_side').joinpath(path).read_text"): OWN,
+    ("certificate/page.py", "(folder / 'certificate.css').read_text"): OWN,
     ("report/html.py", "(folder / name).read_text"): OWN,
     ("site/make.py", "files('nodegate.site').joinpath(name).read_text"): OWN,
     ("triage/page.py", "(folder / 'report.css').read_text"): OWN,

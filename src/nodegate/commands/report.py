@@ -19,9 +19,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
-    command.add_argument("--lang", choices=LANGUAGES, help="of the page (as in the run)")
+    command.add_argument("--lang", choices=LANGUAGES, help="of the page (as in the run), and of --pdf (en)")
     command.add_argument("--all-results", action="store_true", help="write what is healthy in full too")
     command.add_argument("--xlsx", type=Path, metavar="FILE", help="write one workbook for Excel instead")
+    command.add_argument("--pdf", type=Path, metavar="FILE", help="print the run's certificate instead (Chromium)")
     command.add_argument(
         "--to", type=Path, metavar="DIR", help="output folder (default: RUN; RUN-redacted with --redact)"
     )
@@ -33,6 +34,7 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run cannot be read, or the reports cannot be written.
     """
+    from nodegate.certificate import page as certificate  # noqa: PLC0415
     from nodegate.records.manifest import Manifest  # noqa: PLC0415
     from nodegate.report.rerender import rerender  # noqa: PLC0415
 
@@ -44,10 +46,18 @@ def run(asked: argparse.Namespace) -> int:
         xlsx_file.write(asked.run, asked.xlsx)
         print(asked.xlsx)
         return 0
+    if asked.pdf:
+        from nodegate.certificate.pdf import print_pdf  # noqa: PLC0415
+
+        print_pdf(asked.run, asked.pdf, asked.lang or "en")
+        print(asked.pdf)
+        return 0
     manifest = Manifest(asked.run)
     odd = manifest.odd_files()
     given = {"redacted": asked.redact, "to": asked.to, "everything": asked.all_results, "lang": asked.lang or ""}
     file = rerender(asked.run, **given) / "report.html"
+    if not asked.redact:
+        certificate.again(file.parent, rounds_of=asked.run)
     if not manifest.exists:
         print("note: this run has no manifest: changes to its evidence cannot be detected", file=sys.stderr)
     for each in odd[:MOST_NAMED]:

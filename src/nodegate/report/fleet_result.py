@@ -93,7 +93,7 @@ def fleet_result(report: Report) -> FleetResult | None:
     refused = next((said for rule in rules if (said := _over(rule, total, proven_only=True))), "")
     if refused:
         return FleetResult(FleetVerdict.REFUSED, refused, defects)
-    part = _part(report)
+    part = part_of(report)
     if part:
         return FleetResult(FleetVerdict.UNDECIDED, part, defects, is_part=True)
     undecided = next((said for rule in rules if (said := _over(rule, total, proven_only=False))), "")
@@ -110,7 +110,7 @@ def fleet_result(report: Report) -> FleetResult | None:
     return FleetResult(FleetVerdict.ACCEPTED, why, defects)
 
 
-def _part(report: Report) -> str:
+def part_of(report: Report) -> str:
     """Why the run says too little of the fleet; empty where it does not."""
     if not report.nodes:
         return say("no node was judged")

@@ -11,7 +11,7 @@ from nodegate.records.results import RESULTS, fingerprint, write_all
 from nodegate.records.run_folder import EVIDENCE
 from nodegate.report import csv_file, json_file, junit, prometheus
 from nodegate.report.model import Report
-from nodegate.report.stats import measurements
+from nodegate.report.stats import Measurement, measurements
 
 RESULTS_CSV = "results.csv"
 
@@ -23,8 +23,8 @@ def render(
     has_results: bool = False,
     everything: bool = False,
     beside: prometheus.Beside | None = None,
-) -> None:
-    """Write the files of a run folder, each whole or not at all.
+) -> list[Measurement]:
+    """Write the files of a run folder, each whole or not at all; returns what the fleet measured.
 
     `has_results`: the folder has them in its results.jsonl.gz already. With `everything`, and where it was asked for
     before, results.csv has every finding and junit.xml every check. `beside` is what metrics.prom has besides.
@@ -64,6 +64,7 @@ def render(
         text = html.page(report, hashes, fleet, packed, lang)
         with replacing(folder / (f"report.{lang}.html" if place else "report.html")) as file:
             file.write(text)
+    return fleet
 
 
 def _packed(report: Report, folder: Path) -> frozenset[str]:

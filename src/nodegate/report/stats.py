@@ -8,14 +8,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
+from typing import NamedTuple
 
-from nodegate.records.finding import Finding
+from nodegate.records.finding import Finding, LimitKind
 from nodegate.records.part import Kind
 from nodegate.records.run import NodeReport
+from nodegate.records.verdict import GOOD, Verdict
 from nodegate.words.catalogue import say
 
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
+
+
+class Applied(NamedTuple):
+    """A limit that values were held to: its number, "at least" or "at most" or empty, and what it rests on."""
+
+    value: float
+    direction: str
+    kind: LimitKind
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,8 @@ class Measurement:
 
     Each part counts, those folded into one finding too. `quantity` is the metric's name for people. `lowest_at` and
     `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
-    held to, of several the lowest; None where there is no numeric limit. `values` are sorted.
+    held to, of several the lowest; None where there is no numeric limit. `values` are sorted. `limits` are all that
+    were applied, `passed` is how many values passed, `accepted` are the sorted values of accepted nodes.
     """
 
     platform: str
@@ -39,6 +50,9 @@ class Measurement:
     lowest_at: str
     highest_at: str
     limit: float | None
+    limits: tuple[Applied, ...] = ()
+    passed: int = 0
+    accepted: Sequence[float] = ()
 
     @property
     def lowest(self) -> float:
@@ -58,7 +72,7 @@ def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
         key = (node.platform, check, finding.metric or finding.quantity, finding.unit)
         if key not in found:
             found[key] = _Seen()
-        found[key].add(value, node.node, finding)
+        found[key].add(value, node, finding)
     return [_measurement(key, found[key]) for key in sorted(found)]
 
 
@@ -79,18 +93,26 @@ class _Seen:
         self.lowest: _Where | None = None
         self.highest: _Where | None = None
         self.limits: Counter[float] = Counter()
+        self.applied: set[Applied] = set()
+        self.passed, self.accepted = 0, array("d")
         self.quantities: set[str] = set()
         self.nodes, self._node = 0, ""
 
-    def add(self, value: float, node: str, finding: Finding) -> None:
+    def add(self, value: float, of: NodeReport, finding: Finding) -> None:
         """One finding; those of a node come one after the other."""
-        self.values.extend([value] * len(finding.parts))
-        if self.lowest is None or value < self.lowest[0]:
+        node, values = of.node, [value] * len(finding.parts)
+        self.values.extend(values)
+        if of.verdict in GOOD:
+            self.accepted.extend(values)
+        self.passed += len(values) * (finding.verdict is Verdict.PASS)
+        # of equal values the node by name, in whatever order the nodes come
+        if self.lowest is None or value < self.lowest[0] or (value == self.lowest[0] and node < self.lowest[1]):
             self.lowest = value, node, finding
-        if self.highest is None or value >= self.highest[0]:
+        if self.highest is None or value > self.highest[0] or (value == self.highest[0] and node >= self.highest[1]):
             self.highest = value, node, finding
         if finding.limit and (limit := number(finding.limit.value)) is not None:
             self.limits[limit] += 1
+            self.applied.add(Applied(limit, finding.limit.direction, finding.limit.kind))
         self.quantities.add(finding.quantity)
         self.nodes += node != self._node
         self._node = node
@@ -120,6 +142,9 @@ def _measurement(key: _Key, seen: _Seen) -> Measurement:
         lowest_at=_place(seen.lowest, values),
         highest_at=_place(seen.highest, values),
         limit=max(seen.limits, key=lambda limit: (seen.limits[limit], -limit), default=None),
+        limits=tuple(sorted(seen.applied)),
+        passed=seen.passed,
+        accepted=array("d", sorted(seen.accepted)),
     )
 
 

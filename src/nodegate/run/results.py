@@ -23,6 +23,7 @@ from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report, by_check
 from nodegate.report.prometheus import Beside
 from nodegate.report.render import render
+from nodegate.report.stats import Measurement
 from nodegate.run import conditions, slurm_events
 from nodegate.run.decision import decide
 from nodegate.run.for_the_record import kept_run
@@ -133,9 +134,23 @@ class Results:
         self.report = self._concluded(replace(report, run=self.run))
         conditions.end(self.folder, self.report.run)
         beside = _beside(self.report, judging)
-        render(self.report, self.folder.path, has_results=True, everything=self.everything, beside=beside)
+        fleet = render(self.report, self.folder.path, has_results=True, everything=self.everything, beside=beside)
+        if self.report.run.profile == Profile.DELIVERY.value:
+            self._certify(self.report, fleet, judging.past)
         if judging.past and judging.past.keeps:
             self._remember(self.report, judging, judging.past)
+
+    def _certify(self, report: Report, fleet: Sequence[Measurement], past: FleetRecord | None) -> None:
+        """Write the certificate, with the rounds that the fleet's record has of its contract and lot."""
+        from nodegate.certificate import page, rounds  # noqa: PLC0415 - a night has none
+
+        before = rounds.Rounds()
+        try:
+            before = rounds.earlier(past.file, report.run) if past else before
+        except UsageError as said:
+            before = rounds.Rounds(notes=(str(said),))
+        rounds.keep(self.folder.path, before)
+        page.write(report, self.folder.path, fleet, before)
 
     def _remember(self, report: Report, judging: Judging, past: FleetRecord) -> None:
         """Write the run into the fleet's record, with what Slurm did since the last one; no verdict rests on it."""

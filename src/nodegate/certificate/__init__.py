@@ -1,0 +1,1 @@
+"""The certificate of a delivery: the paper that the parties sign, and its comparison with the run."""

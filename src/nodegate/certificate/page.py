@@ -1,0 +1,229 @@
+"""The certificate of a run as one HTML file a language: it opens offline, and each printed page names its run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from markupsafe import Markup
+
+from nodegate.certificate import texts
+from nodegate.certificate.criteria import MOST_LIMITS, Figures, clause_of, criteria
+from nodegate.certificate.delivery import Line, delivery, in_no_order
+from nodegate.certificate.register import numbered, plain, register
+from nodegate.certificate.rounds import Rounds, in_two_nodes, keep, kept, round_of, standings
+from nodegate.errors import UsageError
+from nodegate.files.atomic import replacing
+from nodegate.files.paths import REPORTS, suite_folder
+from nodegate.profile import Profile
+from nodegate.records.cause import NOT_JUDGED
+from nodegate.records.finding import AT_LEAST, AT_MOST
+from nodegate.records.verdict import GOOD
+from nodegate.release import suite_version
+from nodegate.report.cause_rows import cause_rows
+from nodegate.report.fleet_result import FleetVerdict, fleet_result, part_of
+from nodegate.report.html import content_policy, environment
+from nodegate.report.json_file import utc
+from nodegate.report.model import Report, gpu_counts
+from nodegate.report.reader import load
+from nodegate.report.stats import Measurement, measurements
+from nodegate.report.waived import waived
+from nodegate.text import number, with_unit
+from nodegate.words.catalogue import known, say, speaking, term
+
+FILES = {"en": "certificate.html", "zh": "certificate.zh.html"}
+TAGS = {"en": "en", "zh": "zh-CN"}
+_DIRECTIONS = {AT_LEAST: known("at least {value}"), AT_MOST: known("at most {value}")}
+MOST_CAUSES = 200
+MOST_CHANGES = 2000
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A version or model on one platform: its values, each with how many nodes have it."""
+
+    platform: str
+    name: str
+    values: tuple[tuple[str, int], ...]
+    of: int
+
+
+def write(report: Report, folder: Path, fleet: Sequence[Measurement], rounds: Rounds) -> None:
+    """Write the certificate in each language; only a delivery has one.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    if report.run.profile != Profile.DELIVERY.value:
+        return
+    for lang, name in FILES.items():
+        with replacing(folder / name) as file:
+            file.write(page(report, fleet, rounds, lang))
+
+
+def again(folder: Path, rounds_of: Path) -> None:
+    """Write the certificate of a run folder once more, with the rounds that are kept beside a run.
+
+    Raises:
+        UsageError: the run cannot be read, or the folder cannot be written.
+    """
+    report, before = load(folder), kept(rounds_of)
+    try:
+        keep(folder, before)
+        write(report, folder, measurements(report.nodes), before)
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
+
+
+def page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: str) -> str:
+    """The certificate in one language. `rounds` are those before this run."""
+    with speaking(lang):  # what the report keeps of causes is said in English
+        return _page(replace(report) if lang != "en" else report, fleet, rounds, lang)
+
+
+def _page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: str) -> str:
+    folder = suite_folder(REPORTS) / "templates"
+    style = Markup((folder / "certificate.css").read_text(encoding="utf-8") + _boxes(report))  # noqa: S704 - ours
+    every = (*rounds.rounds, round_of(report))
+    entries = register(every)
+    template = environment(folder).get_template("certificate.html.j2")
+    return template.render(
+        report=report,
+        run=report.run,
+        lang=TAGS[lang],
+        generator=generator(report),
+        style=style,
+        content_policy=content_policy(style, ""),
+        part=part_of(report),
+        head=[(term(label), getattr(report.run.contract, block).get(key, "")) for block, key, label in texts.HEAD],
+        parties=[(term(label), report.run.contract.parties.get(key)) for key, label in texts.PARTIES.items()],
+        delivery=_delivered(report),
+        criteria=criteria(report, fleet),
+        limits=_limits,
+        unit=with_unit,
+        traits=list(_traits(report)),
+        result=fleet_result(report),
+        waived=waived(report),
+        causes=[row for row in cause_rows(report) if row.sort != NOT_JUDGED][:MOST_CAUSES],
+        rounds=every,
+        lost=rounds.notes,
+        changed=[each for each in standings(every) if each.out or each.was or (each.first > 1)][:MOST_CHANGES],
+        no_order=in_no_order(report),
+        in_two=in_two_nodes(every),
+        register=numbered(entries),
+        conclusion=_conclusion(report),
+        plain=plain,
+        good=GOOD,
+        result_word=result_word(report),
+        owners=_owners(report),
+        clause=clause_of,
+        out_of=lambda at: say("out since round {n}", n=at),
+        in_of=lambda at: say("in since round {n}", n=at),
+    )
+
+
+def generator(report: Report) -> str:
+    """What a certificate of this run that this release writes has as its generator."""
+    return f"nodegate {report.run.suite_version} (certificate of {suite_version()})"
+
+
+def result_word(report: Report) -> str:
+    """The result in a word: the fleet's, and of a run of a part that it accepts nothing."""
+    if part_of(report):
+        return texts.NO_ACCEPTANCE
+    result = fleet_result(report)
+    return result.verdict.value if result else FleetVerdict.UNDECIDED.value
+
+
+def _owners(report: Report) -> dict[str, str]:
+    """Who signed for what is not proven, by claim."""
+    signed: dict[str, dict[str, None]] = {}
+    for node in report.nodes:
+        for shown in node.claims:
+            if shown.signed:
+                signed.setdefault(shown.claim, {})[shown.signed] = None
+    return {claim: "; ".join(each) for claim, each in signed.items()}
+
+
+def _boxes(report: Report) -> str:
+    """The boxes of each printed page, in the file itself: they name run, start, manifest and page."""
+    run = report.run
+    manifest = run.manifest_sha256[:16] or "-"
+    left = f"{run.id}  {utc(run.started_epoch_s)}  SHA-256 {manifest}"
+    before, between, after = (_css(each) for each in say("page {n} of {m}", n="\0", m="\0").split("\0"))
+    number_of = f"{before} counter(page) {between} counter(pages) {after}"
+    return f"@page {{ @bottom-left {{ content: {_css(left)}; }} @bottom-right {{ content: {number_of}; }} }}\n"
+
+
+def _css(text: str) -> str:
+    """A string of CSS: everything but letters, digits and a few signs by its number."""
+    return '"' + "".join(c if c.isascii() and (c.isalnum() or c in " .:_-") else f"\\{ord(c):x} " for c in text) + '"'
+
+
+def _delivered(report: Report) -> SimpleNamespace:
+    found = delivery(report)
+    return SimpleNamespace(
+        lines=[
+            (
+                term(line.quantity),
+                _ordered(line),
+                _told(line.delivered, line.of, line),
+                _told(line.accepted, line.of_accepted, line),
+                line.state,
+                sorted(line.wrong),
+                sorted(line.unknown),
+            )
+            for line in found.lines
+        ],
+        without_order=found.without_order,
+    )
+
+
+def _ordered(line: Line) -> str:
+    return (line.wanted or with_unit(line.ordered, line.unit)) if line.has_order else "–"  # noqa: RUF001 - nothing
+
+
+def _told(value: float, of: int, line: Line) -> str:
+    return f"{number(value)} / {of}" if line.wanted else with_unit(value, line.unit)
+
+
+def _limits(figures: Figures) -> list[tuple[str, str]]:
+    """The limits as applied, each with what it rests on; of many the first and the last."""
+    rows: dict[tuple[str, str], None] = {}  # two that are printed alike are one
+    for each in figures.limits:
+        value = with_unit(each.value, figures.unit)
+        text = say(_DIRECTIONS[each.direction], value=value) if each.direction else value
+        rows[text, term(texts.KINDS[each.kind.value])] = None
+    found = list(rows)
+    return found if len(found) <= MOST_LIMITS else [found[0], found[-1]]
+
+
+def _traits(report: Report) -> Iterator[Trait]:
+    """Firmware, driver and libraries by platform, as the nodes that answered have them."""
+    by_platform: dict[str, list[Mapping[str, str]]] = {}
+    for node in report.nodes:
+        if node.identity:
+            by_platform.setdefault(node.platform, []).append(dict(node.identity))
+    for platform, nodes in sorted(by_platform.items()):
+        names = dict.fromkeys(name for node in nodes for name in node)
+        for name in names:
+            kind, bracket, model = name.partition(" (")
+            if kind in texts.TRAITS:
+                values = Counter(node[name] for node in nodes if name in node)
+                yield Trait(
+                    platform,
+                    term(kind) + bracket + model,
+                    tuple(sorted(values.items(), key=lambda each: (-each[1], each[0]))),
+                    len(nodes),
+                )
+
+
+def _conclusion(report: Report) -> list[str]:
+    """How many nodes and GPUs are accepted."""
+    good = sum(node.verdict in GOOD for node in report.nodes)
+    accepted, gpus = gpu_counts(report)
+    found = [say("{n} of {m} nodes accepted", n=good, m=len(report.nodes))]
+    return [*found, say("{n} of {m} GPUs accepted", n=accepted, m=gpus)] if gpus else found

@@ -1,0 +1,161 @@
+"""`nodegate verify` on the paper, on a changed digit, on a changed folder; and the PDF that Chromium prints."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pypdf
+import pytest
+from certificate.conftest import IN, Delivery
+
+from nodegate.cli import main
+
+ENDED = {"en": "page {n} of {m}", "zh": "第{n}页，共{m}页"}  # noqa: RUF001 - Chinese
+
+
+@pytest.fixture
+def run(delivery: Delivery, tmp_path: Path) -> Path:
+    return shutil.copytree(delivery.second, tmp_path / "run2")
+
+
+@pytest.fixture(scope="session")
+def pdfs(delivery: Delivery, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pdf")
+    for lang in ENDED:
+        assert main(["report", str(delivery.second), "--pdf", str(folder / f"{lang}.pdf"), "--lang", lang]) == 0
+    return {lang: folder / f"{lang}.pdf" for lang in ENDED}
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main(["verify", *map(str, arguments)])
+    out = capsys.readouterr()
+    return code, out.out + out.err
+
+
+@pytest.mark.parametrize("name", ["certificate.html", "certificate.zh.html"])
+def test_a_paper_and_its_run_are_equal(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = said(capsys, run / name, run)
+    assert (code, text) == (0, text)
+    assert re.fullmatch(
+        r"equal: run run2, 16 nodes with verdicts and serial numbers, \d+ files of evidence, the whole text\n", text
+    )
+    assert main(["report", str(run)]) == 0  # written again, with the rounds that are kept
+    assert said(capsys, run / name, run)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            f"GPU 2 {IN}</span>",
+            "GPU 2 1659990000003</span>",
+            "hgx10: GPU21659990000003 on the paper, GPU21659990000002 in the run",
+        ),
+        ("657 TFLOPS", "567 TFLOPS", "text on the paper alone: hgx-h100-8 bf16 rate at least 567 TFLOPS"),
+        ("[result: refused]", "[result: accepted]", "result: accepted on the paper, refused in the run"),
+        ("<span>rejected</span>", "<span>accepted</span>", "hgx02: accepted on the paper, rejected in the run"),
+        ("[run: run2]", "[run: run3]", "run: run3 on the paper, run2 in the run"),
+        ("[manifest: ", "[manifest: 0", "manifest: 0"),
+        ("Institute", "Institut", "text on the paper alone: Customer Institut, lab@example.org"),
+        ("</body>", "<p>[run: other]</p></body>", "the paper names two of run"),
+    ],
+)
+def test_a_change_of_the_paper_is_told(
+    run: Path, old: str, new: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paper = run.parent / "paper.html"
+    text = (run / "certificate.html").read_text("utf-8")
+    assert old in text
+    paper.write_text(text.replace(old, new, 1), encoding="utf-8")
+    code, out = said(capsys, paper, run)
+    assert code == 1
+    assert told in out
+    answer = json.loads(said(capsys, paper, run, "--json")[1])
+    assert not answer["equal"]
+    assert answer["differences"] == out.splitlines()
+
+
+def flip(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1] + b" ")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda run: flip(next((run / "evidence" / "hgx05").iterdir())), "evidence/hgx05/"),
+        (lambda run: next((run / "evidence" / "hgx05").iterdir()).unlink(), "is missing, though the manifest lists it"),
+        (lambda run: (run / "manifest.sha256").write_text(""), "report.json was made from manifest"),
+        (lambda run: (run / "rounds.json").unlink(), "text on the paper alone: 1 run1"),
+    ],
+)
+def test_a_change_of_the_folder_is_told(
+    run: Path, change: Callable[[Path], object], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(run)
+    code, out = said(capsys, run / "certificate.html", run)
+    assert code == 1
+    assert told in out
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda run: (run / "manifest.sha256").unlink(), "the run has no manifest"),
+        (lambda run: (run / "results.jsonl.gz").write_bytes(b""), "results.jsonl.gz"),
+        (lambda run: (run / "certificate.html").write_text("<p>a letter"), "name a certificate"),
+        (lambda run: (run / "certificate.html").write_bytes(b"%PDF-1.7\n" + b"\xff" * 99), "cannot be read as a PDF"),
+        (lambda run: (run / "certificate.html").write_bytes(b"\xff\xfe"), "neither an HTML file nor a PDF"),
+        (lambda run: (run / "certificate.html").unlink(), "cannot be read"),
+        (lambda run: (run / "rounds.json").write_text("{"), "rounds.json"),
+    ],
+)
+def test_what_cannot_be_compared_is_2(
+    run: Path, change: Callable[[Path], object], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(run)
+    code, out = said(capsys, run / "certificate.html", run)
+    assert code == 2
+    assert told in out
+
+
+@pytest.mark.parametrize("lang", ENDED)
+def test_a_printed_pdf_names_its_run_on_each_page(
+    pdfs: dict[str, Path], delivery: Delivery, lang: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = pypdf.PdfReader(pdfs[lang]).pages
+    manifest = json.loads((delivery.second / "report.json").read_bytes())["run"]["manifest_sha256"]
+    assert len(pages) > 5
+    for number, each in enumerate(pages, 1):
+        text = "".join(each.extract_text().split())
+        assert re.search(rf"run220\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZSHA-256{manifest[:16]}", text), number
+        assert "".join(ENDED[lang].format(n=number, m=len(pages)).split()) in text
+    held = [font.get_object() for each in pages for font in each["/Resources"]["/Font"].values()]
+    fonts = {str(font["/BaseFont"]) for font in held}
+    assert all(re.match(r"/[A-Z]{6}\+", font) for font in fonts), fonts  # embedded, each a part of its font
+    code, text = said(capsys, pdfs[lang], delivery.second)
+    assert code == 0, text
+    assert said(capsys, pdfs[lang], delivery.first)[0] == 1
+
+
+def test_a_signature_of_ssh_keygen(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paper, key = run / "certificate.html", run.parent / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", "nodegate", str(paper)], check=True)
+    signers = run.parent / "signers"
+    signers.write_text(f"lab@example.org {key.with_suffix('.pub').read_text()}")
+    asked = ("--signature", f"{paper}.sig", "--signers", signers, "--signer", "lab@example.org")
+    code, text = said(capsys, paper, run, *asked)
+    assert (code, "signed by lab@example.org" in text) == (0, True)
+    code, text = said(capsys, paper, run, *asked[:-1], "other@example.org")
+    assert (code, "the signature does not hold" in text) == (1, True)
+    assert said(capsys, paper, run, *asked[:2])[0] == 2
+
+
+def test_only_a_delivery_has_a_certificate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "certificate.zh.html").unlink()
+    assert main(["report", str(run), "--pdf", str(run / "x.pdf"), "--lang", "zh"]) == 2
+    assert "only a run of profile delivery has one" in capsys.readouterr().err
