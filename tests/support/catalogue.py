@@ -61,9 +61,10 @@ def _of_code(tree: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def _of_pages() -> Iterator[str]:
-    page = Environment(autoescape=True).parse((TEMPLATES / "report.html.j2").read_text("utf-8"))
-    for _, _, text in extract_from_ast(page, ("_", "term", "phrase")):
-        yield from (each for each in (text if isinstance(text, tuple) else (text,)) if isinstance(each, str))
+    for name in ("report.html.j2", "certificate.html.j2"):
+        page = Environment(autoescape=True).parse((TEMPLATES / name).read_text("utf-8"))
+        for _, _, text in extract_from_ast(page, ("_", "term", "phrase")):
+            yield from (each for each in (text if isinstance(text, tuple) else (text,)) if isinstance(each, str))
     yield from re.findall(r'say\("([^"]+)"', (TEMPLATES / "report.js").read_text("utf-8"))
 
 
