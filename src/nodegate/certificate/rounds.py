@@ -26,7 +26,8 @@ from nodegate.report.reader import MOST_BYTES
 FILE = "rounds.json"
 MOST_ROUNDS = 100
 _RUNS = """
-select cast(folder as text), cast(name as text), cast(manifest_sha256 as text) from runs
+select cast(folder as text), cast(name as text), cast(manifest_sha256 as text),
+cast(started_epoch_s as real) from runs
 where profile = 'delivery' and started_epoch_s < ? order by started_epoch_s desc limit ?
 """
 
@@ -99,7 +100,7 @@ def earlier(record: Path, run: Run) -> Rounds:
     with database.reading(record) as base:
         rows = base.execute(_RUNS, (run.started_epoch_s, MOST_ROUNDS)).fetchall()
     found, notes = [], []
-    for folder, name, manifest in reversed(rows):
+    for folder, name, manifest, started in reversed(rows):
         try:
             report = _nodes_of(Path(folder))
         except (OSError, ValueError, UsageError):
@@ -108,7 +109,7 @@ def earlier(record: Path, run: Run) -> Rounds:
         same = (report.run.contract.contract.get("number"), report.run.contract.lot.get("number"))
         if same != (about.contract.get("number"), about.lot.get("number")):
             continue
-        if report.run.id != name or report.run.manifest_sha256 != manifest:
+        if (report.run.id, report.run.manifest_sha256, report.run.started_epoch_s) != (name, manifest, started):
             notes.append(name)
         else:
             found.append(round_of(report))
