@@ -71,14 +71,10 @@ def criteria(report: Report, fleet: Sequence[Measurement]) -> list[CriterionRow]
         item = report.policy.item(row.claim) if report.policy else None
         asked = report.run.contract.criteria.get(row.claim, Criterion())
         figures = tuple(_figures(known[row.claim], fleet)) if row.claim in known else ()
-        sort, clause = (item.defect_class.value, item.clause) if item else ("", "")
-        found.append(CriterionRow(row, asked, sort, asked.clause or clause_of(clause), figures))
+        sort = item.defect_class.value if item else ""
+        clause = item.clause if item and report.policy and report.policy.items else ""  # the default policy agrees none
+        found.append(CriterionRow(row, asked, sort, asked.clause or clause, figures))
     return found
-
-
-def clause_of(clause: str) -> str:
-    """A clause that parties agreed; the default policy names a page of our documents, which is none."""
-    return "" if clause.startswith("docs/") else clause
 
 
 def _figures(claim: Claim, fleet: Sequence[Measurement]) -> Iterator[Figures]:

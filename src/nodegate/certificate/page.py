@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from markupsafe import Markup
 
 from nodegate.certificate import texts
-from nodegate.certificate.criteria import MOST_LIMITS, Figures, clause_of, criteria
+from nodegate.certificate.criteria import MOST_LIMITS, Figures, criteria
 from nodegate.certificate.delivery import Line, delivery, in_no_order
 from nodegate.certificate.register import numbered, plain, register
 from nodegate.certificate.rounds import Rounds, in_two_nodes, keep, kept, round_of, standings
@@ -119,7 +119,6 @@ def _page(report: Report, fleet: Sequence[Measurement], rounds: Rounds, lang: st
         good=GOOD,
         result_word=result_word(report),
         owners=_owners(report),
-        clause=clause_of,
         out_of=lambda at: say("out since round {n}", n=at),
         in_of=lambda at: say("in since round {n}", n=at),
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TERM_S = 2.0  # from SIGTERM to SIGKILL
 KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (D state) and is reported, not waited for
 FLUSH_S = 30.0
-REPLY_S = 15.0  # a sign of life is answered at most so often: nobody may read it, and a pipe holds 64 KiB
+REPLY_S = 15.0  # a sign of life is answered at most so often: it may stay unread, and a pipe holds 64 KiB
 CHUNK = 65536
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 

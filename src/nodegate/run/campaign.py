@@ -37,7 +37,7 @@ class Campaign:
 
     def __init__(self, plan: Plan, folder: RunFolder, connections: Connections, gate: Gate, progress: Progress) -> None:
         self._plan, self._folder, self._connections = plan, folder, connections
-        self._gate, self._progress = gate, progress
+        self._gate, self._progress, self._left = gate, progress, len(plan.nodes)
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
         self._not_taken = threading.Semaphore(NOT_TAKEN)
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
@@ -48,7 +48,6 @@ class Campaign:
         self._begun: dict[int, float] = {}  # thread -> when it began its node
         self._late: set[int] = set()  # those of them that have given their place to another thread
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
-        self._left = len(plan.nodes)
         self._holding, self._reaches = Holding(plan), Reaches(plan)
         self.trouble = ""  # why the evidence cannot be stored; empty: it can
 
