@@ -120,6 +120,8 @@ def wrong_and_slow(one: str, other: str) -> Faults:
 Made = Callable[[random.Random, Racks], Faults]
 FAULTS: Mapping[str, Made] = {
     "a node hangs": lambda draw, racks: several(draw, racks, 1, "hang"),
+    "a node hangs in half of its launches": lambda draw, racks: [Sick(nodes(draw, racks, 1)[0], "hang", chance=0.5)],
+    "a node hangs in a quarter of them": lambda draw, racks: [Sick(nodes(draw, racks, 1)[0], "hang", chance=0.25)],
     "a node hangs in alltoall only": lambda draw, racks: [Sick(nodes(draw, racks, 1)[0], "hang", "alltoall")],
     "a node brings wrong data in sendrecv only": lambda draw, racks: [
         Sick(nodes(draw, racks, 1)[0], "wrong", "sendrecv")

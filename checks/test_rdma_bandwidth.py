@@ -173,6 +173,8 @@ def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
         if not bad:
             verdicts.passed(part=part.named(device), text="transfers without an error", quantity="errors", observed=0)
             continue
+        if saying.say_unsteady(rdma_bandwidth, device, verdicts, hung=True):
+            continue
         worst = [findings.blamed(rdma_bandwidth, name, device, None) for name in sorted({run.name for run in bad})]
         for blame in sorted(worst, key=lambda each: saying.ORDER.index(each.fault))[:1]:
             saying.say_errors(verdicts, device, bad, blame)
@@ -199,6 +201,8 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
         blame = findings.blamed(rdma_bandwidth, metric.name, metric.device, limit)
         what, rail = words(metric.name), part.named(metric.device)
         on_path = findings.on_the_path(rdma_bandwidth, metric.device, rdma, baseline).intersection(blame.bad_with)
+        if saying.say_unsteady(rdma_bandwidth, metric.device, verdicts, hung=False, quantity=what):
+            continue
         if blame.fault is Fault.PATH and on_path:
             pairs = findings.best_with(rdma_bandwidth, metric, on_path)
             text = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"

@@ -49,6 +49,7 @@ class Sick:
     how: str | float
     only: str = ""  # one collective
     least: int = 2
+    chance: float = 1.0  # of launches with it, the share that it spoils
 
     def spoils(self, nodes: frozenset[str]) -> bool:
         return self.node in nodes and len(nodes) >= self.least
@@ -124,7 +125,7 @@ class Fabric:
         if gone:
             self._took.append(limit_s)
             raise Unreachable("lost", "the connection broke", next_step="see its sshd", whose=self.lost[0])
-        spoilt = [each.how for each in self.faults if each.only in ("", what) and each.spoils(nodes)]
+        spoilt = [each.how for each in self.faults if each.only in ("", what) and self._is_spoilt(each, nodes)]
         hangs, wrong = "hang" in spoilt, "wrong" in spoilt
         took_s = limit_s if hangs else GOOD_S
         self._took.append(took_s)
@@ -138,6 +139,10 @@ class Fabric:
             text, wrong = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n", True
         code = None if hangs else int(wrong)
         return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, plan=plan)
+
+    def _is_spoilt(self, by: Sick | Path, nodes: frozenset[str]) -> bool:
+        chance = by.chance if isinstance(by, Sick) else 1.0
+        return by.spoils(nodes) and (chance == 1.0 or self.draw.random() < chance)
 
     def _speed(self, what: str, nodes: frozenset[str], spoilt: Iterable[str | float]) -> float:
         share = min([1.0, *(each for each in spoilt if isinstance(each, float))])

@@ -15,7 +15,8 @@ from nodegate.records.verdict import Verdict
 UNSTEADY = "unsteady"
 _FEWEST = 3  # looks, from which on one of them can be odd
 _DISTURBED = 0.01  # choice: of looks at good devices; more where the fleet has more
-_REJECTED = 0.001  # choice: of good nodes, in a run
+_HUNG = 0.001  # choice: of launches and transfers at good nodes; a job of 16 nodes with more would hardly end
+_REJECTED, _WARNED = 0.001, 0.01  # choice: of good nodes, in a run
 _NUMBERS, _JOINED = 200, 10  # by how many that is divided: numbers of a node, and numbers that join several
 
 
@@ -39,6 +40,23 @@ def compare(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: M
     bound = limit_of(metric, round(beyond(metric, value, least), 6), "inside")
     said = f"{low} of {looks} looks are low, down to {shown(worst, metric.unit)}, more than disturbances explain"
     return Comparison(Verdict.FAIL if chance <= rejected else Verdict.WARN, UNSTEADY, said, bound)
+
+
+def of_hung(hung: int, looks: int, among: int = 1) -> Verdict:
+    """What so many launches or transfers that hung say of one device of `among`: two of nine fail."""
+    return _by_chance(hung, looks, _HUNG, among)
+
+
+def of_low(low: int, looks: int, among: int = 1) -> Verdict:
+    """What so many low or hung transfers say of one device of `among`."""
+    return _by_chance(low, looks, _DISTURBED, among)
+
+
+def _by_chance(bad: int, looks: int, rate: float, among: int) -> Verdict:
+    chance = among * _at_least(bad, looks, rate)
+    if bad < 2 or chance > _WARNED:
+        return Verdict.PASS
+    return Verdict.FAIL if chance <= _REJECTED else Verdict.WARN
 
 
 def _of_others(group: PeerGroup, low: int, looks: int) -> float:

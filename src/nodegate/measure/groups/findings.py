@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import APART_NAME, NAMES, GroupRun, NcclGroups, Whose, lost, whose
+from nodegate.measure.groups.result import APART_NAME, NAMES, GroupRun, NcclGroups, Whose, is_sick, lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import Bounds
@@ -69,12 +69,13 @@ def judge_endings(
 def _judge_bad(
     verdicts: Verdicts, groups: NcclGroups, what: str, bad: list[GroupRun], say: Callable[[GroupRun], str]
 ) -> None:
-    order: tuple[Whose, ...] = ("here", "either", "path", "open", "other")
+    order: tuple[Whose, ...] = ("here", "either", "path", "open", "with", "other")
     run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.plan.kind == "part"))
     fault, said = whose(groups, run), f"{run.plan.group}: {say(run)}"
     stuck = f"; it cannot be killed: {run.ran.stuck[0]}" if run.ran.stuck else ""
     if fault in ("here", "either"):
-        here = "also with nodes that succeed without it: this node is at fault"
+        often = _often(groups) if groups.is_unsteady and not groups.is_blamed else ""
+        here = often or "also with nodes that succeed without it: this node is at fault"
         either = "this node, the other one or the path between them is at fault: there was no third node to tell"
         verdicts.found(
             Verdict.FAIL,
@@ -90,6 +91,10 @@ def _judge_bad(
         verdicts.passed(
             part=part_of(what), text=f"{said}; caused by {named}, this node succeeds without it", observed=0
         )
+    elif fault == "with":
+        named, well = some(sorted(groups.bad_with), _MOST_NAMED), groups.well_without(groups.bad_with, what)
+        text = f"{said}; only with {named}: {well} launches without it ended well; it or the path is at fault{stuck}"
+        verdicts.found(Verdict.WARN, part=part_of(what), text=text, action=_SEARCH, code="hung with one")
     elif fault == "path":
         verdicts.found(
             Verdict.ERROR, part=part_of(what), text=f"{said}; {run.notes.searched}{stuck}", action=_PATH, code="path"
@@ -100,6 +105,12 @@ def _judge_bad(
         named = f"; {others} fails, and this node was not seen to work without" if others else ""
         text = f"{said}{found}{named}{stuck}; not known which node is at fault"
         verdicts.found(Verdict.ERROR, part=part_of(what), text=text, action=_SEARCH)
+
+
+def _often(groups: NcclGroups) -> str:
+    met = [run for run in groups.runs if run.plan.count == 2]
+    bad = sum(map(is_sick, met))
+    return f"{bad} of its {len(met)} launches with one other node were bad, whoever it was: this node is at fault"
 
 
 def part_of(what: str) -> Part:

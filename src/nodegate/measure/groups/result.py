@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -15,7 +15,9 @@ from nodegate.measure.groups.plan import PAIR, PART, whole_of
 from nodegate.measure.nccl.launches import Launched
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric, Statistic
+from nodegate.numbers.unsteady import of_hung
 from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, ProgramRun
+from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import NcclLog, read_log
 from nodegate.tools.nccl_tests import NcclTest
 
@@ -24,9 +26,9 @@ NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
-_LONG = 200
+_LONG, _TWO = 200, 2
 _NO_ATTEMPT, _NO_LAUNCH = Attempt(), LaunchPlan("")
-Whose = Literal["here", "either", "other", "path", "open"]
+Whose = Literal["here", "either", "other", "with", "path", "open"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class GroupRun(Launched):
     def is_far(self) -> bool:
         """Whether it is a pair of two racks, in a fabric that makes these slower than pairs of one rack."""
         return self.plan.kind == "pair" and self.notes.racks > 1
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the evidence names only some of its nodes."""
+        return self.plan.count > len(self.plan.nodes)
 
     @property
     def conditions(self) -> Mapping[str, str]:
@@ -156,6 +163,26 @@ class NcclGroups:
         """Whether the node succeeded in a group or a part of one."""
         return any(run.is_well for run in self.runs if run.plan.kind != "apart")
 
+    @cached_property
+    def bad_with(self) -> frozenset[str]:
+        """The other nodes that are in every bad launch of this one: what all of these have in common is at fault."""
+        bad = [frozenset(run.plan.nodes) for run in self.runs if is_sick(run) and not run.is_cut]
+        return frozenset.intersection(*bad) - {self.node} if bad else frozenset()
+
+    @cached_property
+    def is_unsteady(self) -> bool:
+        """Whether its pairs hang more often than by chance, with different nodes, and not behind what many share."""
+        met = [run for run in self.runs if run.plan.count == _TWO]
+        bad = [run for run in met if is_sick(run)]
+        shared = any(run.notes.concerned and run.plan.count > _TWO for run in self.runs)
+        partners = frozenset.intersection(*(frozenset(run.plan.nodes) for run in bad)) if bad else frozenset()
+        return partners == {self.node} and not shared and of_hung(len(bad), len(met)) is Verdict.FAIL
+
+    def well_without(self, names: Collection[str], what: str) -> int:
+        """How many launches of a collective ended well with none of these nodes."""
+        runs = [run for run in self.runs if run.is_well and run.what == what and run.plan.kind != "apart"]
+        return sum(not run.is_cut and set(names).isdisjoint(run.plan.nodes) for run in runs)
+
 
 def _quantity(run: GroupRun) -> tuple[str, float | None]:
     """The metric of a launch, and its value in GB/s."""
@@ -220,7 +247,15 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
 
 
 def whose(groups: NcclGroups, run: GroupRun) -> Whose:
-    """Whose fault a bad launch is: this node's, one of two, another one's that is named, a path's, or not known."""
+    """Whose fault a bad launch is: this node's, one of two, another one's that is named, a path's, or not known.
+
+    A node is not blamed for what happened only `with` some other one, and never without it.
+    """
+    if is_sick(run) and run.plan.count == _TWO:
+        if groups.is_unsteady:
+            return "here"
+        if groups.bad_with and not run.notes.concerned and groups.well_without(groups.bad_with, run.what):
+            return "other" if groups.excuses(run) else "with"
     if groups.node in run.notes.blamed or (run.partners_well and (run.plan.kind != PART or groups.is_blamed)):
         return "here"
     if run.notes.concerned:

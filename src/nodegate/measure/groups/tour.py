@@ -20,6 +20,7 @@ from nodegate.measure.rdma.pairing import Round, with_good_ones
 from nodegate.records.program_run import LaunchNotes
 
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
+LOOKS = 3  # good partners for a node whose pair was bad once: each with every collective, nine looks
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
 PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share of a launch's limit if longer
 
@@ -71,7 +72,7 @@ class Tour:
             self._behind_paths.update(*(found.concerned(group) for group in bad))
             left_out = self._in_order(found.cleared)
             if well:  # their own pair said nothing about them
-                for place in self.partners(left_out, self._in_order(well - self._behind_paths or well), 1):
+                for place in self.partners(left_out, self._in_order(well - self._behind_paths or well), LOOKS):
                     self.all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nodegate.baseline.baseline import Baseline
-from nodegate.measure.rdma import findings
+from nodegate.measure.rdma import findings, unsteady
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation
 from nodegate.measure.rdma.result import INSIDE, WAYS, LinkRun, RdmaBandwidth
 from nodegate.metric import Metric
@@ -245,6 +245,17 @@ def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Fault
         verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity="errors", code="path")
     else:
         verdicts.passed(part=rail, text=f"works with {', '.join(blame.good_with)}; {what}", quantity="errors")
+
+
+def say_unsteady(
+    found: RdmaBandwidth, device: str, verdicts: Verdicts, *, hung: bool, quantity: str = "errors"
+) -> bool:
+    """A rail that is bad in more of its transfers than chance explains, and well in others; whether it is one."""
+    said, often = unsteady.how_often(found, device, hung=hung)
+    if said is not Verdict.PASS:
+        text = f"it {often}, more than chance explains: it comes and goes"
+        verdicts.found(said, part=part.named(device), text=text, action=ENDS, quantity=quantity, code="unsteady")
+    return said is not Verdict.PASS
 
 
 def say_missing(verdicts: Verdicts, runs: Sequence[LinkRun], metrics: Sequence[Metric]) -> None:
