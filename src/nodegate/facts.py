@@ -32,6 +32,7 @@ from nodegate.probe import (
     readings,
     services,
     software,
+    upkeep,
 )
 from nodegate.probe.document import ProbeDocument
 from nodegate.probe.gpu import Gpu, Gpus
@@ -128,6 +129,7 @@ class NodeFacts:
     disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)
+    upkeep = _of("upkeep", upkeep.parse)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
     def __init__(

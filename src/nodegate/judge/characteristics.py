@@ -18,6 +18,7 @@ from nodegate.probe.software import Software
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.rdma import is_active, roce_gid
+from nodegate.subjects.upkeep import rail_traits, traits
 from nodegate.unknown import Known, Unknown, Why
 
 MAX_TEXT = 200
@@ -62,6 +63,8 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     found.update(_of(lambda: _modules(facts.host.modules)))
     found.update(_of(lambda: {"disks": _disks(facts.disks)}))
     found.update(_of(lambda: _software(facts.software)))
+    found.update(_of(lambda: traits(facts)))
+    found.update(_of(lambda: rail_traits(facts)))
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
     return Characteristics(cut, log_traits(facts), clock_skew(facts), _domain(facts))
 

@@ -1,5 +1,6 @@
 """What a site can demand of a node (`nodegate_expect`): each item with where its readings come from."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +11,7 @@ from nodegate.probe.gpu import Gpu
 from nodegate.probe.host import Host
 from nodegate.records import part
 from nodegate.records.part import Part
+from nodegate.subjects import upkeep
 from nodegate.subjects.gpu import on_off
 from nodegate.subjects.host import installed_gib
 from nodegate.subjects.pcie import rdma_nics
@@ -17,6 +19,7 @@ from nodegate.unknown import Known, Unknown
 
 Readings = list[tuple[Part, Known[int | float | str]]]
 FIRMWARE = "nic_firmware"
+_MODULE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 OF_MODEL = "."  # nic_firmware.MT4129: the firmware of adapters of this model alone
 
 
@@ -57,10 +60,12 @@ def items() -> Mapping[str, Item]:
 
 
 def of_key(key: str) -> Item | None:
-    """The item of a key, `nic_firmware.MODEL` too; None where there is none."""
+    """The item of a key, `nic_firmware.MODEL` and `module.NAME` too; None where there is none."""
     name, dot, model = key.partition(OF_MODEL)
     if name == FIRMWARE and dot and model:
         return Item(key, f"firmware ({model})", About.VERSIONS, Sort.VERSION, lambda facts: _nic_firmware(facts, model))
+    if key.startswith(upkeep.MODULE) and _MODULE.fullmatch(key, len(upkeep.MODULE)):
+        return Item(key, "loaded", About.SETTINGS, Sort.SWITCH, upkeep.module(key[len(upkeep.MODULE) :]))
     return _ITEMS.get(key)
 
 
@@ -178,6 +183,31 @@ _ITEMS: Mapping[str, Item] = {
         Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.persistence))),
         Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.mig_enabled))),
         Item("power_limit_w", "power limit", _S, Sort.NUMBER, _gpus(lambda gpu: gpu.power_limit_w), "W"),
+        Item("governor", "governor", _S, Sort.TEXT, upkeep.setting("CPU clocks", lambda of: of.governor)),
+        Item("energy_preference", "preference", _S, Sort.TEXT, upkeep.setting("CPU clocks", lambda of: of.preference)),
+        Item(
+            "idle_latency_us",
+            "latency of the deepest idle state",
+            _S,
+            Sort.NUMBER,
+            upkeep.setting("CPU idle states", lambda of: of.idle_latency_us),
+            "us",
+        ),
+        Item(
+            "numa_balancing",
+            "state",
+            _S,
+            Sort.SWITCH,
+            upkeep.setting("NUMA balancing", lambda of: on_off(of.numa_balancing)),
+        ),
+        Item("huge_pages", "choice", _S, Sort.TEXT, upkeep.setting("transparent huge pages", lambda of: of.huge_pages)),
+        Item("tuned", "profile", _S, Sort.TEXT, upkeep.setting("tuned", lambda of: of.tuned)),
+        Item("mtu", "MTU", _S, Sort.NUMBER, upkeep.mtu, "bytes"),
+        Item("gid_index", "place of the RoCE v2 GID", _S, Sort.NUMBER, upkeep.gid_indices),
+        Item("max_read_request", "MaxReadReq", _S, Sort.NUMBER, upkeep.max_read_request, "bytes"),
+        Item("bond_members", "members up", _S, Sort.NUMBER, upkeep.bond_members),
+        Item("dimms", "memory modules", _P, Sort.NUMBER, upkeep.dimm_count),
+        Item("dimm_mts", "speed of the modules", _P, Sort.NUMBER, upkeep.dimm_speeds, "MT/s"),
         Item(
             "chassis_serial",
             "serial number",

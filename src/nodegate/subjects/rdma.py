@@ -77,6 +77,12 @@ def roce_gid(port: RdmaPort) -> Known[str]:
     return f"{_ROCE_V2} without IPv4 at {min(second)}" if second else ROCE_V1
 
 
+def gid_index(port: RdmaPort) -> Known[int]:
+    """The lowest place of a RoCE v2 GID with IPv4 in the table of a port; unknown where it has none."""
+    places = [index for index, (gid, kind) in port.gids.items() if kind == _ROCE_V2 and _IPV4 in gid]
+    return min(places) if places else Unknown(Why.MISSING, "no GID of RoCE v2 with an IPv4 address")
+
+
 def is_active(port: RdmaPort) -> bool:
     """Whether the port is known to be in service."""
     return port.state == ACTIVE

@@ -31,6 +31,7 @@ from nodegate.node_side.probe import (
     services,
     software,
     system,
+    upkeep,
 )
 
 SCHEMA = "nodegate.probe/1"
@@ -62,6 +63,7 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "clock": (host.read_clock, 10.0),
     "jobs": (host.read_jobs, 10.0),
     "hooks": (hooks.read, 10.0),
+    "upkeep": (upkeep.read, 10.0),
 }
 
 

@@ -26,10 +26,16 @@ _EXTENDED_START = 0x100
 
 def read() -> object:
     """The data of the section."""
-    names = files.required_entries(FOLDER)
+    files.required_entries(FOLDER)
+    return [_device(address) for address in listed()]
+
+
+def listed() -> List[str]:
+    """The addresses of the devices that matter and of the bridges above them."""
+    names = files.entries(FOLDER)
     chosen = [address for address in names if ADDRESS.match(address) and _matters(address)]
     wanted = {each for address in chosen for each in (address, *above(address))}
-    return [_device(address) for address in sorted(wanted)[:MOST_DEVICES]]
+    return sorted(wanted)[:MOST_DEVICES]
 
 
 def above(address: str) -> List[str]:

@@ -1,0 +1,140 @@
+"""The host besides its GPUs: what nodes of one platform compare, and what a site can demand of it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from nodegate.facts import NodeFacts
+from nodegate.probe.rdma import RdmaPort
+from nodegate.probe.upkeep import DeviceControl, Dimm, Upkeep
+from nodegate.records import part
+from nodegate.records.part import Part
+from nodegate.subjects.gpu import on_off
+from nodegate.subjects.rdma import gid_index, is_active, rails
+from nodegate.unknown import Known, Unknown, Why
+
+Readings = list[tuple[Part, Known[int | float | str]]]
+MODULE = "module."  # module.gdrdrv: whether it is loaded
+_NONE = "none"  # known to be absent: a value like any other
+_UNREAD = Unknown(Why.MISSING, "it was not read")
+
+
+def traits(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    """What of the host's upkeep the nodes of a platform should have in common."""
+    found = facts.upkeep
+    latency, balancing, tuned = found.idle_latency_us, on_off(found.numa_balancing), found.tuned
+    absent = isinstance(tuned, Unknown) and tuned.why is Why.MISSING
+    return {
+        "CPU governor": found.governor,
+        "CPU energy preference": found.preference,
+        "CPU idle latency": latency if isinstance(latency, Unknown) else f"{latency} us",
+        "NUMA balancing": balancing,
+        "transparent huge pages": found.huge_pages,
+        "tuned profile": _NONE if absent else tuned,
+        "memory modules": _modules(found.dimms),
+    }
+
+
+def rail_traits(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    """The same of the rails: read requests, payload and partition keys, several values joined."""
+    ports = _active(facts)
+    controls = [each for _, each in _controls(facts)]
+    keys = {f"{key:#06x}" for port in ports for key in keys_of(facts.upkeep, port)}
+    found: dict[str, Known[str]] = {}
+    if any(port.link_layer == "InfiniBand" for port in ports) and keys:
+        found["partition keys"] = " + ".join(sorted(keys))
+    read = [each for each in controls if not isinstance(each, Unknown)]
+    if read and len(read) == len(controls):
+        found["rail MaxReadReq"] = " + ".join(map(str, sorted({each.max_read_request for each in read})))
+        found["rail MaxPayload"] = " + ".join(map(str, sorted({each.max_payload for each in read})))
+    return found
+
+
+def keys_of(upkeep: Upkeep, port: RdmaPort) -> frozenset[int]:
+    """The partition keys of a port; empty where they were not read."""
+    return upkeep.keys.get(f"{port.device}/{port.port}", frozenset())
+
+
+def max_read_request(facts: NodeFacts) -> Readings:
+    """MaxReadReq of each rail's NIC, in bytes."""
+    return [
+        (whose, control if isinstance(control, Unknown) else control.max_read_request)
+        for whose, control in _controls(facts)
+    ]
+
+
+def mtu(facts: NodeFacts) -> Readings:
+    """The MTU of each RoCE rail's network device, in bytes."""
+    netdevs = facts.netdevs
+    return [(port.part, netdevs[port.netdev].mtu if port.netdev in netdevs else _UNREAD) for port in _roce(facts)]
+
+
+def gid_indices(facts: NodeFacts) -> Readings:
+    """The place of the RoCE v2 GID with IPv4 of each RoCE rail."""
+    return [(port.part, gid_index(port)) for port in _roce(facts)]
+
+
+def bond_members(facts: NodeFacts) -> Readings:
+    """How many members of each bond are up."""
+    return [(part.host(bond.name), _up(bond.members)) for bond in facts.upkeep.bonds]
+
+
+def setting(
+    name: str, read: Callable[[Upkeep], Known[int] | Known[float] | Known[str]]
+) -> Callable[[NodeFacts], Readings]:
+    """The reader of one setting of the host."""
+    return lambda facts: [(part.setting(name), read(facts.upkeep))]
+
+
+def module(name: str) -> Callable[[NodeFacts], Readings]:
+    """The reader of whether a kernel module is loaded or built in; unknown where no module could be listed."""
+
+    def read(upkeep: Upkeep) -> Known[str]:
+        if not upkeep.modules:
+            return Unknown(Why.MISSING, "the node lists no module")
+        return on_off(name.replace("-", "_") in upkeep.modules)
+
+    return setting(f"module {name}", read)
+
+
+def dimm_speeds(facts: NodeFacts) -> Readings:
+    """The transfers, in millions a second, that each memory module is set to."""
+    dimms = facts.upkeep.dimms
+    return [(part.MEMORY, dimms)] if isinstance(dimms, Unknown) else [(part.MEMORY, speed) for speed in speeds(dimms)]
+
+
+def dimm_count(facts: NodeFacts) -> Readings:
+    """How many memory modules are plugged in."""
+    dimms = facts.upkeep.dimms
+    return [(part.MEMORY, dimms if isinstance(dimms, Unknown) else len(dimms))]
+
+
+def speeds(dimms: tuple[Dimm, ...]) -> list[int]:
+    """The distinct speeds that the memory modules state."""
+    return sorted({dimm.mts for dimm in dimms if dimm.mts})
+
+
+def _modules(dimms: Known[tuple[Dimm, ...]]) -> Known[str]:
+    if isinstance(dimms, Unknown):
+        return dimms
+    counts = Counter((dimm.mib, dimm.mts) for dimm in dimms)
+    return " + ".join(f"{count} x {mib >> 10} GiB {mts} MT/s" for (mib, mts), count in sorted(counts.items())) or _NONE
+
+
+def _up(members: Mapping[str, Known[bool]]) -> Known[int]:
+    unread = next((state for state in members.values() if isinstance(state, Unknown)), None)
+    return sum(state is True for state in members.values()) if unread is None else unread
+
+
+def _active(facts: NodeFacts) -> list[RdmaPort]:
+    return [port for port in rails(facts.rdma, rate=None, layer=None) if is_active(port)]
+
+
+def _roce(facts: NodeFacts) -> list[RdmaPort]:
+    return [port for port in _active(facts) if port.link_layer == "Ethernet"]
+
+
+def _controls(facts: NodeFacts) -> Iterator[tuple[Part, Known[DeviceControl]]]:
+    used = {port.device for port in _active(facts)}
+    for device in facts.rdma.devices:
+        if device.name in used:
+            yield part.nic(device.name, address=device.address), facts.upkeep.controls.get(device.address, _UNREAD)
