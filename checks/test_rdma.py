@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ import pytest
 from nodegate.api import Limit, NotJudged, Unknown, Verdict, part
 from nodegate.records.finding import NOT_READ, OWN_WORD
 from nodegate.subjects import pcie
+from nodegate.subjects.nccl_settings import origins
 from nodegate.subjects.rdma import (
     ACTIVE,
     ROCE_V1,
     end_without_rails,
+    gid_index,
     is_active,
     majority,
     rails,
@@ -24,7 +27,7 @@ from nodegate.subjects.rdma import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.api import Baseline, NetDevice, Pci, Rdma, RdmaPort, Verdicts
+    from nodegate.api import Baseline, Environment, NetDevice, Pci, Rdma, RdmaPort, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -182,6 +185,63 @@ def test_gids(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> N
         verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
     if not ports:
         verdicts.by_design("no RoCE rail", witness=OWN_WORD)
+
+
+def test_gid_index(rdma: Rdma, environment: Environment, verdicts: Verdicts) -> None:
+    """The RoCE v2 GID with IPv4 is at one place of the table on all rails, and at NCCL_IB_GID_INDEX if set. (F14)
+
+    A rail without a GID at that place ends the job at its start (ibv_modify_qp fails). A rail whose address was added
+    in another order has it elsewhere: launchers that set one number for all then use another GID.
+    """
+    ports = [port for port in rails(rdma, rate=None, layer=None) if port.link_layer == "Ethernet" and is_active(port)]
+    action = "compare show_gids of the rails; add the addresses of all of them in the same order"
+    settings = (each for each in origins(environment).values() if not isinstance(each, Unknown))
+    named = {each.get("NCCL_IB_GID_INDEX", "").strip() for each in settings}
+    for index in sorted(int(each) for each in named if re.fullmatch("[0-9]{1,3}", each)):
+        for port in (each for each in ports if each.gids):
+            kind = port.gids[index][1] or "of an unknown type" if index in port.gids else "none"
+            verdicts.equal(
+                part=port.part,
+                quantity=f"GID at NCCL_IB_GID_INDEX {index}",
+                observed=kind,
+                expected=Limit("RoCE v2", "", "NCCL looks for it"),
+                action=action,
+                otherwise=Verdict.WARN if index in port.gids else Verdict.FAIL,
+                code="named",
+            )
+    places = {port.part: gid_index(port) for port in ports}
+    common = majority(places.values())
+    for whose, place in places.items() if common else ():
+        verdicts.equal(
+            part=whose,
+            quantity="place of the RoCE v2 GID with IPv4",
+            observed="none" if isinstance(place, Unknown) else place,
+            expected=common,
+            action=action,
+            otherwise=Verdict.WARN,
+            code="place",
+        )
+    if not verdicts.findings:
+        verdicts.not_done("no two RoCE rails in service with a GID of RoCE v2 and IPv4")
+
+
+def test_subnet_manager(rdma: Rdma, verdicts: Verdicts) -> None:
+    """Each InfiniBand rail in service knows a subnet manager. (F07)
+
+    Without one no path is found, and no port that goes down comes back. The number of its port (LID) is never 0.
+    """
+    for port in rails(rdma, rate=None, layer=None):
+        if port.link_layer == "InfiniBand" and is_active(port):
+            verdicts.holds(
+                part=port.part,
+                quantity="subnet manager",
+                observed=port.sm_lid if isinstance(port.sm_lid, Unknown) else port.sm_lid > 0,
+                good="known",
+                bad="none: its LID is 0",
+                action="start the subnet manager, or find out why it does not reach this port",
+            )
+    if not verdicts.findings:
+        verdicts.by_design("no InfiniBand rail in service", witness=OWN_WORD)
 
 
 @pytest.mark.tier("nightly")

@@ -29,6 +29,7 @@ from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.probe.rdma import NetDevice, Rdma, RdmaDevice, RdmaPort
 from nodegate.probe.services import Service, Services
 from nodegate.probe.software import NcclLibrary, Software
+from nodegate.probe.upkeep import Upkeep
 from nodegate.profile import Profile
 from nodegate.records import part
 from nodegate.records.finding import Finding, Limit, LimitKind, NumberLimit
@@ -60,8 +61,8 @@ __all__ = [
     "Metric", "Mount", "Mounts", "Nccl", "NcclGroups", "NcclLibrary", "NetDevice", "Node", "NodePeers", "NotApplicable",
     "NotJudged", "NumberLimit", "NvLink", "NvmlLibrary", "Order", "Owner", "Part", "Pci", "PciDevice", "Profile",
     "Rdma", "RdmaBandwidth", "RdmaDevice", "RdmaPort", "ResourceLimits", "RowRemap", "Service", "Services", "Software",
-    "Unknown", "UsageError", "Verdict", "Verdicts", "Whose", "Why", "absence", "counted", "gibibytes", "mebibytes",
-    "part", "percent", "some", "value_or", "with_unit",
+    "Unknown", "Upkeep", "UsageError", "Verdict", "Verdicts", "Whose", "Why", "absence", "counted", "gibibytes",
+    "mebibytes", "part", "percent", "some", "value_or", "with_unit",
 ]  # fmt: skip
 _LATER = {
     "Burn": "nodegate.measure.burn.run",

@@ -55,6 +55,7 @@ def hgx_h100(name: str, index: int) -> Parts:
     sections = _sections(node, devices, cards, units, memory_kib=2_113_511_424)
     sections["infiniband"] = rails | {"mlx5_bond_0": bond}
     sections["netdev"] = netdevs | _management_netdevs()
+    sections["upkeep"] = system.upkeep(devices, sections["infiniband"])
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=4))
 
 
@@ -94,6 +95,7 @@ def pcie_l40s(name: str, index: int) -> Parts:
     sections["netdev"] = {
         f"ens{number + 1}np0": nics.netdev(address, mtu=9000) for number, address in enumerate(nic_addresses)
     } | {"eno1": nics.netdev("0000:03:00.0", mtu=1500)}
+    sections["upkeep"] = system.upkeep(devices, sections["infiniband"])
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=0))
 
 

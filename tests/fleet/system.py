@@ -230,3 +230,35 @@ def _fabric_manager_log(gpu_count: int) -> str:
         f"{gpu_count} GPUs are registered with the NVLink fabric",
     )
     return "\n".join(f"[Nov 08 2026 20:15:31] [INFO] [tid 2204] {message}" for message in messages)
+
+
+def upkeep(devices: list[Section], adapters: dict[str, Section]) -> Section:
+    """Section `upkeep`: two arrays, two bonded front ports, 32 memory modules, and rails that read 4 KiB at a time."""
+    is_rail = {adapter["pci"] for adapter in adapters.values()}
+    return {
+        "governors": {"performance": 224},
+        "preferences": {"performance": 224},
+        "idle": [{"name": "C1", "latency": "2", "disable": "0"}, {"name": "C6", "latency": "190", "disable": "1"}],
+        "numa_balancing": "0",
+        "huge_pages": "always [madvise] never",
+        "tuned": {"why": "missing", "detail": f"/etc/tuned/active_profile: {_MISSING}"},
+        "modules": ["gdrdrv", "ib_core", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_uvm"],
+        "arrays": {
+            name: {"level": "raid1", "array_state": "clean", "degraded": "0", "sync_action": "idle", "raid_disks": "2"}
+            for name in ("md0", "md1")
+        },
+        "pools": {},
+        "nvme": {f"nvme{number}": {"state": "live", "model": "Dell NVMe PM9A3", "alarm": "0"} for number in range(10)},
+        "bonds": {
+            "bond0": {
+                "mode": "802.3ad 4",
+                "slaves": "eno1 eno2",
+                "ad_partner_mac": "0c:42:a1:5e:00:01",
+                "members": {"eno1": {"mii_status": "up"}, "eno2": {"mii_status": "up"}},
+            }
+        },
+        "keys": {f"{name}/1": ["0xffff"] for name in adapters},
+        "pcie": {device["address"]: "5957" if device["address"] in is_rail else "2957" for device in devices},
+        "dimms": [{"mib": 65536, "mts": 4800}] * 32,
+        "memory_errors": {f"mc{number}": {"ue_count": "0", "ce_count": "3"} for number in range(4)},
+    }

@@ -1,0 +1,219 @@
+"""What the checks of the host's upkeep say of one machine with one fault, and of machines that only look faulty."""
+
+from typing import Any
+
+import pytest
+from fleet.machine import Machine
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
+from support.judging import Case, both, fleet_of, judge_one, plant
+
+from nodegate.node import Node
+
+DENIED = {"why": "denied", "detail": "needs root"}
+DIMM, SLOW = {"mib": 65536, "mts": 4800}, {"mib": 65536, "mts": 4400}
+NO_SENSOR = {"why": "missing", "detail": "hwmon"}
+PARTNER, MII = "bonds.bond0.ad_partner_mac", "bonds.bond0.members.eno2.mii_status"
+OLD = plant.section_fails("upkeep", "timeout", "10 s")
+
+
+def kept(path: str, value: object) -> Any:
+    """One reading of the section."""
+    return plant.set("upkeep", path, value)
+
+
+def no(*keys: str, value: Any = None) -> Any:
+    """A machine that rightly lacks these."""
+    return both(*(kept(key, {} if value is None else value) for key in keys))
+
+
+def virtual(machine: Machine) -> None:
+    machine.set("system", "dmi.product_name", "Virtual Machine")
+    machine.sections["upkeep"]["pcie"] = dict.fromkeys(machine.sections["upkeep"]["pcie"], "2817")
+    machine.sections["upkeep"]["pcie"][machine.nic_addresses[0]] = "2857"
+
+
+def payload(word: str) -> Any:
+    return lambda machine: machine.sections["upkeep"]["pcie"].update({machine.nic_addresses[2]: word})
+
+
+def rail_key(*keys: str) -> Any:
+    return kept("keys", {"mlx5_3/1": list(keys)})
+
+
+def shifted(machine: Machine) -> None:
+    """An address was added before the rail's own: its GID moves from 3 to 5."""
+    gids = machine.sections["infiniband"]["mlx5_2"]["ports"]["1"]
+    gids["gids"] = {("5" if index == "3" else index): gid for index, gid in gids["gids"].items()}
+    gids["gid_types"] = {("5" if index == "3" else index): kind for index, kind in gids["gid_types"].items()}
+
+
+INDEX_3 = plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=3")
+L40S = {"machine": Machine.pcie_l40s}
+CASES = (
+    *of(
+        "upkeep.governor",
+        Case("one governor", PASS),
+        Case("a few CPUs in another", WARN, kept("governors", {"performance": 222, "powersave": 2})),
+        Case("healthy: the firmware owns the clocks", SKIP, no("governors", "preferences")),
+        Case("the section was not read", ERROR, OLD),
+    ),
+    *of(
+        "upkeep.max_payload",
+        Case("as the bridges above", PASS),
+        Case("larger than the bridges take", FAIL, payload("5977")),
+        Case("healthy: smaller than the bridges take", PASS, payload("5937")),
+        Case("healthy: a virtual machine's bridges are made up", SKIP, virtual),
+        Case("without root", SKIP, no("pcie")),
+        Case("the section was not read", ERROR, OLD),
+    ),
+    *of(
+        "upkeep.arrays",
+        Case("two mirrors", PASS),
+        Case("a member is missing", FAIL, kept("arrays.md1.degraded", "1")),
+        Case("inactive", FAIL, kept("arrays.md1.array_state", "inactive")),
+        Case(
+            "a rebuild",
+            WARN,
+            both(
+                kept("arrays.md1.degraded", "1"),
+                kept("arrays.md1.sync_action", "recover"),
+            ),
+        ),
+        Case("healthy: the monthly check runs", PASS, kept("arrays.md1.sync_action", "check")),
+        Case("a pool that lost a disk", FAIL, kept("pools", {"tank": "DEGRADED"})),
+        Case("healthy: no array", SKIP, no("arrays")),
+        Case("the state cannot be read", ERROR, kept("arrays.md1.array_state", DENIED)),
+    ),
+    *of(
+        "upkeep.nvme",
+        Case("all live", PASS),
+        Case("one resets", FAIL, kept("nvme.nvme3.state", "resetting")),
+        Case("one is hot", WARN, kept("nvme.nvme3.alarm", "1")),
+        Case("healthy: no sensor", PASS, kept("nvme.nvme3.alarm", {"why": "missing", "detail": "hwmon"})),
+        Case("healthy: no drive", SKIP, no("nvme")),
+        Case("the state cannot be read", ERROR, kept("nvme.nvme3.state", DENIED)),
+    ),
+    *of(
+        "upkeep.bonds",
+        Case("two links and a switch that responds", PASS),
+        Case("one link is down", WARN, kept(MII, "down")),
+        Case(
+            "the switch does not speak LACP",
+            WARN,
+            kept(PARTNER, "00:00:00:00:00:00"),
+        ),
+        Case(
+            "healthy: active-backup has no partner",
+            PASS,
+            both(
+                kept("bonds.bond0.mode", "active-backup 1"),
+                kept(PARTNER, "00:00:00:00:00:00"),
+            ),
+        ),
+        Case("healthy: no bond", SKIP, no("bonds")),
+        Case("a link that cannot be read", ERROR, kept(MII, DENIED)),
+    ),
+    *of(
+        "upkeep.memory_modules",
+        Case("alike, no error", PASS),
+        Case("an uncorrected error", FAIL, kept("memory_errors.mc2.ue_count", "1")),
+        Case(
+            "one slow module",
+            WARN,
+            kept("dimms", [SLOW, *31 * [DIMM]]),
+        ),
+        Case("healthy: corrected errors", PASS, kept("memory_errors.mc2.ce_count", "900")),
+        Case(
+            "healthy: a virtual machine has no table",
+            SKIP,
+            both(no("memory_errors"), kept("dimms", DENIED)),
+        ),
+        Case("a count that is none", ERROR, kept("memory_errors.mc2.ue_count", "x")),
+    ),
+    *of(
+        "upkeep.partition_keys",
+        Case("full members", PASS),
+        Case("a limited member only", WARN, rail_key("0x7fff")),
+        Case("healthy: a tenant's key beside a limited one", PASS, rail_key("0x7fff", "0x8012")),
+        Case("none could be read", SKIP, no("keys")),
+        Case("the section was not read", ERROR, OLD),
+    ),
+    *of(
+        "rdma.gid_index",
+        Case("one place on all rails", PASS),
+        Case("a rail with it elsewhere", WARN, shifted),
+        Case("NCCL_IB_GID_INDEX fits", PASS, INDEX_3),
+        Case("NCCL_IB_GID_INDEX is not there on a rail", FAIL, both(INDEX_3, shifted)),
+        Case("NCCL_IB_GID_INDEX is RoCE v1", WARN, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=2")),
+        Case("healthy: NCCL picks by itself", PASS, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=-1")),
+        Case("the adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "10 s")),
+        **L40S,
+    ),
+    *of("rdma.gid_index", Case("InfiniBand", SKIP)),
+    *of(
+        "rdma.subnet_manager",
+        Case("known", PASS),
+        Case("none", FAIL, lambda machine: machine.set_port("mlx5_3", 1, "sm_lid", "0x0")),
+        Case("it cannot be read", ERROR, lambda machine: machine.set_port("mlx5_3", 1, "sm_lid", DENIED)),
+    ),
+    *of("rdma.subnet_manager", Case("RoCE has none", SKIP), **L40S),
+)
+test_case = asserting(CASES)
+
+DEMANDED = {
+    "governor": "performance", "numa_balancing": "off", "idle_latency_us": "<= 50", "huge_pages": "madvise",
+    "max_read_request": 4096, "bond_members": 2, "module.gdrdrv": "on", "module.nouveau": "off", "dimms": 32,
+    "dimm_mts": 4800,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("item", "change", "verdict"),
+    [
+        *((item, None, PASS) for item in DEMANDED),
+        ("governor", kept("governors", {"powersave": 224}), FAIL),
+        ("numa_balancing", kept("numa_balancing", "1"), FAIL),
+        ("idle_latency_us", kept("idle", [{"name": "C6", "latency": "190", "disable": "0"}]), FAIL),
+        ("max_read_request", payload("2957"), FAIL),
+        ("bond_members", kept(MII, "down"), FAIL),
+        ("module.gdrdrv", kept("modules", ["nvidia"]), FAIL),
+        ("module.nouveau", kept("modules", ["nouveau"]), FAIL),
+        ("dimms", kept("dimms", 31 * [DIMM]), FAIL),
+        ("governor", no("governors"), ERROR),
+        ("module.nouveau", no("modules", value=[]), ERROR),
+        ("max_read_request", OLD, ERROR),
+    ],
+)
+def test_what_a_site_demands_is_held_to_the_reading(item: str, change: Any, verdict: Any) -> None:
+    machine = Machine.hgx_h100()
+    if change:
+        change(machine)
+    check = "ordered.parts" if item.startswith("dimm") else "ordered.settings"
+    node = Node("gpu01", origin="hosts.yaml:3", expected={"expect": {item: DEMANDED[item]}})
+    assert judge_one(check, machine, node=node).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("item", "value", "verdict"), [("mtu", 9000, PASS), ("mtu", 4200, FAIL), ("gid_index", 3, PASS)]
+)
+def test_what_a_site_demands_of_roce_rails(item: str, value: int, verdict: Any) -> None:
+    node = Node("gpu01", origin="hosts.yaml:3", expected={"expect": {item: value}})
+    assert judge_one("ordered.settings", Machine.pcie_l40s(), node=node).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("CPU governor", kept("governors", {"powersave": 224})),
+        ("CPU idle latency", kept("idle", [{"name": "C6", "latency": "190", "disable": "0"}])),
+        ("NUMA balancing", kept("numa_balancing", "1")),
+        ("memory modules", kept("dimms", 31 * [DIMM])),
+        ("partition keys", kept("keys", {f"mlx5_{number}/1": ["0x8012"] for number in range(8)})),
+        ("rail MaxReadReq", payload("2957")),
+    ],
+)
+def test_the_fleet_finds_the_node_that_was_booted_without_its_settings(name: str, change: Any) -> None:
+    machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
+    assert not fleet_of(machines).compare("gpu01")
+    change(machines["gpu01"])
+    assert [odd.characteristic for odd in fleet_of(machines).compare("gpu01")] == [name]
