@@ -225,25 +225,6 @@ def test_gid_index(rdma: Rdma, environment: Environment, verdicts: Verdicts) -> 
         verdicts.not_done("no two RoCE rails in service with a GID of RoCE v2 and IPv4")
 
 
-def test_subnet_manager(rdma: Rdma, verdicts: Verdicts) -> None:
-    """Each InfiniBand rail in service knows a subnet manager. (F07)
-
-    Without one no path is found, and no port that goes down comes back. The number of its port (LID) is never 0.
-    """
-    for port in rails(rdma, rate=None, layer=None):
-        if port.link_layer == "InfiniBand" and is_active(port):
-            verdicts.holds(
-                part=port.part,
-                quantity="subnet manager",
-                observed=port.sm_lid if isinstance(port.sm_lid, Unknown) else port.sm_lid > 0,
-                good="known",
-                bad="none: its LID is 0",
-                action="start the subnet manager, or find out why it does not reach this port",
-            )
-    if not verdicts.findings:
-        verdicts.by_design("no InfiniBand rail in service", witness=OWN_WORD)
-
-
 @pytest.mark.tier("nightly")
 def test_firmware(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """All rails of the node have the same NIC firmware. (F33)

@@ -11,7 +11,7 @@ from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import is_active, rails
-from nodegate.subjects.upkeep import keys_of, speeds
+from nodegate.subjects.upkeep import array_fault, keys_of, narrower, speeds
 
 if TYPE_CHECKING:
     from nodegate.api import Host, Pci, Rdma, Upkeep, Verdicts
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _NO_ERROR = Limit(0, "errors", "none on a healthy memory controller")
-# Of drivers/md/md.c: the words of array_state of an array that serves.
-SERVING = ("clean", "active", "active-idle", "read-auto", "readonly", "write-pending")
-SYNC = ("resync", "recover", "reshape")
 NO_PARTNER = "00:00:00:00:00:00"
 
 
@@ -58,12 +55,9 @@ def test_max_payload(upkeep: Upkeep, pci: Pci, host: Host, verdicts: Verdicts) -
         own = upkeep.controls.get(device.address)
         if own is None or isinstance(own, Unknown):
             continue
-        above = [(bridge, upkeep.controls.get(bridge.address)) for bridge in pci.path(device)]
-        known = [(bridge, found) for bridge, found in above if found is not None and not isinstance(found, Unknown)]
-        narrow = [(bridge, found) for bridge, found in known if found.max_payload < own.max_payload]
-        note = f"bridge {narrow[0][0].address} takes {narrow[0][1].max_payload} bytes" if narrow else ""
+        note = narrower(pci, device, upkeep)
         verdicts.found(
-            Verdict.FAIL if narrow else Verdict.PASS,
+            Verdict.FAIL if note else Verdict.PASS,
             part=pcie.part_of(device),
             quantity="MaxPayload",
             observed=own.max_payload,
@@ -85,11 +79,8 @@ def test_arrays(upkeep: Upkeep, verdicts: Verdicts) -> None:
         if isinstance(array.state, Unknown):
             verdicts.unknown(part=whose, quantity="state", reason=array.state)
             continue
-        lacking = array.degraded if isinstance(array.degraded, int) else 0
-        syncs = str(array.action) if array.action in SYNC else ""
-        fault = f"{lacking} members are missing" if lacking else ""
-        fault = fault if array.state in SERVING else f"array state {array.state}"
-        verdict = Verdict.FAIL if fault and not syncs else Verdict.WARN if syncs else Verdict.PASS
+        fault, syncs = array_fault(array)
+        verdict = Verdict.WARN if syncs else Verdict.FAIL if fault else Verdict.PASS
         verdicts.found(
             verdict,
             part=whose,

@@ -150,13 +150,6 @@ CASES = (
         **L40S,
     ),
     *of("rdma.gid_index", Case("InfiniBand", SKIP)),
-    *of(
-        "rdma.subnet_manager",
-        Case("known", PASS),
-        Case("none", FAIL, lambda machine: machine.set_port("mlx5_3", 1, "sm_lid", "0x0")),
-        Case("it cannot be read", ERROR, lambda machine: machine.set_port("mlx5_3", 1, "sm_lid", DENIED)),
-    ),
-    *of("rdma.subnet_manager", Case("RoCE has none", SKIP), **L40S),
 )
 test_case = asserting(CASES)
 

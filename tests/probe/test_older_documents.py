@@ -30,7 +30,9 @@ def fact(name: str, document: Any) -> object:
     return found.devices if isinstance(found, Pci) else found  # which is equal to itself alone
 
 
-@pytest.mark.parametrize("name", sorted(FACTS.keys() - {"hooks", "upkeep"}))  # of which no document of then has anything
+@pytest.mark.parametrize(
+    "name", sorted(FACTS.keys() - {"hooks", "upkeep"})
+)  # of which no document of then has anything
 @pytest.mark.parametrize("node", NODES)
 def test_an_older_document_gives_the_facts_of_one_of_today(node: str, name: str) -> None:
     before, now = fact(name, older(node)), fact(name, json.loads((DEMO / node / "facts.json").read_text()))

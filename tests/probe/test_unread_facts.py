@@ -20,6 +20,7 @@ KEPT = {
     "hooks.HookVerdict.demands": "which demands a hook judged by: in the evidence, for who asks why",
     "hooks.HookVerdict.exit": "what Slurm acted on: in the evidence, for who asks why",
     "rdma.NetDevice.carrier": "a network device without a link",
+    "rdma.RdmaPort.sm_lid": "0 on InfiniBand: no subnet manager has configured the port",
 }
 NOT_FACTS = ("document", "recorder")  # how the facts came here
 PARSERS = ("src/nodegate/probe/", "src/nodegate/tools/nvidia_smi")

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from nodegate.facts import NodeFacts
+from nodegate.probe.pci import Pci, PciDevice
 from nodegate.probe.rdma import RdmaPort
-from nodegate.probe.upkeep import DeviceControl, Dimm, Upkeep
+from nodegate.probe.upkeep import Array, DeviceControl, Dimm, Upkeep
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.subjects.gpu import on_off
@@ -14,6 +15,9 @@ from nodegate.unknown import Known, Unknown, Why
 
 Readings = list[tuple[Part, Known[int | float | str]]]
 MODULE = "module."  # module.gdrdrv: whether it is loaded
+# Of drivers/md/md.c: the words of array_state of an array that serves, and of sync_action while it is rebuilt.
+_SERVING = ("clean", "active", "active-idle", "read-auto", "readonly", "write-pending")
+_SYNC = ("resync", "recover", "reshape")
 _NONE = "none"  # known to be absent: a value like any other
 _UNREAD = Unknown(Why.MISSING, "it was not read")
 
@@ -111,6 +115,25 @@ def dimm_count(facts: NodeFacts) -> Readings:
 def speeds(dimms: tuple[Dimm, ...]) -> list[int]:
     """The distinct speeds that the memory modules state."""
     return sorted({dimm.mts for dimm in dimms if dimm.mts})
+
+
+def array_fault(array: Array) -> tuple[str, str]:
+    """What is wrong with a software RAID array, and the rebuild that is in progress; each empty where there is none."""
+    syncs = str(array.action) if array.action in _SYNC else ""
+    if array.state not in _SERVING:
+        return f"array state {array.state}", syncs
+    lacking = array.degraded if isinstance(array.degraded, int) else 0
+    return f"members missing: {lacking}" if lacking else "", syncs
+
+
+def narrower(pci: Pci, device: PciDevice, upkeep: Upkeep) -> str:
+    """The first bridge above a device that takes smaller packets than it sends, in words; empty where none does."""
+    own = upkeep.controls.get(device.address)
+    for bridge in pci.path(device) if isinstance(own, DeviceControl) else ():
+        found = upkeep.controls.get(bridge.address)
+        if isinstance(own, DeviceControl) and isinstance(found, DeviceControl) and found.max_payload < own.max_payload:
+            return f"bridge {bridge.address} takes {found.max_payload} bytes"
+    return ""
 
 
 def _modules(dimms: Known[tuple[Dimm, ...]]) -> Known[str]:
