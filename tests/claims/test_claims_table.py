@@ -57,7 +57,9 @@ def test_every_check_has_one_home() -> None:
 
 def test_few_checks_may_be_silent_and_none_where_parts_and_logs_are_named() -> None:
     silent = {claim.name: claim.silent for claim in claims() if claim.silent}
-    assert sum(map(len, silent.values())) <= 25
+    upkeep = [check for checks in silent.values() for check in checks if str(check).startswith("upkeep.")]
+    assert sum(map(len, silent.values())) - len(upkeep) <= 25
+    assert len(upkeep) <= 7  # facts that a node may rightly lack, and that older evidence does not have
     assert silent.keys() & {"identity", "parts", "memory_errors", "logs"} == set()
 
 
