@@ -90,6 +90,7 @@ class Fleet:
     sends: dict[End, float] = field(default_factory=dict)
     receives: dict[End, float] = field(default_factory=dict)
     paths: dict[frozenset[End], float] = field(default_factory=dict)
+    at_times: dict[End, float] = field(default_factory=dict)  # the part that is left in half of the transfers
     later: dict[End, float] = field(default_factory=dict)  # µs more
     lost_after: dict[str, int] = field(default_factory=dict)  # meetings that a node lives to see
     programs: int = 0
@@ -109,6 +110,8 @@ class Fleet:
         path = self.paths.get(frozenset((server, client)), 1.0)
         each = [min(self.sends.get(one, 1.0), self.receives.get(other, 1.0), path) for one, other in ways]
         left = sum(each) if min(each) else 0.0
+        for part in (self.at_times[end] for end in (server, client) if end in self.at_times):
+            left *= part if self.rng.random() < 0.5 else 1.0
         hit = self.rng.random() < self.noise.disturbed
         if left == 0.0 or (hit and self.rng.random() < 0.1):
             return None
@@ -405,6 +408,10 @@ def _late(fleet: Fleet) -> None:
     fleet.later[ONE, RAIL] = 1.5
 
 
+def _at_times(left: float) -> Callable[[Fleet], None]:
+    return lambda fleet: fleet.at_times.update({(ONE, RAIL): left})
+
+
 def _nic_end(_fleet: Fleet) -> Sequence[End]:
     return ((ONE, RAIL),)
 
@@ -420,6 +427,8 @@ FAULTS = (
     Fault("NIC at half speed, sends", _nic(0.5, "tx"), _nic_end),
     Fault("NIC at half speed, receives", _nic(0.5, "rx"), _nic_end),
     Fault("NIC hangs", _nic(0.0), _nic_end),
+    Fault("NIC hangs in half of its transfers", _at_times(0.0), _nic_end, smallest=8),
+    Fault("NIC at half speed in half of them", _at_times(0.5), _nic_end, smallest=8),
     Fault("NIC 1.5 µs late", _late, _nic_end, frozenset({"rdma_bandwidth.latency"}), smallest=8),
     Fault("half of the paths of a NIC at half speed", _path, _nic_end, OF_PATHS, (Verdict.WARN,), 8),
     Fault("all NICs of a node 30 % slow", _node, lambda _fleet: [(ONE, device) for device in RAILS]),

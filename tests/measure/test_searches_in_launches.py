@@ -208,3 +208,10 @@ def test_a_node_that_is_lost_keeps_no_pass_of_what_it_gave_before():
     assert judged.verdicts("gpu006") == {"error"}
     assert "it was lost: " in judged.said("gpu006")
     assert judged.accepted == ALL - {"gpu006"}
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5, 7])
+def test_a_node_that_hangs_in_half_of_its_launches_is_rejected_and_no_partner_is(seed):
+    sick = ("gpu008", "gpu006", "gpu012", "gpu011")[(3, 4, 5, 7).index(seed)]
+    judged = run(Sick(sick, "hang", chance=0.5), racks=racks_of(2, 8), seed=seed)
+    assert judged.are("fail") == {sick}
