@@ -29,8 +29,8 @@ def how_often(found: RdmaBandwidth, device: str, *, hung: bool) -> tuple[Verdict
     if len(partners) < _FEWEST or 2 * len(partners) <= len(seen) or not _comes_and_goes(runs, bad):
         return Verdict.PASS, ""
     most = max(sorted(partners), key=lambda name: sum(run.partner == name for run in bad))
-    less = [[run for run in each if run.partner != most] for each in (bad, runs)]
-    said = (unsteady.of_hung if hung else unsteady.of_low)(*map(len, less), max(len(found.planned), 1))
+    count, looks = (sum(run.partner != most for run in each) for each in (bad, runs))
+    said = (unsteady.of_hung if hung else unsteady.of_low)(count, looks, max(len(found.planned), 1))
     what = "hung or ended with an error" if hung else "was a tenth and more below its best, or had no result,"
     return said, f"{what} in {len(bad)} of {len(runs)} transfers, with {len(partners)} of {len(seen)} partners"
 
