@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python || echo $(PYTHON))
 
-.PHONY: demo test check gpu lab lab-table lint wheel bootcheck.pyz bench docs docs-site completion clean
+.PHONY: demo test check gpu lab lab-kubernetes lab-table lint wheel bootcheck.pyz bench docs docs-site completion clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -27,7 +27,14 @@ check: lint
 lab: .venv/test-installed
 	tests/system_packages.sh lab
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
-	$(BIN)/python -m pytest lab/tests -n 2 --durations 10
+	$(BIN)/python -m pytest lab/tests --ignore lab/tests/kubernetes -n 2 --durations 10
+
+# Kubernetes' own programs, built from their Go modules where the cache has none: Go >= 1.24 and root, no cluster.
+lab-kubernetes: .venv/test-installed
+	command -v go >/dev/null || tests/system_packages.sh golang-go
+	tests/system_packages.sh containerd runc containernetworking-plugins iproute2 openssl
+	$(BIN)/python -m lab.kubernetes.parts
+	$(BIN)/python -m pytest lab/tests/kubernetes --durations 5
 
 # What nodegate runs on GPUs, on this machine's own: python3 and NVIDIA's driver are enough, no network, no root. 3 minutes;
 # FULL=1: 15. KEEP=1 keeps what was printed in lab/recordings, for the tests of the parsers. Without a GPU it says so.

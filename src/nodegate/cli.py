@@ -24,7 +24,7 @@ GROUPS = {
         "show": "the details behind a line of a run's answer",
         "diff": "what changed between two runs: causes and numbers",
         "report": "write the reports of a run again, or a copy without names",
-        "verify": "is a certificate that of a run folder? 0 equal, 1 differs, 2 cannot tell",
+        "verify": "is a paper that of a run folder? 0 equal, 1 differs, 2 cannot tell",
     },
     "every night": {
         "nightly": "idle nodes in their turn; 0 accepted, 1 not, 2 not done, 75 busy",
@@ -33,6 +33,7 @@ GROUPS = {
         "lemons": "what fails again beyond chance? 0 none, 1 some, 2 cannot tell",
         "repaired": "note in the fleet's record what was repaired",
         "record": "the fleet's record over runs: rebuild it from run folders",
+        "kubernetes": "what a run says of its nodes, as conditions, events and taints",
         "drain-plan": "the scheduler's commands for what a run rejected; never run",
         "rma": "one archive about a node or a part for its vendor",
     },
@@ -91,7 +92,9 @@ def _parser(called: str) -> argparse.ArgumentParser:
         usage="nodegate [-h] [--version] COMMAND ...",
         description=_overview(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(required=True, prog="nodegate", metavar="COMMAND", help=argparse.SUPPRESS)
     for name, text in COMMANDS.items():

@@ -9,7 +9,8 @@ from fleet.machine import Machine
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.errors import CannotMeasure
+from nodegate.engines.engine import BUSY
+from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.waivers import Waiver, Waivers
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
@@ -46,12 +47,16 @@ def waived(check: str, expires: dt.date = TODAY) -> Waivers:
     return Waivers((Waiver("gpu01", check, "the board is on order", "lee", expires),), TODAY)
 
 
-def gate(tmp_path: Path, fault: Callable[[Machine], None], measurement: str, waivers: Waivers) -> CannotMeasure | None:
+def gate(
+    tmp_path: Path, fault: Callable[[Machine], None], measurement: str, waivers: Waivers, groups: tuple[str, ...] = ()
+) -> CannotMeasure | None:
     machine = Machine.hgx_h100("gpu01")
     fault(machine)
     folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
     folder.write_evidence(Evidence("gpu01", FACTS, 0.0, 0.0, document=machine.document()))
-    judging = Judging({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, RunEvidence(folder))
+    judging = Judging(
+        {"gpu01": Node("gpu01", groups=groups)}, Profile.DELIVERY, Baselines.read(), waivers, RunEvidence(folder)
+    )
     for check in BY_NAME[measurement].rests_on:
         judging.register.ask(suite.check(check), "gpu01")
     return Gate(judging).refusal("gpu01", BY_NAME[measurement])
@@ -62,6 +67,13 @@ def test_a_failure_that_nobody_answers_for_keeps_the_node_out(tmp_path: Path, wa
     blocked = gate(tmp_path, gpu_3_is_lost, "burn", waivers)
     assert blocked is not None
     assert blocked.reason.startswith("blocked by gpu.lost: GPU 3")
+
+
+def test_a_node_whose_gpus_are_given_to_a_job_gets_no_load(tmp_path: Path) -> None:
+    """Also where no process of the job is on a GPU yet."""
+    blocked = gate(tmp_path, lambda _: None, "burn", Waivers(), groups=(BUSY,))
+    assert isinstance(blocked, Busy)
+    assert blocked.reason == "the node is busy: its GPUs were given to a job (group has_gpu_jobs)"
 
 
 def test_a_waived_failure_does_not_keep_the_node_out(tmp_path: Path) -> None:

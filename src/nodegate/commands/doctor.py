@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims_of
+from nodegate.engines.kubernetes import context as kube
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
@@ -75,6 +76,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         choices=["strict", "accept-new", "off"],
         help="how to treat unknown SSH host keys; strict wins over the inventory",
     )
+    option(kube.OPTION, action=kube.Context, metavar="NAME", help=kube.HELP)
     option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
     option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--tools", type=Path, metavar="DIR", help="tools that a run would bring to the nodes")

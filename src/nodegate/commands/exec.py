@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from nodegate.engines.kubernetes import context as kube
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.everywhere import fold
 from nodegate.everywhere.ask import Whom, ask_all, whom
@@ -38,6 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     text = "kept of each of a node's two streams (default %(default)s)"
     option("--output-kib", type=int, default=1024, metavar="N", help=text)
     option("--json", action="store_true", help=f"one object, {SCHEMA}")
+    option(kube.OPTION, action=kube.Context, metavar="NAME", help=kube.HELP)
     option("--host-keys", choices=["strict", "accept-new", "off"], help="how to treat unknown SSH host keys")
     option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
     option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")

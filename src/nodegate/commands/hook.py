@@ -67,7 +67,7 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     option("--mode", choices=MODES, default=MODES[0], text="observe: tell what would be done, and change nothing")
     option(
         "--breaker",
-        type=_percent,
+        type=percent,
         default=guard.PERCENT,
         metavar="PERCENT",
         text="of a partition that may be drained or resumed within 15 minutes, at least a node (default %(default)g)",
@@ -86,7 +86,8 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     option("--demands", type=Path, metavar="FILE", text="instead of /etc/nodegate/demands.yaml")
 
 
-def _percent(text: str) -> float:
+def percent(text: str) -> float:
+    """A percentage above 0."""
     value = float(text)
     if not 0 < value <= 100:
         raise argparse.ArgumentTypeError("not a percentage above 0")

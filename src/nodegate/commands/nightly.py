@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.engines.kubernetes import context as kube
 from nodegate.notices.option import add_notice, targets_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = command.add_argument
     add("--inventory", action="append", default=[], metavar="FILE|HOST,HOST", help="the nodes; repeatable")
+    add(kube.OPTION, action=kube.Context, metavar="NAME", help=kube.HELP)
     add("--site", type=Path, metavar="FILE", help="what the site sets (default: site.yaml beside the inventory)")
     add("--nodes", default="", metavar="PATTERN", help="a subset, as for pytest")
     add("--within", default="", metavar="TIME", help="how long the night may take (default 2h)")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nodegate.transport.call import Request
     from nodegate.transport.session import Output, Session
 
+BUSY = "has_gpu_jobs"  # the group of nodes whose GPUs were given to jobs when the inventory was read
+
 
 @dataclass(frozen=True)
 class Answer:

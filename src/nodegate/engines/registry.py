@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from nodegate.transport.command import Said
 
 # Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
-ENGINES: dict[str, str] = {"slurm": "nodegate.engines.slurm.engine"}
+ENGINES: dict[str, str] = {
+    "kubernetes": "nodegate.engines.kubernetes.engine",
+    "slurm": "nodegate.engines.slurm.engine",
+}
 # By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
 PROGRAMS: dict[str, str] = {
     "srun": "nodegate.engines.slurm.messages",

@@ -29,7 +29,7 @@ IGNORED_ENDINGS = (  # as in Ansible: files next to inventories that are not inv
 YAML, INI, LIST = "yaml", "ini", "list"  # what a file looks like
 ARGUMENT, LISTING = "argument", "listing"  # names on the command line; what ansible-inventory prints
 _MAX_DEPTH = 8
-_ENGINE = re.compile(r"([a-z]+):(?:\[([\w.@+,-]*)\]|([\w.@+,-]*))")
+_ENGINE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
 _YAML_START = re.compile(r"---|%YAML|\{|- |-$|[\"']?[\w.@+-]+[\"']?\s*:(?:\s|$)")
 _ASSIGNMENT = re.compile(r"\S\s+[A-Za-z_]\w*=|^[A-Za-z_]\w*\s*=", re.ASCII)
 

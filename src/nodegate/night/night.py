@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.engines.engine import BUSY
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.night import retention, state
@@ -159,7 +160,8 @@ class Night:
 
     def _busy(self, nodes: Mapping[str, Node]) -> frozenset[str]:
         names = by_slurm_name(nodes.values())
-        return frozenset(names[each] for each in busy_nodes(names)) if names else frozenset()
+        told = frozenset(name for name, node in nodes.items() if BUSY in node.groups)
+        return told | frozenset(names[each] for each in busy_nodes(names)) if names else told
 
     def _retention(self) -> None:
         if not self._wanted.keep_s:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodegate.engines.kubernetes import context as kube
 from nodegate.notices.option import FORMS
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
@@ -41,6 +42,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
         group.addoption(name, dest=f"nodegate_{name.lstrip('-').replace('-', '_')}", **settings)
 
     option("--inventory", action="append", default=[], metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
+    option(kube.OPTION, action=kube.Context, metavar="NAME", help=kube.HELP)
     option("--nodes", default="", metavar="PATTERN", help="a subset: gpu[001-128], gpu:!gpu005:&rack1, a group")
     profiles = [each.value for each in Profile]
     option("--profile", default=None, choices=profiles, help="which checks, with how much load (default: delivery)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate import suite
+from nodegate.engines.engine import BUSY
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.records.evidence import FACTS
@@ -47,9 +48,11 @@ class Gate:
         if summary is None:
             step = "check the node's other findings"
             return CannotMeasure("the node's facts could not be read", next_step=step, lacks=FACTS)
-        if summary.busy:
+        lent = f"its GPUs were given to a job (group {BUSY})" if BUSY in self._judging.nodes[node].groups else ""
+        if summary.busy or lent:
             return Busy(
-                f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
+                f"the node is busy: {summary.busy or lent}",
+                next_step="drain it, wait until its job ends, then run again",
             )
         if said := self._judging.view.wrong_machine(node):
             return CannotMeasure(said, next_step=SAME_MACHINE_STEP, lacks=OWN_MACHINE)

@@ -1,0 +1,123 @@
+"""A real node of a lab's cluster: kubelet, containerd and runc on this machine, in the cluster's namespaces.
+
+Nothing is pulled: the one image is a program that waits. What is not real: the GPUs, a number in the node's status.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.kubernetes.cluster import ADDRESS, LIMIT_S, Cluster
+from lab.nodes import cgroups
+from lab.processes import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME, IMAGE = "real-1", "localhost/pause:lab"
+_CGROUPS = Path("/sys/fs/cgroup")
+_CONTAINERD = """
+version = 2
+root = "{0}/containers"
+state = "/run/containers"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+  address = "/run/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{1}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{0}/cni"
+"""
+_NETWORK = {"cniVersion": "1.0.0", "name": "lab", "plugins": [{"type": "loopback"}]}
+_KUBELET = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "failSwapOn": False,
+    "failCgroupV1": False,
+    "cgroupDriver": "cgroupfs",
+    "enforceNodeAllocatable": [],
+    "containerRuntimeEndpoint": "unix:///run/containerd.sock",
+    "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+    "authorization": {"mode": "AlwaysAllow"},
+    "makeIPTablesUtilChains": False,
+    "localStorageCapacityIsolation": False,
+    "oomScoreAdj": 0,
+    "imageGCHighThresholdPercent": 100,
+    "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+    "nodeStatusUpdateFrequency": "2s",
+}
+
+
+@contextmanager
+def node(kube: Cluster, gpus: int = 8) -> Iterator[str]:
+    """The name of a node that is ready and says that it has GPUs; until the end of the block, as the cluster."""
+    folder, root = kube.folder, f"{cgroups.PREFIX}kube-{kube.space.holder}"
+    own = [each / root for each in _CGROUPS.iterdir() if (each / "cgroup.procs").exists()]
+    _remove(*_CGROUPS.glob(f"*/{cgroups.PREFIX}kube-*"))
+    for group in own:
+        group.mkdir()
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        (_CGROUPS / f"cpuset/{root}" / name).write_text((_CGROUPS / "cpuset" / name).read_text())
+    try:
+        _write(folder, root, kube.programs / "pause")
+        kube.space.inside("mount", "-t", "tmpfs", "lab", "/var/log")
+        kube.start("containerd", f"--config={folder}/containerd.toml", folder=Path("/usr/bin"))
+        load = ["-n", "k8s.io", "images", "import", f"{folder}/image.tar"]
+        ctr = kube.space.entered("ctr", "-a", "/run/containerd.sock", *load)
+        if not wait_until(lambda: subprocess.run(ctr, capture_output=True, check=False).returncode == 0):
+            raise RuntimeError((folder / "containerd.log").read_text()[-2000:])
+        words = f"--config=kubelet.json --kubeconfig=admin.yaml --root-dir={folder}/kubelet --node-ip={ADDRESS}"
+        kube.start("kubelet", f"{words} --cert-dir={folder}/kubelet-certs --hostname-override={NAME}")
+        if not wait_until(lambda: kube.has("wait", "--for=condition=Ready", f"node/{NAME}", "--timeout=5s"), LIMIT_S):
+            raise RuntimeError((folder / "kubelet.log").read_text()[-2000:])
+        have = json.dumps({"status": {"capacity": {"nvidia.com/gpu": str(gpus)}}})
+        kube.kubectl("patch", "node", NAME, "--subresource=status", "--type=merge", "-p", have)
+        yield NAME
+    finally:
+        kube.end()
+        _remove(*own)
+
+
+def _write(folder: Path, cgroup: str, pause: Path) -> None:
+    """The files of its programs."""
+    (folder / "cni").mkdir()
+    (folder / "cni/10-lab.conflist").write_text(json.dumps(_NETWORK))
+    (folder / "containerd.toml").write_text(_CONTAINERD.format(folder, IMAGE))
+    own = {"cgroupRoot": f"/{cgroup}", "podLogsDir": f"{folder}/pods"}
+    (folder / "kubelet.json").write_text(json.dumps({**_KUBELET, **own}))
+    (folder / "image.tar").write_bytes(_image(pause))
+
+
+def _remove(*groups: Path) -> None:
+    subprocess.run(["sh", "-c", cgroups.REMOVE, "sh", *map(str, groups)], check=True, timeout=60)
+
+
+def _image(program: Path) -> bytes:
+    """An image with this program alone, as `docker save` writes one."""
+    files: dict[str, bytes] = {}
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as packed:
+        packed.add(program, "pause")
+    files["layer.tar"] = layer.getvalue()
+    sha256 = f"sha256:{hashlib.sha256(files['layer.tar']).hexdigest()}"
+    config = {"architecture": "amd64", "os": "linux", "config": {"Entrypoint": ["/pause"]}}
+    files["config.json"] = json.dumps({**config, "rootfs": {"type": "layers", "diff_ids": [sha256]}}).encode()
+    named = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    files["manifest.json"] = json.dumps(named).encode()
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as packed:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            packed.addfile(entry, io.BytesIO(content))
+    return whole.getvalue()

@@ -1,0 +1,53 @@
+"""One API server for the tests of a file, with forty GPU nodes and a run over sixteen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import needs
+from lab.kubernetes.cluster import ROOT, Cluster, gpu_node, next_second
+from lab.kubernetes.parts import why_not
+
+DEPLOY = ROOT / "deploy/kubernetes"
+HGX = tuple(f"hgx{number:02}" for number in range(1, 35))  # the first ten are those of the demo
+ROCE = tuple(f"roce{number:02}" for number in range(1, 7))
+THEIRS = {"key": "example.com/theirs", "value": "x", "effect": "NoSchedule"}
+NOT_PASSED = {"key": "nodegate.io/not-passed", "value": "true", "effect": "NoSchedule"}
+
+
+@pytest.fixture(scope="module")
+def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An API server with nodegate's objects, as an operator makes them."""
+    needs.require(why_not())
+    with Cluster(tmp_path_factory.mktemp("kube")) as running:
+        running.kubectl("apply", "-k", str(DEPLOY))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def run(kube: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run over the nodes of the demo, with its faults: two accepted, two not all proven, twelve rejected."""
+    kube.apply(*[gpu_node(name, _product(name)) for name in HGX + ROCE])
+    next_second()
+    folder = tmp_path_factory.mktemp("demo") / "run"
+    kube.nodegate("test", "--inventory", "inventory/demo.yaml", "--run-dir", folder, "-q")
+    return folder
+
+
+@pytest.fixture
+def fleet(kube: Cluster, run: Path) -> Cluster:  # noqa: ARG001 - the nodes are there when it is
+    """Forty nodes of which nothing is said yet."""
+    kube.kubectl("delete", "--raw", "/api/v1/namespaces/default/events")
+    own = {"hgx01": [NOT_PASSED, THEIRS], "hgx02": [NOT_PASSED, THEIRS]}
+    spec = {name: {"taints": own.get(name, []), "unschedulable": name == "hgx02"} for name in HGX[:10] + ROCE}
+    kube.apply(*[gpu_node(name, _product(name), **each) for name, each in spec.items()])
+    nothing = {"type": "NodegateUnfit", "status": "False", "reason": "Reset", "message": "-"}
+    kube.apply(*[{**gpu_node(name, _product(name)), "status": {"conditions": [nothing]}} for name in spec], status=True)
+    return kube
+
+
+def _product(node: str) -> str:
+    return "NVIDIA-L40S" if node in ROCE else "NVIDIA-H100-80GB-HBM3"

@@ -1,0 +1,94 @@
+"""Nodegate's own taints, and the breaker before each of them: a limit of how many nodes of a kind may have one.
+
+A limit that is wrong, or a nodegate that is, finds all nodes unfit in the same minute: then a few of each kind are
+tainted, and of the others there is a line. The API server is the memory: before each taint it is asked for all nodes,
+and without its answer none is set. A taint that others have set is never touched, nor is a cordon.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.engines.kubernetes import cluster
+from nodegate.engines.kubernetes.api import CONFLICT, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from nodegate.engines.kubernetes.api import Api
+    from nodegate.engines.kubernetes.cluster import KubeNode
+
+PREFIX = "nodegate.io/"
+UNFIT, NOT_PASSED = f"{PREFIX}unfit", f"{PREFIX}not-passed"
+EFFECT = "NoSchedule"
+_TRIES = 4
+
+
+def too_many(nodes: Iterable[KubeNode], node: KubeNode, percent: float) -> str:
+    """Why this node may not be tainted as well; empty if it may. Of its kind and of all GPU nodes so many may be."""
+    alike = [each for each in nodes if each.has_gpus or each.name == node.name]
+    for what, among in (
+        (" ".join(filter(None, node.pool)) or "its kind", [each for each in alike if each.pool == node.pool]),
+        ("the cluster", alike),
+    ):
+        used = sum(each.taint(UNFIT) is not None for each in among if each.name != node.name)
+        most = max(1, int(len(among) * percent / 100))
+        if used >= most:
+            return f"{used} of {len(among)} nodes of {what} have {UNFIT}, {most} may have ({percent:g} %)"
+    return ""
+
+
+def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
+    """Taint a node as unfit unless too many are; whether anything was changed, and why it was not.
+
+    Raises:
+        Refused: the server did not; then nothing is known of it.
+    """
+
+    def wanted(node: KubeNode, nodes: Iterable[KubeNode]) -> tuple[list[Mapping[str, object]] | None, str]:
+        own = node.taint(UNFIT)
+        if own and own.value == value:
+            return None, ""
+        if own is None and (said := too_many(nodes, node, percent)):
+            return None, said
+        others = [each.raw for each in node.taints if each.key != UNFIT]
+        return [*others, {"key": UNFIT, "value": value, "effect": EFFECT}], ""
+
+    return _changed(api, name, wanted)
+
+
+def lift(api: Api, name: str) -> tuple[bool, str]:
+    """Take nodegate's own taints away from a node that has passed; whether there were any.
+
+    Raises:
+        Refused: the server did not.
+    """
+
+    def wanted(node: KubeNode, _: Iterable[KubeNode]) -> tuple[list[Mapping[str, object]] | None, str]:
+        kept = [each.raw for each in node.taints if each.key not in (UNFIT, NOT_PASSED)]
+        return (kept if len(kept) < len(node.taints) else None), ""
+
+    return _changed(api, name, wanted)
+
+
+def _changed(
+    api: Api, name: str, wanted: Callable[[KubeNode, Iterable[KubeNode]], tuple[list[Mapping[str, object]] | None, str]]
+) -> tuple[bool, str]:
+    """Give a node other taints than it has now: the whole list at once, unless it was changed since it was read."""
+    for left in reversed(range(_TRIES)):
+        nodes = cluster.nodes(api)
+        node = next((each for each in nodes if each.name == name), None)
+        if node is None:
+            return False, "the cluster has it no more"
+        taints, said = wanted(node, nodes)
+        if taints is None:
+            return False, said
+        body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints}}
+        try:
+            api.patch(f"/api/v1/nodes/{name}", body)
+        except Refused as refused:
+            if refused.status != CONFLICT or not left:
+                raise
+            continue
+        return True, ""
+    raise AssertionError
