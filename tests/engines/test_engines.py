@@ -38,6 +38,8 @@ SRC = Path(nodegate.__file__).parent
 OTHERWISE = {
     "launchers/srun.py": "the launcher's other name",
     "node_settings/table.py": "who holds nodes that are reached by SSH",
+    "cli.py": "the name of a command",
+    "commands/kubernetes.py": "that command",
     "node_side/probe/host.py": "a key of the probe's document",
     "probe/jobs.py": "the same",
 }

@@ -63,11 +63,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     own = 'verdicts.equal(subject="node", what="door", observed="closed", expected="closed")'
     own = f'def test_door(verdicts):\n    """The door of the rack is closed."""\n    {own}\n'
     (where / "checks" / "test_own.py").write_text(own, encoding="utf-8")
-    demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), "--nodes", "hgx[01-05],roce[02-05]", "--lang", "zh"]
-    given = [
-        str(ROOT / "checks"),
-        str(where / "checks"),
-        *demo,
+    options = [
+        "--nodes",
+        "hgx[01-05],roce[02-05]",
+        "--lang",
+        "zh",
         "-p",
         "no:cacheprovider",
         "--record",
@@ -75,7 +75,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "--run-dir",
         "run",
     ]
-    outcome = run_pytest(where, given, COLUMNS="80")
+    demo = ["--inventory", str(ROOT / "inventory" / "demo.yaml"), *options]
+    outcome = run_pytest(where, [str(ROOT / "checks"), str(where / "checks"), *demo], COLUMNS="80")
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     return where / "run", outcome.stdout
 
@@ -119,9 +120,7 @@ def test_what_programs_read_is_the_same_in_each_language(told: tuple[Path, str],
     assert [each["run"]["contract"].pop("languages") for each in runs] == [["en"], ["zh"]]
     assert runs[0] == runs[1]
     page = (folders["en"] / "report.html").read_text("utf-8")
-    assert page.startswith('<!doctype html>\n<html lang="en">')
-    assert "原文" not in page
-    assert "合格" in page  # the glossary has both languages
+    assert ('<html lang="en">' in page, "原文" in page, "合格" in page) == (True, False, True)  # 合格: its glossary
 
 
 def test_a_bootcheck_says_its_line_in_the_language_that_is_asked_for(told: tuple[Path, str]) -> None:
@@ -129,7 +128,5 @@ def test_a_bootcheck_says_its_line_in_the_language_that_is_asked_for(told: tuple
     with speaking("zh"):
         chinese = outcome_of(tuple(of_node))
         assert left_in("".join(chinese.lines)) == []
-    english = outcome_of(tuple(of_node))
     assert chinese.line == "不可用: GPU 3 S/N 1650003000003: 掉出总线（掉卡） - 断电重启，否则重新插拔或返修（RMA）"
-    assert english.line.startswith("unfit: GPU 3 S/N 1650003000003: off the bus")
-    assert english.exit is chinese.exit
+    assert outcome_of(tuple(of_node)).line.startswith("unfit: GPU 3 S/N 1650003000003: off the bus")

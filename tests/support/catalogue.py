@@ -76,7 +76,7 @@ def _of_tables() -> Iterator[str]:
     policies = [policy_file.read(each.stem).policy for each in (ROOT / "policies").glob("*.yaml")]
     for each in policies:
         clauses = [rule.clause for rule in each.classes.values() if not rule.clause[:1].isdigit()]
-        yield from (each.title, *clauses, *(item.title for item in each.not_measured))
+        yield from (each.title, each.source, *clauses, *(item.title for item in each.not_measured))
     yield from (check.title for check in suite.checks())
     yield from WORDS.values()
     yield from (mode.name for mode in failure_modes().values())

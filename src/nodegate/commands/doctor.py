@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims_of
-from nodegate.engines.kubernetes import context as kube
+from nodegate.engines import context as kube
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from nodegate.engines.kubernetes import context as kube
+from nodegate.engines import context as kube
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.everywhere import fold
 from nodegate.everywhere.ask import Whom, ask_all, whom

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.commands.hook import MODES, percent
-from nodegate.engines.kubernetes.context import HELP, OPTION, Context
+from nodegate.engines.context import HELP, OPTION, Context
 from nodegate.errors import UsageError
 from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.engines.kubernetes import context as kube
+from nodegate.engines import context as kube
 from nodegate.notices.option import add_notice, targets_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate.engines.kubernetes import context as kube
+from nodegate.engines import context as kube
 from nodegate.notices.option import FORMS
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile

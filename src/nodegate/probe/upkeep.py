@@ -23,7 +23,7 @@ class Array:
     name: str
     state: Known[str]
     degraded: Known[int]
-    action: Known[str]
+    sync: Known[str]
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def speeds(dimms: tuple[Dimm, ...]) -> list[int]:
 
 def array_fault(array: Array) -> tuple[str, str]:
     """What is wrong with a software RAID array, and the rebuild that is in progress; each empty where there is none."""
-    syncs = str(array.action) if array.action in _SYNC else ""
+    syncs = str(array.sync) if array.sync in _SYNC else ""
     if array.state not in _SERVING:
         return f"array state {array.state}", syncs
     lacking = array.degraded if isinstance(array.degraded, int) else 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from nodegate.engines.kubernetes.context import OPTION, VARIABLE
+from nodegate.engines.context import OPTION, VARIABLE
 from nodegate.errors import UsageError
 from nodegate.scheduler.programs import NoAnswer
 from nodegate.text import visible
