@@ -59,6 +59,14 @@ By the reason why it may. Without values in parentheses every odd value does.
 # Why a wrong value of a field keeps no node from being accepted, by the names of fields. The first that fits counts.
 REASONS: tuple[tuple[str, str], ...] = (
     (
+        r"upkeep\.(arrays\.\w+\.(level|raid_disks|sync_action|degraded)|bonds\.\w+\..*|nvme\.\w+\.(model|alarm))",
+        "which kind it is: a RAID 0 counts no members, a bond without LACP has no partner, a drive may have no alarm",
+    ),
+    (
+        r"upkeep\.(governors|preferences|dimms|huge_pages|idle|numa_balancing|modules|keys|pcie|memory_errors)\b.*|upkeep",
+        "held to the order where it is demanded, else compared over the fleet; none is read in a virtual machine",
+    ),
+    (
         (
             r"system\.(os_release|cpu_model|cpu_count|cpu_sockets|kernel_release|dmi\.(product_\w+|bios_version|bios_date))"
             r"|cpus\.(cores|numa_nodes)|nvml\.(cuda_driver_version|confidential|gpus\.(inforom_image|virtualization_mode))"

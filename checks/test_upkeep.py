@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Limit, Unknown, Verdict, part
+from nodegate.api import Limit, Unknown, Verdict, Why, part
 from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import pcie
@@ -76,8 +76,10 @@ def test_arrays(upkeep: Upkeep, verdicts: Verdicts) -> None:
     """
     for array in upkeep.arrays:
         whose = part.host(array.name)
+        for quantity, value in (("state", array.state), ("missing members", array.degraded)):
+            if isinstance(value, Unknown) and (quantity == "state" or value.why is not Why.MISSING):
+                verdicts.unknown(part=whose, quantity=quantity, reason=value)  # RAID 0 counts no missing members
         if isinstance(array.state, Unknown):
-            verdicts.unknown(part=whose, quantity="state", reason=array.state)
             continue
         fault, syncs = array_fault(array)
         verdict = Verdict.WARN if syncs else Verdict.FAIL if fault else Verdict.PASS
@@ -117,6 +119,8 @@ def test_nvme(upkeep: Upkeep, verdicts: Verdicts) -> None:
             expected="live",
             action="look at the kernel log; reseat or replace the drive",
         )
+        if isinstance(each.alarm, Unknown) and each.alarm.why is not Why.MISSING:
+            verdicts.unknown(part=part.host(each.name), quantity="temperature alarm", reason=each.alarm)
         if each.alarm is True:
             action = "look at the airflow; compare the drive with the others of the node"
             verdicts.found(
@@ -145,6 +149,9 @@ def test_bonds(upkeep: Upkeep, verdicts: Verdicts) -> None:
                 otherwise=Verdict.WARN,
                 code="member",
             )
+        for quantity, value in (("mode", bond.mode), ("LACP partner", bond.partner)):
+            if isinstance(value, Unknown) and not (quantity != "mode" and value.why is Why.MISSING):
+                verdicts.unknown(part=part.host(bond.name), quantity=quantity, reason=value)
         if isinstance(bond.mode, str) and bond.mode.startswith("802.3ad") and bond.partner == NO_PARTNER:
             text = "no LACP partner: the switch does not respond"
             verdicts.found(Verdict.WARN, part=part.host(bond.name), text=text, action=action, code="partner")
