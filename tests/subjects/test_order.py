@@ -121,5 +121,5 @@ def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_sign
     again = run_pytest(old, ["--replay", str(outcome.folder.resolve()), "-q", "-p", "no:cacheprovider", "--passive"])
     assert set(again.verdicts("ordered.versions").values()) == {"fail"}
     earlier = read_earlier(RunFolder.existing(outcome.folder))
-    assert earlier.nodes[0].origins["expect"] == f"{old}/group_vars/all.yaml:4"
+    assert earlier.nodes[0].origins["expect"] == f"{old}/group_vars/all.yaml:5"
     assert len(read_run(RunFolder.existing(outcome.folder)).orders) == 1
