@@ -46,7 +46,9 @@ BURN = {"cuda.memory": 3_000_000, "cuda.product_s": 5.3e-7, "event_reasons": 4, 
 CHECKS = ROOT / "checks"
 # What is asked of the nodes: all measurements whose programs have stand-ins here, and the facts that these rest on.
 ASKED = ("node", "platform", "gpu", "ecc", "nvlink", "idle", "rdma", "burn", "nccl", "rdma_bandwidth", "counters")
-SHORT = ("-p", "lab.path_alone", "--profile", "nightly", "--burn", "1s", "--hang-after", "10s")
+# The nodes have no login shell, from which rdma.gid_index would read what NCCL is told.
+NO_SHELL = ("-k", "not gid_index")
+SHORT = ("-p", "lab.path_alone", "--profile", "nightly", "--burn", "1s", "--hang-after", "10s", *NO_SHELL)
 LIMIT_S = 600.0
 
 _NODE = """#!/bin/sh
