@@ -39,8 +39,12 @@ later
 while [ "$(date +%s)" -lt "$end" ]; do sleep 2 & wait $!; done
 """
 _DRAINED = "it is drained in Slurm, which then starts nothing on it: reach it with ansible_connection: ssh"
-# In a job around us srun and sbatch take their options from it.
-_ENVIRON = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SRUN_")) or k in _STAYS}
+
+
+def _environ() -> dict[str, str]:
+    """Our own environment without that of a job around us: srun and sbatch would take their options from it."""
+    own = os.environ.items()
+    return {key: value for key, value in own if not key.startswith(("SLURM_", "SBATCH_", "SRUN_")) or key in _STAYS}
 
 
 @dataclass(eq=False)
@@ -80,7 +84,7 @@ class SlurmReach(SlurmHold):
         if name not in self.jobs:
             raise Unreachable("refused", "Slurm does not lend it now", next_step="see squeue -w NODE", whose=node.name)
         words = self._srun(self.jobs[name], (name,))
-        return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=_ENVIRON)
+        return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=_environ())
 
     def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: one step for each job; a second one without the nodes that the first one named as bad."""
@@ -99,7 +103,7 @@ class SlurmReach(SlurmHold):
             if not wanted:
                 break
             step = self._srun(job, wanted)
-            answers, bad = fan_out(step, request, members[wanted[0]].connection, wanted, environ=_ENVIRON)
+            answers, bad = fan_out(step, request, members[wanted[0]].connection, wanted, environ=_environ())
             found |= {members[name].name: answer for name, answer in answers.items()}
             wanted = [name for name in wanted if name not in answers and name not in bad]
         return found
@@ -152,7 +156,9 @@ class SlurmReach(SlurmHold):
         asked |= {"export": f"PATH={PATH}", **self._reservation}
         words = ["--parsable", "--exclusive", "--no-kill", "--no-requeue"]
         try:
-            job = slurm_says("sbatch", *words, *(f"--{key}={value}" for key, value in asked.items()), environ=_ENVIRON)
+            job = slurm_says(
+                "sbatch", *words, *(f"--{key}={value}" for key, value in asked.items()), environ=_environ()
+            )
             job = job.strip().partition(";")[0]
             BEAT.keep(self)
             why = _starts(job, ended)
@@ -172,7 +178,7 @@ class SlurmReach(SlurmHold):
         if jobs and self._beats % SIGN_EVERY == 1 and not self._signs:
             quiet = subprocess.DEVNULL
             words = [path_of("scancel"), "--batch", "--signal=USR1", *jobs]
-            self._signs.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, env=_ENVIRON))
+            self._signs.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, env=_environ()))
 
     def expired(self, _silent_s: float) -> None:
         """See `Leased`: what runs there says so itself."""
