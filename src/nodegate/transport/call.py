@@ -72,7 +72,12 @@ class Request:
                 "lease_s": self.lease_s,
             }
         ).encode()
-        return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, self.stdin)
+        return bundle(source, head, self.stdin)
+
+
+def bundle(source: bytes, head: bytes, rest: bytes) -> bytes:
+    """What `BOOT` reads: a program and its head, each after its length, then what the program reads itself."""
+    return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, rest)
 
 
 class Frames:

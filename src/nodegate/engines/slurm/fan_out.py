@@ -17,7 +17,7 @@ from nodegate.errors import Unreachable
 from nodegate.node import Connection
 from nodegate.node_program import node_source
 from nodegate.transport.beat import BEAT, SIGN
-from nodegate.transport.call import END_S, START_S, Request, guard_argv, output_in, printable
+from nodegate.transport.call import END_S, START_S, Request, bundle, guard_argv, output_in, printable
 from nodegate.transport.channel import CHUNK_BYTES, PipeChannel
 
 MOST_LINE = 1 << 16  # ours have at most 1,000 bytes
@@ -149,4 +149,4 @@ def _input(marker: str, request: Request, connection: Connection) -> bytes:
     argv = guard_argv(connection.python, as_root=request.as_root, lease_s=connection.lease_s)
     asked = {"argv": argv, "bytes": len(given), "marker": marker, "lease_s": connection.lease_s}
     head = json.dumps(asked).encode()
-    return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, given)
+    return bundle(source, head, given)
