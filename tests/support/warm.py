@@ -179,10 +179,9 @@ def _load() -> None:
 
     jinja2.Environment.compile = _once(jinja2.Environment.compile, of=(1, 2, 3))  # type: ignore[method-assign]
     ast.parse = _once(ast.parse, of=(0,))
-    folder = suite_folder(REPORTS) / "templates"
-    templates = environment(folder)
-    for file in folder.glob("*.j2"):
-        templates.get_template(file.name)
+    templates = environment(suite_folder(REPORTS) / "templates")
+    for name in templates.list_templates(extensions=["j2"]):
+        templates.get_template(name)
     for file in suite.own_files():
         ast.parse(file.read_bytes())
     gc.freeze()

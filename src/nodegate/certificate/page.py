@@ -28,14 +28,12 @@ from nodegate.report.fleet_result import FleetVerdict, fleet_result, part_of
 from nodegate.report.html import content_policy, environment
 from nodegate.report.json_file import utc
 from nodegate.report.model import Report, gpu_counts
-from nodegate.report.reader import load
-from nodegate.report.stats import Measurement, measurements
+from nodegate.report.stats import Measurement
 from nodegate.report.waived import waived
 from nodegate.text import number, with_unit
-from nodegate.words.catalogue import known, say, speaking, term
+from nodegate.words.catalogue import TAGS, known, say, speaking, term
 
 FILES = {"en": "certificate.html", "zh": "certificate.zh.html"}
-TAGS = {"en": "en", "zh": "zh-CN"}
 _DIRECTIONS = {AT_LEAST: known("at least {value}"), AT_MOST: known("at most {value}")}
 MOST_CAUSES = 200
 MOST_CHANGES = 2000
@@ -64,16 +62,16 @@ def write(report: Report, folder: Path, fleet: Sequence[Measurement], rounds: Ro
             file.write(page(report, fleet, rounds, lang))
 
 
-def again(folder: Path, rounds_of: Path) -> None:
+def again(report: Report, folder: Path, fleet: Sequence[Measurement], rounds_of: Path) -> None:
     """Write the certificate of a run folder once more, with the rounds that are kept beside a run.
 
     Raises:
-        UsageError: the run cannot be read, or the folder cannot be written.
+        UsageError: the rounds cannot be read, or the folder cannot be written.
     """
-    report, before = load(folder), kept(rounds_of)
+    before = kept(rounds_of)
     try:
         keep(folder, before)
-        write(report, folder, measurements(report.nodes), before)
+        write(report, folder, fleet, before)
     except OSError as broken:
         raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.certificate.page import TAGS, generator, page, result_word
+from nodegate.certificate.page import generator, page, result_word
 from nodegate.certificate.paper import Paper, of_html
 from nodegate.certificate.register import Entry, Printed, plain, read, register, squeezed
 from nodegate.certificate.rounds import Rounds, kept, round_of
@@ -19,6 +19,7 @@ from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.report.model import Report
 from nodegate.report.reader import load
 from nodegate.report.stats import measurements
+from nodegate.words.catalogue import TAGS
 
 SIGNATURE_S = 30.0
 NAMESPACE = "nodegate"
@@ -93,10 +94,10 @@ def _text_differs(paper: Paper, report: Report, before: Rounds) -> list[str]:
 
 def _cells_lost(paper: Paper, report: Report, before: Rounds) -> list[str]:
     """The cells of tables that a PDF does not have as often as this release would print them, in its language."""
-    printed = _bare(paper.text)
+    printed, fleet = _bare(paper.text), measurements(report.nodes)
     found: list[list[str]] = []
     for lang in TAGS:
-        written = of_html(page(report, measurements(report.nodes), before, lang)).text
+        written = of_html(page(report, fleet, before, lang)).text
         cells = Counter(cell for each in written.splitlines() for cell in map(_bare, each.split("\t")[:-1]) if cell)
         lost = [cell for cell, times in cells.items() if printed.count(cell) < times]
         found.append([f"text in the run alone: {cell}" for cell in lost])

@@ -55,14 +55,14 @@ def run(asked: argparse.Namespace) -> int:
     manifest = Manifest(asked.run)
     odd = manifest.odd_files()
     given = {"redacted": asked.redact, "to": asked.to, "everything": asked.all_results, "lang": asked.lang or ""}
-    file = rerender(asked.run, **given) / "report.html"
+    folder, report, fleet = rerender(asked.run, **given)
     if not asked.redact:
-        certificate.again(file.parent, rounds_of=asked.run)
+        certificate.again(report, folder, fleet, rounds_of=asked.run)
     if not manifest.exists:
         print("note: this run has no manifest: changes to its evidence cannot be detected", file=sys.stderr)
     for each in odd[:MOST_NAMED]:
         print(f"note: {each}", file=sys.stderr)
     if len(odd) > MOST_NAMED:
         print(f"note: {len(odd) - MOST_NAMED} files more", file=sys.stderr)
-    print(file)
+    print(folder / "report.html")
     return 0

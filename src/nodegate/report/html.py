@@ -3,11 +3,11 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from nodegate.files.paths import REPORTS, suite_folder
@@ -28,7 +28,7 @@ from nodegate.report.page_data import letter, page_data
 from nodegate.report.stats import Measurement, measurements
 from nodegate.report.waived import waived
 from nodegate.text import number, visible
-from nodegate.words.catalogue import LANGUAGES, known, phrase, say, speaking, spoken, term, words
+from nodegate.words.catalogue import LANGUAGES, TAGS, known, phrase, say, speaking, spoken, term, words
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings
@@ -36,7 +36,6 @@ _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", 
 _PLAIN = re.compile(r'\{\{ _\("([^"{}]*)"\) \}\}')
 _SAID = re.compile(r'say\("([^"]+)"')  # in the page's script
 _OF_SCRIPT = ((known("waived"),), (known("no result"),), *((each.value,) for each in Severity))
-_TAGS = {"en": "en", "zh": "zh-CN"}
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
 
@@ -91,8 +90,8 @@ def _page(
             modes=_modes(report),
             hashes=hashes,
             words=wording,
-            language=_TAGS[spoken()],
-            other=(_TAGS[other], words(other), words(other).term(known("English"))),
+            language=TAGS[spoken()],
+            other=(TAGS[other], words(other), words(other).term(known("English"))),
             data={**page_data(report, rows[:MOST_ROWS], packed), "words": _of_script(script)},
             most=MOST_ROWS,
             style=style,
@@ -104,13 +103,17 @@ def _page(
     )
 
 
+class _Pages(FileSystemLoader):
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        text, file, is_fresh = super().get_source(environment, template)
+        return _PLAIN.sub(lambda found: escape(say(found[1])), text), file, is_fresh
+
+
 def environment(folder: Path) -> Environment:
     """Templates of a folder, with everything escaped and nothing undefined passed over."""
     environment = Environment(
         autoescape=True,
-        loader=FunctionLoader(
-            lambda name: _PLAIN.sub(lambda found: escape(say(found[1])), (folder / name).read_text(encoding="utf-8"))
-        ),
+        loader=_Pages(folder),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -15,6 +15,7 @@ from nodegate.report.model import Report
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
+from nodegate.report.stats import Measurement
 
 CHECK = "node.evidence"
 _STEP = "put the evidence back as it was, or measure this node again: pytest --resume"
@@ -22,10 +23,11 @@ _STEP = "put the evidence back as it was, or measure this node again: pytest --r
 
 def rerender(
     run: Path, *, redacted: bool = False, to: Path | None = None, everything: bool = False, lang: str = ""
-) -> Path:
+) -> tuple[Path, Report, list[Measurement]]:
     """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
 
     `everything`: results.csv with every finding and junit.xml with every check, too. `lang`: not as in the run.
+    Returns the folder, the report that was written, and what its fleet measured.
 
     Raises:
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
@@ -43,11 +45,12 @@ def rerender(
     # the results of an earlier release are written once more in the form of today
     is_as_it_was = all(now is then for now, then in zip(report.nodes, loaded.nodes, strict=True))
     has_results = folder.resolve() == home and is_as_it_was and (run / RESULTS).exists()
+    shown = redact(report) if redacted else report
     try:
-        render(redact(report) if redacted else report, folder, has_results=has_results, everything=everything)
+        fleet = render(shown, folder, has_results=has_results, everything=everything)
     except OSError as broken:
         raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
-    return folder
+    return folder, shown, fleet
 
 
 def _held_against(report: Report, manifest: Manifest, run: Path) -> Report:

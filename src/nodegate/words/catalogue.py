@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 LANGUAGES = ("en", "zh")
+TAGS = {"en": "en", "zh": "zh-CN"}  # as a page names its language
 _SPOKEN: ContextVar[str] = ContextVar("language", default="en")
 
 
