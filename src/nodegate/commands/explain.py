@@ -54,7 +54,8 @@ def _of_check(word: str) -> Iterator[str]:
     if re.fullmatch(r"\w+\.\w+", word) and suite.has(word):
         proves = [claim.name for claim in claims() if word in claim.proving]
         claimed = f"\n\nproves: {', '.join(proves)}" if proves else ""
-        yield f"{word} (check, {suite.check(word).tier}): {suite.check(word).docstring.rstrip()}{claimed}"
+        check = suite.check(word)
+        yield f"{word} (check, {check.tier}): {check.docstring.rstrip()}{claimed}"
 
 
 def _of_xid(word: str) -> Iterator[str]:

@@ -13,8 +13,8 @@ def how_often(found: RdmaBandwidth, device: str, *, hung: bool) -> tuple[Verdict
     """What it says of a rail in how many transfers it hung, or was slow too: a pass where chance makes so many.
 
     More than half of its partners have to see it, and it is judged without the partner with which it was worst, which
-    may be the unsteady one. And in equal
-    transfers with one partner it has to be both good and bad: a path that is bad stays bad.
+    may be the unsteady one. And in equal transfers with one partner it has to be both good and bad: a path that is
+    bad stays bad.
     """
     runs = [
         run
