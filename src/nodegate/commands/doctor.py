@@ -23,7 +23,7 @@ from nodegate.toolbox.toolbox import Lacking, Toolbox
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from nodegate.node import Node
     from nodegate.run.judging import Judging
@@ -249,24 +249,27 @@ def notes_on_policy(judging: Judging) -> Iterator[str]:
             yield f"policy {judging.policy.name}, clause {item.clause}: not measured by nodegate: {item.title}"
 
 
-def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:
-    """How many nodes are ready, and the obstacles by weight: equal ones folded, each next step once, after its own."""
+def lines(nodes: Sequence[Node], complaints: Sequence[Complaint]) -> Iterator[str]:
+    """How many nodes are ready, and the obstacles by weight: equal ones folded, each next step once, after its own.
+
+    The reason in the head is the first obstacle of the worst weight: what was found on a node is before its claims.
+    """
     steps: dict[tuple[Weight, str], dict[str, list[str]]] = {}
     at: dict[Weight, set[str]] = {weight: set() for weight in Weight}
-    for each in sorted(complaints, key=lambda each: (list(Weight).index(each.weight), visible(each.what))):
+    order = list(Weight).index
+    for each in sorted(complaints, key=lambda each: (order(each.weight), visible(each.what))):
         same = steps.setdefault((each.weight, visible(each.next_step)), {})
         same.setdefault(visible(each.what), []).append(each.node)
         at[each.weight].add(each.node)
-    reasons = [
-        (what, names)
-        for (weight, _), same in steps.items()
-        if weight is not Weight.NOTE
-        for what, names in same.items()
-    ]
+    reasons = sum(len(same) for (weight, _), same in steps.items() if weight is not Weight.NOTE)
     ready = len(nodes) - len(at[Weight.STOP] | at[Weight.OPEN])
-    more = f", and {counted(len(reasons) - 1, 'more reason')}" if len(reasons) > 1 else ""
-    because = f"; because {fold(reasons[0][1])}: {reasons[0][0]}{more}" if reasons else ""
     yield f"{len(nodes) - len(at[Weight.STOP])} of {len(nodes)} nodes can be queried"
+    because = ""
+    if reasons:
+        worst = min(complaints, key=lambda each: order(each.weight))
+        names = steps[worst.weight, visible(worst.next_step)][visible(worst.what)]
+        more = f", and {counted(reasons - 1, 'more reason')}" if reasons > 1 else ""
+        because = f"; because {fold(names)}: {visible(worst.what)}{more}"
     yield f"ready for delivery: {ready} of {len(nodes)}{because}"
     for (weight, step), same in steps.items():
         *before, last = (f"{weight.value}: {fold(names)}: {what}" for what, names in same.items())
