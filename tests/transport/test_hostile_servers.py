@@ -39,7 +39,7 @@ def test_a_packet_of_gigabytes_is_not_kept(tmp_path: Path) -> None:
         began_s = time.monotonic()
         error = refusal(node)
     assert "sent what is not SSH in the key exchange: a packet of" in error.reason
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 18
     assert memory_mib() - before < 50
 
 
@@ -48,7 +48,7 @@ def test_a_greeting_without_an_end_is_read_no_further(tmp_path: Path) -> None:
         began_s = time.monotonic()
         error = refusal(node)
     assert (error.kind, "is not an SSH server: it sent ....." in error.reason) == ("dropped", True)
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 18
 
 
 def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_time_limit_ends_the_tries() -> None:
     began_s = time.monotonic()
     with pytest.raises(TurnedAway):
         Turns().take(KEY, server.connect, retries=1000, within_s=0.2)
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 30
     assert server.asked < 100
 
 
