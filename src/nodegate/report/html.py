@@ -20,11 +20,15 @@ from nodegate.report import wording
 from nodegate.report.cause_rows import CauseRow, cause_rows
 from nodegate.report.claim_rows import claim_rows
 from nodegate.report.fleet_result import fleet_result
-from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
 from nodegate.report.model import Report, check_ids, in_order, node_counts
 from nodegate.report.not_judged import not_applicable, not_judged
 from nodegate.report.page_data import letter, page_data
+from nodegate.report.pictures.burn import Burn, curves
+from nodegate.report.pictures.burn import finding_of as burn_said
+from nodegate.report.pictures.dots import dots, finding
+from nodegate.report.pictures.racks import NONE, gpu_bars
+from nodegate.report.pictures.rails import heat_maps
 from nodegate.report.stats import Measurement, measurements
 from nodegate.report.waived import waived
 from nodegate.text import number, visible
@@ -44,20 +48,27 @@ def page(
     hashes: Mapping[str, str],
     fleet: Sequence[Measurement] | None = None,
     packed: frozenset[str] = frozenset(),
+    *,
     lang: str = "en",
+    burned: Sequence[Burn] = (),
 ) -> str:
     """The whole page in a language. `hashes` are rows of (name, sha256) that the signed copy shows.
 
-    `packed` are the paths of evidence that is compressed in the folder of the page.
+    `packed` are the paths of evidence that is compressed in the folder of the page, `burned` the GPUs
+    whose burn is shown.
     """
     with speaking(lang):
         if lang != "en":  # what the report keeps of causes and numbers is said in English
             report, fleet = replace(report), None
-        return _page(report, hashes, fleet, packed)
+        return _page(report, hashes, fleet, packed, burned)
 
 
 def _page(
-    report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None, packed: frozenset[str]
+    report: Report,
+    hashes: Mapping[str, str],
+    fleet: Sequence[Measurement] | None,
+    packed: frozenset[str],
+    burned: Sequence[Burn],
 ) -> str:
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
@@ -78,8 +89,12 @@ def _page(
             claims=claim_rows(report),
             filters=_filters(rows),
             racks=_racks(report),
+            gpus=gpu_bars(report.nodes),
+            no_bars=NONE,
+            rails=heat_maps(report.nodes),
+            burned=[(burn_said(each), curves(each)) for each in burned],
             spread=[
-                (entry, Markup(histogram(entry.values, entry.limit)))  # noqa: S704 - made of numbers only
+                (entry, dots(entry), finding(entry))
                 for entry in found
                 if entry.unit in _RATES and entry.lowest != entry.highest
             ],

@@ -8,7 +8,7 @@ from nodegate.files.atomic import replacing, replacing_bytes
 from nodegate.files.bounded import open_regular
 from nodegate.files.gz import ENDING
 from nodegate.records.results import RESULTS, fingerprint, write_all
-from nodegate.records.run_folder import EVIDENCE
+from nodegate.records.run_folder import EVIDENCE, RunFolder
 from nodegate.report import csv_file, json_file, junit, prometheus
 from nodegate.report.model import Report
 from nodegate.report.stats import Measurement, measurements
@@ -58,10 +58,12 @@ def render(
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", *tables))
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
+    from nodegate.report.pictures.burn import burns  # noqa: PLC0415 - so are the measurements
 
+    burned = burns(report, RunFolder(folder))
     packed = _packed(report, folder)
     for place, lang in enumerate(report.run.contract.languages or ("en",)):
-        text = html.page(report, hashes, fleet, packed, lang)
+        text = html.page(report, hashes, fleet, packed, lang=lang, burned=burned)
         with replacing(folder / (f"report.{lang}.html" if place else "report.html")) as file:
             file.write(text)
     return fleet

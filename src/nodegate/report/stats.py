@@ -10,12 +10,13 @@ from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
 
-from nodegate.records.finding import Finding, LimitKind
-from nodegate.records.part import Kind
+from nodegate.records.finding import AT_MOST, Finding, LimitKind
+from nodegate.records.part import Kind, Part
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, Verdict
 from nodegate.words.catalogue import say
 
+MOST_NAMED = 60  # values of a metric that are named one by one: beyond them a picture is not read any more
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
 
@@ -53,6 +54,8 @@ class Measurement:
     limits: tuple[Applied, ...] = ()
     passed: int = 0
     accepted: Sequence[float] = ()
+    beyond: int = 0
+    named: tuple[tuple[float, str], ...] = ()
 
     @property
     def lowest(self) -> float:
@@ -95,6 +98,7 @@ class _Seen:
         self.limits: Counter[float] = Counter()
         self.applied: set[Applied] = set()
         self.passed, self.accepted = 0, array("d")
+        self.beyond, self.named = 0, list[tuple[float, str]]()
         self.quantities: set[str] = set()
         self.nodes, self._node = 0, ""
 
@@ -105,6 +109,9 @@ class _Seen:
         if of.verdict in GOOD:
             self.accepted.extend(values)
         self.passed += len(values) * (finding.verdict is Verdict.PASS)
+        if finding.verdict in (Verdict.FAIL, Verdict.WARN):
+            self.beyond += len(values)
+            self.named += [(value, _at(node, part)) for part in finding.parts[: MOST_NAMED - len(self.named)]]
         # of equal values the node by name, in whatever order the nodes come
         if self.lowest is None or value < self.lowest[0] or (value == self.lowest[0] and node < self.lowest[1]):
             self.lowest = value, node, finding
@@ -145,6 +152,8 @@ def _measurement(key: _Key, seen: _Seen) -> Measurement:
         limits=tuple(sorted(seen.applied)),
         passed=seen.passed,
         accepted=array("d", sorted(seen.accepted)),
+        beyond=seen.beyond,
+        named=tuple(sorted(seen.named, reverse=any(each.direction == AT_MOST for each in seen.applied))),
     )
 
 
@@ -163,5 +172,9 @@ def _place(where: _Where | None, values: Sequence[float]) -> str:
         return ""
     value, node, finding = where
     alike = bisect_right(values, value) - bisect_left(values, value)
-    place = node if finding.part.kind is Kind.NODE else f"{node} {finding.part.said}"
+    place = _at(node, finding.part)
     return place if alike == 1 else say("{part} + {n} more", part=place, n=alike - 1)
+
+
+def _at(node: str, part: Part) -> str:
+    return node if part.kind is Kind.NODE else f"{node} {part.said}"

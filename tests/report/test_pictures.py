@@ -1,0 +1,115 @@
+"""The pictures of report.html show the numbers of the run: each is read back from its SVG."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from support.recorded import run_pytest
+
+from nodegate import open_run
+from nodegate.records.run_folder import RunFolder
+from nodegate.report.frames import OpenedRun
+from nodegate.report.model import Report
+from nodegate.report.pictures import burn, dots, racks, rails
+from nodegate.report.pictures.axis import axis
+from nodegate.report.reader import load
+from nodegate.report.stats import Measurement, measurements
+
+INVENTORY = Path(__file__).parents[2] / "inventory" / "demo.yaml"
+RING = re.compile(r'<(?:circle|path) class="bad"[^>]*><title>([^<]*)</title>')
+MOVE = re.compile(r"M([\d.]+) ([\d.]+)(?:h0|v-([\d.]+)h\d)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("pictures")
+    run_pytest(here, ["--inventory", str(INVENTORY), "--nodes", "hgx0[1-8]", "--run-dir", str(here / "run")])
+    return here / "run"
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> OpenedRun:
+    return open_run(folder)
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> Report:
+    return load(folder)
+
+
+def of_metric(report: Report, metric: str) -> Measurement:
+    return next(each for each in measurements(report.nodes) if each.metric == metric)
+
+
+@pytest.mark.parametrize("metric", ["burn.bf16_tflops", "memory.host_to_device_gb_per_s"])
+def test_each_dot_is_a_value_and_what_did_not_pass_is_named(metric: str, run: OpenedRun, report: Report) -> None:
+    entry = of_metric(report, metric)
+    own = run.values[(run.values.metric == metric) & (run.values.check == entry.check)]
+    bad, good = own[own.verdict != "pass"].sort_values("value"), own[own.verdict == "pass"]
+    picture = dots.dots(entry)
+    assert [said.partition(":")[0] for said in RING.findall(picture)] == list(bad.node + " " + bad.part)
+    along = axis(sorted(own.value), dots.WIDTH, entry.limit, entry.median)
+    columns = Counter(int(along.at(value) / 3) for value in good.value)
+    assert Counter(int(float(x) / 3) for x, _, high in MOVE.findall(picture) if not high) == columns
+    assert f"{len(bad)} of {len(own)} did not pass: " in dots.finding(entry)
+
+
+def test_many_values_are_bars_of_equal_measure() -> None:
+    held = tuple(float(at % 7) for at in range(700))
+    entry = Measurement("p", "c", "m", "q", "GB/s", tuple(sorted(held)), 100, 3.0, 2.0, "", "", -1.0, passed=700)
+    assert len({high for _, _, high in MOVE.findall(dots.dots(entry))}) == 1
+    assert dots.finding(entry) == "700 of 700 passed"
+    assert dots.finding(replace(entry, limit=None)) == "700 values without a limit"
+
+
+def test_one_far_value_does_not_press_the_others_together() -> None:
+    held = [*(700.0 + at / 10 for at in range(100)), 1e9]
+    along = axis(held, 300)
+    assert along.at(709.9) - along.at(700.0) > 60
+    assert (along.holds(1e9), along.at(1e9)) == (False, 300)
+
+
+def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
+    said, drawn = racks.gpu_bars(report.nodes)
+    assert said == "bf16 rate (TFLOPS)"
+    own = run.values[(run.values.metric == "burn.bf16_tflops") & (run.values.check == "burn.throughput")]
+    middle = median(own.value)
+    assert set(drawn) == set(own.node)
+    for node, picture in drawn.items():
+        bars = sorted((float(x), float(high)) for x, _, high in MOVE.findall(picture))
+        shares = [
+            (value / middle - racks.LOWEST) / (racks.HIGHEST - racks.LOWEST) for value in own[own.node == node].value
+        ]
+        assert [high for _, high in bars] == pytest.approx(
+            [max(1.0, racks.HEIGHT * min(1.0, each)) for each in shares], rel=0.01
+        )
+        slow = own[(own.node == node) & (own.verdict == "fail")]
+        assert picture.count('class="bad"') == bool(len(slow))
+        assert all(f"{part}: " in picture for part in slow.part)
+
+
+def test_a_cell_of_the_map_is_a_rail_of_a_node(run: OpenedRun, report: Report) -> None:
+    ((said, picture),) = rails.heat_maps(report.nodes)
+    own = run.values[run.values.metric == "rdma.write_gbps"]
+    bad = own[own.verdict == "fail"]
+    assert [each.partition(":")[0] for each in RING.findall(picture)] == list(bad.node + " " + bad.part)
+    assert len(re.findall(r"M[\d.]+ \d+h", picture)) == len(own)
+    assert f"{len(own)} rails; {len(bad)} did not pass" in said
+
+
+def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder: Path) -> None:
+    def lines(picture: str) -> Iterator[int]:
+        return (len(points.split()) for points in re.findall(r'points="([^"]*)"', picture))
+
+    found = burn.burns(report, RunFolder(folder))
+    assert [(each.node, each.gpu) for each in found] == [("hgx08", "GPU 4"), ("hgx02", "GPU 2")]
+    for each in found:
+        assert each.value < (each.limit or 0.0)
+        for (_, bad, beside), (said, picture) in zip(each.curves, burn.curves(each), strict=True):
+            assert list(lines(picture)) == [len(beside), len(bad)]
+            assert said.startswith(f"{each.gpu}: ")
+    assert "hgx08 GPU 4 (red): 193 TFLOPS, the limit is 657; beside it" in burn.finding_of(found[0])
