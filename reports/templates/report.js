@@ -176,6 +176,27 @@
     showCauses();
   }
 
+  // ---- filters in the address: a link shows what its sender saw --------------------------------------------------
+  const fields = [["find", find], ["check", pick], ["cause", byId("cause-find")],
+    ...["severity", "class", "rack"].map((name) => [name, causeControls?.querySelector(`[data-filter="${name}"]`)])].filter(([, field]) => field);
+  const keep = () => {
+    const state = new URLSearchParams();
+    fields.forEach(([name, field]) => { if (field.value) state.set(name, name === "check" ? data.checks[field.value] : field.value); });
+    boxes.forEach((box, index) => { if (box && !box.checked) state.append("without", data.verdicts[index]); });
+    history.replaceState(null, "", "#show=" + state);
+  };
+  const restore = (state) => {
+    fields.forEach(([name, field]) => {
+      const value = state.get(name) || "";
+      field.value = name === "check" && value ? String(data.checks.indexOf(value)) : value;
+    });
+    boxes.forEach((box, index) => { if (box) box.checked = !state.getAll("without").includes(data.verdicts[index]); });
+    show();
+    if (causeControls) showCauses();
+    byId(["find", "check", "without"].some((name) => state.has(name)) ? "matrix" : "findings").scrollIntoView();
+  };
+  [byId("controls"), causeControls].forEach((form) => form?.addEventListener("input", keep));
+
   // ---- one node ---------------------------------------------------------------------------------------------------
   const file = (path) => /^evidence(\/[\w-][\w.+-]*)+$/.test(path)
     ? make("a", { href: path, textContent: path.slice(path.indexOf("/") + 1) }) : path;
@@ -299,6 +320,7 @@
     const hash = location.hash;
     try {
       if (hash.startsWith("#node=")) open(decodeURIComponent(hash.slice(6)));
+      if (hash.startsWith("#show=")) restore(new URLSearchParams(hash.slice(6)));
       if (hash.startsWith("#cause=")) openCause(decodeURIComponent(hash.slice(7)));
     } catch { /* not one of ours */ }
   };

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from support import browser
 from support.recorded import run_pytest
 
 from nodegate import open_run
@@ -113,3 +114,8 @@ def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder:
             assert list(lines(picture)) == [len(beside), len(bad)]
             assert said.startswith(f"{each.gpu}: ")
     assert "hgx08 GPU 4 (red): 193 TFLOPS, the limit is 657; beside it" in burn.finding_of(found[0])
+
+
+@pytest.mark.parametrize("page", ["certificate.html", "certificate.zh.html"])
+def test_axe_finds_nothing_on_a_certificate(page: str, folder: Path) -> None:
+    assert browser.accessibility(folder / page, 1280, dark=False) == []

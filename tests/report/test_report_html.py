@@ -376,3 +376,41 @@ def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
     dom = browser.dump_dom(page, width=390)
     [wide] = re.findall(r'<html[^>]* data-wide="([^"]*)"', dom)
     assert wide.split() == ["0"]
+
+
+def shown(dom: str) -> tuple[str, str]:
+    """How many causes, and how many nodes of the matrix, a page shows."""
+    causes, nodes = (re.search(rf'id="{name}"[^>]*>([^<]*)<', dom) for name in ("causes-shown", "shown"))
+    return causes[1] if causes else "", nodes[1] if nodes else ""
+
+
+def test_the_address_holds_the_filters(tmp_path: Path) -> None:
+    page = written(fleet(64), tmp_path)
+    all_causes, all_nodes = shown(browser.dump_dom(page))
+    dom = browser.dump_dom(page, "show=severity=unusable&find=gpu001&without=accepted")
+    causes, nodes = shown(dom)
+    assert (
+        int(causes.split()[0])
+        == len(re.findall(r'<tbody class="cause"[^>]*data-severity="unusable"', dom))
+        < int(all_causes.split()[0])
+    )
+    assert int(nodes.split()[0]) <= 1 < int(all_nodes.split()[0])
+    assert shown(browser.dump_dom(page, "show=")) == (all_causes, all_nodes)
+
+
+def test_a_filter_that_is_set_is_written_into_the_address(tmp_path: Path) -> None:
+    page = written(fleet(64), tmp_path)
+    ask = """<script>addEventListener("load", () => {
+      const find = document.getElementById("find");
+      find.value = "gpu00 a&b";
+      find.dispatchEvent(new Event("input", { bubbles: true }));
+      document.documentElement.dataset.address = location.hash;
+    });</script>"""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
+    assert 'data-address="#show=find=gpu00+a%26b"' in browser.dump_dom(page)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
+def test_axe_finds_nothing(tmp_path: Path, width: int, dark: bool) -> None:
+    assert browser.accessibility(written(fleet(8), tmp_path), width, dark=dark) == []
