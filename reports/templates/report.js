@@ -234,7 +234,7 @@
     });
   };
   const HEADS = [say("Verdict"), say("Check"), say("Part"), say("Observed"), say("Expected"), say("Next action"), say("Evidence")];
-  const results = (found) => make("div", { className: "scroll" }, make("table", { className: "results" },
+  const results = (found) => make("div", { className: "scroll", tabIndex: 0 }, make("table", { className: "results" },
     make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
     make("tbody", {}, ...lines(found))));
   const fold = (title, found) => found.length
