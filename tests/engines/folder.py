@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from nodegate.engines.engine import Answer, Engine, Reach
+from nodegate.engines.engine import Answer, Engine, Obstacle, Reach
 from nodegate.node import Node
 from nodegate.scheduler.hold import Held
 from nodegate.transport.call import Request
@@ -54,6 +54,10 @@ class Folder:
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         return FolderReach(nodes)
+
+    def obstacles(self, nodes: Sequence[Node]) -> Sequence[Obstacle]:
+        full = tuple(node.name for node in nodes if (_place() / node.name / "full").exists())
+        return [Obstacle(full, "the folder is full", "empty it", stops=True)] if full else []
 
 
 def _place() -> Path:

@@ -12,6 +12,7 @@ import pytest
 from engines import folder as folder_engine
 
 import nodegate
+from nodegate import cli
 from nodegate.baseline.baseline import Baselines
 from nodegate.engines.registry import ENGINES
 from nodegate.engines.slurm import nodes as slurm_nodes
@@ -79,6 +80,14 @@ def test_a_third_engine_is_one_module(place: Path, tmp_path: Path) -> None:
     assert "folder does not lend the node: it is busy" in str(refused.error)
     assert folder_engine.LENT == []
     assert campaign.notes == ("given back what a run that was killed had held: an old one",)
+
+
+def test_doctor_says_what_stands_in_the_way_of_an_engine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "n2/full").touch()
+    assert cli.main(["doctor", "--inventory", "folder:[n1,n2]"]) == 1
+    printed = capsys.readouterr().out
+    assert "1 of 2 nodes can be queried" in printed
+    assert "stop: n2: the folder is full - empty it" in printed
 
 
 def test_outside_a_run_a_node_is_lent_for_its_session(place: Path) -> None:

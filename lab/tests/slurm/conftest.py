@@ -15,6 +15,7 @@ BOTH = (
     "test_guard",
     "test_healthcheck",
     "test_hold",
+    "test_ready",
 )  # what a release of Slurm may do otherwise; the rest is by 22.05
 
 

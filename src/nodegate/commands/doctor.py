@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims_of
 from nodegate.engines import context as kube
+from nodegate.engines.registry import ENGINES, engine
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
@@ -119,7 +120,15 @@ def examine(
     """
     with ThreadPoolExecutor(max(1, min(AT_ONCE, len(nodes)))) as threads:
         found = threads.map(lambda node: list(_complaints(node, options, carried, judging)), nodes)
-        return [complaint for complaints in found for complaint in complaints]
+        return [complaint for complaints in (*found, _of_engines(nodes)) for complaint in complaints]
+
+
+def _of_engines(nodes: Sequence[Node]) -> Iterator[Complaint]:
+    for name in ENGINES:
+        own = [node for node in nodes if node.connection.transport == name]
+        for each in engine(name).obstacles(own) if own else ():
+            weight = Weight.STOP if each.stops else Weight.NOTE
+            yield from (Complaint(node, each.what, each.next_step, weight) for node in each.nodes)
 
 
 def _complaints(node: Node, options: Options, carried: Carried | None, judging: Judging | None) -> Iterator[Complaint]:

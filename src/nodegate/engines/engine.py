@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from nodegate.scheduler.hold import Holder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.node import Node
     from nodegate.transport.call import Request
@@ -23,6 +23,16 @@ class Answer:
 
     output: Output
     received_epoch_s: float
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """What an engine's own settings do to a run on these nodes, and the next step; `stops`: no run reaches them."""
+
+    nodes: tuple[str, ...]
+    what: str
+    next_step: str
+    stops: bool = False
 
 
 class Reach(Holder, Protocol):
@@ -65,4 +75,8 @@ class Engine(Protocol):
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """The way to these nodes, all of which have this engine's name as their connection. Asks nothing yet."""
+        ...
+
+    def obstacles(self, nodes: Sequence[Node]) -> Iterable[Obstacle]:
+        """What to know before a run on these nodes, all of which have this engine's name as their connection."""
         ...

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from nodegate.engines.slurm.nodes import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.engines.engine import Engine, Reach
+    from nodegate.engines.engine import Engine, Obstacle, Reach
     from nodegate.node import Node
 
 
@@ -25,6 +25,12 @@ class Slurm:
         from nodegate.engines.slurm.reach import SlurmReach  # noqa: PLC0415 - an inventory needs none
 
         return SlurmReach.to(nodes)
+
+    def obstacles(self, nodes: Sequence[Node]) -> Iterable[Obstacle]:
+        """Settings, partitions, rights."""
+        from nodegate.engines.slurm.ready import obstacles  # noqa: PLC0415 - for doctor
+
+        return obstacles(nodes)
 
 
 ENGINE: Engine = Slurm()

@@ -41,7 +41,7 @@ while [ "$(date +%s)" -lt "$end" ]; do sleep 2 & wait $!; done
 _DRAINED = "it is drained in Slurm, which then starts nothing on it: reach it with ansible_connection: ssh"
 
 
-def _environ() -> dict[str, str]:
+def own_environ() -> dict[str, str]:
     """Our own environment without that of a job around us: srun and sbatch would take their options from it."""
     own = os.environ.items()
     return {key: value for key, value in own if not key.startswith(("SLURM_", "SBATCH_", "SRUN_")) or key in _STAYS}
@@ -84,7 +84,7 @@ class SlurmReach(SlurmHold):
         if name not in self.jobs:
             raise Unreachable("refused", "Slurm does not lend it now", next_step="see squeue -w NODE", whose=node.name)
         words = self._srun(self.jobs[name], (name,))
-        return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=_environ())
+        return CommandSession(node, words, MESSAGES, answer_s=answer_s, environ=own_environ())
 
     def at_once(self, request: Request, nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: one step for each job; a second one without the nodes that the first one named as bad."""
@@ -103,7 +103,7 @@ class SlurmReach(SlurmHold):
             if not wanted:
                 break
             step = self._srun(job, wanted)
-            answers, bad = fan_out(step, request, members[wanted[0]].connection, wanted, environ=_environ())
+            answers, bad = fan_out(step, request, members[wanted[0]].connection, wanted, environ=own_environ())
             found |= {members[name].name: answer for name, answer in answers.items()}
             wanted = [name for name in wanted if name not in answers and name not in bad]
         return found
@@ -157,7 +157,7 @@ class SlurmReach(SlurmHold):
         words = ["--parsable", "--exclusive", "--no-kill", "--no-requeue"]
         try:
             job = slurm_says(
-                "sbatch", *words, *(f"--{key}={value}" for key, value in asked.items()), environ=_environ()
+                "sbatch", *words, *(f"--{key}={value}" for key, value in asked.items()), environ=own_environ()
             )
             job = job.strip().partition(";")[0]
             BEAT.keep(self)
@@ -178,7 +178,7 @@ class SlurmReach(SlurmHold):
         if jobs and self._beats % SIGN_EVERY == 1 and not self._signs:
             quiet = subprocess.DEVNULL
             words = [path_of("scancel"), "--batch", "--signal=USR1", *jobs]
-            self._signs.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, env=_environ()))
+            self._signs.append(subprocess.Popen(words, stdin=quiet, stdout=quiet, stderr=quiet, env=own_environ()))
 
     def expired(self, _silent_s: float) -> None:
         """See `Leased`: what runs there says so itself."""

@@ -1,0 +1,112 @@
+"""What Slurm's own settings do to a run: how it tracks processes, limits of partitions, rights. slurm.conf(5), sbatch(1)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from nodegate.engines.engine import Obstacle
+from nodegate.engines.slurm.reach import own_environ
+from nodegate.scheduler.jobs import slurm_name
+from nodegate.scheduler.programs import NoAnswer
+from nodegate.scheduler.slurm import slurm_says
+from nodegate.text import counted, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from nodegate.node import Node
+
+OLDEST = (22, 5)  # what srun, scontrol and our messages are written for
+DELIVERY_MIN = 90  # of a delivery with a burn of 10 minutes on nodes that are measured three times
+_PAIR = re.compile(r"^(\w+)\s*=\s*(.*?)\s*$", re.MULTILINE)
+
+
+def obstacles(nodes: Sequence[Node]) -> Iterator[Obstacle]:
+    """Of these nodes, all of which are reached through Slurm: settings, limits of partitions, rights of this login."""
+    names = tuple(node.name for node in nodes)
+    try:
+        settings = dict(_PAIR.findall(slurm_says("scontrol", "show", "config")))
+        partitions, alike = _partitions(), _asked(nodes)
+    except NoAnswer as said:
+        yield Obstacle(names, str(said), "see slurmctld and munge: scontrol ping", stops=True)
+        return
+    yield from _of_settings(names, settings)
+    for options, those in alike.items():
+        name = dict(options).get("partition", "")
+        yield from _of_partition(tuple(those), name, partitions.get(name, {}))
+        yield from _of_rights(tuple(those), dict(options))
+
+
+def _asked(nodes: Sequence[Node]) -> Mapping[tuple[tuple[str, str], ...], list[str]]:
+    """How jobs for these nodes are asked for: account, partition, QOS, with the nodes that share them."""
+    by_name = {slurm_name(node): node for node in nodes}
+    rows = (
+        line.split("|")
+        for line in slurm_says("sinfo", "-h", "-a", "-N", "-n", ",".join(by_name), "-o", "%N|%P").splitlines()
+    )
+    first: dict[str, str] = {}
+    for name, partition in sorted((row for row in rows if len(row) == 2), key=lambda row: not row[1].endswith("*")):
+        first.setdefault(name, partition.rstrip("*"))
+    alike: defaultdict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
+    for name, node in by_name.items():
+        own = {
+            "partition": first.get(name, ""),
+            **{key: str(value) for key, value in node.settings.srun.items() if key != "mpi"},
+        }
+        alike[tuple(sorted((key, value) for key, value in own.items() if value))].append(node.name)
+    return alike
+
+
+def _of_settings(names: tuple[str, ...], settings: Mapping[str, str]) -> Iterator[Obstacle]:
+    version = settings.get("SLURM_VERSION", "")
+    numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST:
+        oldest = ".".join(f"{each:02}" for each in OLDEST)
+        what = f"Slurm {visible(version) or 'of an unknown version'}; nodegate is written for {oldest} and later"
+        yield Obstacle(names, what, "try a node first: pytest --inventory slurm: --nodes NODE")
+    tracked = settings.get("ProctrackType", "")
+    if tracked != "proctrack/cgroup":
+        what = f"ProctrackType={visible(tracked)}: a program in a session of its own outlives its job"
+        yield Obstacle(names, what, "set ProctrackType=proctrack/cgroup; what nodegate starts ends by its lease")
+
+
+def _of_partition(names: tuple[str, ...], name: str, own: Mapping[str, str]) -> Iterator[Obstacle]:
+    if own.get("State", "UP") != "UP":
+        yield Obstacle(
+            names, f"partition {name} is {visible(own['State'])}", "scontrol update partition state=UP", stops=True
+        )
+    minutes = _minutes(own.get("MaxTime", ""))
+    if minutes is not None and minutes < DELIVERY_MIN:
+        what = f"partition {name} ends jobs after {minutes} min: a delivery takes up to {DELIVERY_MIN}"
+        yield Obstacle(names, what, "name another partition or a QOS in nodegate_srun_options")
+    most = own.get("MaxNodes", "")
+    if most.isdecimal() and int(most) < len(names):
+        what = (
+            f"partition {name} gives a job at most {counted(int(most), 'node')}: {len(names)} are held by several jobs"
+        )
+        yield Obstacle(names, what, "nothing, if the limits of jobs allow as many (sacctmgr show assoc)")
+
+
+def _of_rights(names: tuple[str, ...], asked: Mapping[str, str]) -> Iterator[Obstacle]:
+    options = [f"--{key}={value}" for key, value in asked.items()]
+    try:
+        slurm_says("sbatch", "--test-only", "--exclusive", "-N1", "-t1", *options, "--wrap=true", environ=own_environ())
+    except NoAnswer as refused:
+        step = "let this login run jobs there: sacctmgr show assoc, scontrol show partition"
+        yield Obstacle(names, f"Slurm refuses a job of ours: {visible(str(refused), most=300)}", step, stops=True)
+
+
+def _partitions() -> dict[str, Mapping[str, str]]:
+    rows = (
+        dict(re.findall(r"(\w+)=(\S*)", line))
+        for line in slurm_says("scontrol", "-o", "show", "partition").splitlines()
+    )
+    return {row["PartitionName"]: row for row in rows if "PartitionName" in row}
+
+
+def _minutes(written: str) -> int | None:
+    """Of "1-02:00:00", "00:30:00", "UNLIMITED"; None where there is no limit."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):\d+", written)
+    return int(found[1] or 0) * 1440 + int(found[2]) * 60 + int(found[3]) if found else None
