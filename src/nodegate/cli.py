@@ -46,6 +46,7 @@ GROUPS = {
         "triage": "job logs and kernel logs: the first error, its node, what to do",
         "watch": "is a training slow or silent? 0 healthy, 1 yes, 2 cannot tell",
         "job": "what is wrong with a job, by its metrics? 0 healthy, 1, 2 as above",
+        "gang": "all_reduce over this job's nodes; names the bad one: 0, 1, 2",
         "exec": "one command on all nodes, equal outputs folded; --stacks",
     },
     "look up": {

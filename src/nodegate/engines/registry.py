@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.engines.engine import Engine
+    from nodegate.engines.job import Job
     from nodegate.transport.command import Said
 
 # Each module has ENGINE, an `Engine`. Imported where a node is reached that way, and not before.
@@ -35,4 +36,16 @@ def messages_of(program: str) -> Sequence[Said]:
     """What this program says where it cannot start ours; of one that is not known nothing."""
     name = PROGRAMS.get(PurePath(program).name)
     found: Sequence[Said] = import_module(name).MESSAGES if name else ()
+    return found
+
+
+def job_here() -> Job:
+    """The job that this process runs in.
+
+    Raises:
+        UsageError: it is in none.
+    """
+    found: Job = import_module(
+        "nodegate.engines.slurm.allocation"
+    ).HERE()  # the only scheduler with jobs of many nodes so far
     return found
