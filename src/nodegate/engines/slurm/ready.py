@@ -1,4 +1,4 @@
-"""What Slurm's own settings do to a run: how it tracks processes, limits of partitions, rights. slurm.conf(5), sbatch(1)."""
+"""What Slurm's settings do to a run: tracking of processes, limits of partitions, rights. slurm.conf(5), sbatch(1)."""
 
 from __future__ import annotations
 
