@@ -150,8 +150,7 @@ def gen4_slot(machine: Machine) -> None:
         machine.set_gpu(index, "link_gen_max", 4)
 
 
-COMPLETE = of(
-    "burn.complete",
+COMPLETE = of("burn.complete")(
     BurnCase("a type of numbers that the board does not have", PASS, without_fp64),
     BurnCase(
         "bf16 cannot be left out",
@@ -178,8 +177,7 @@ COMPLETE = of(
     BurnCase("a GPU that nobody watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
     BurnCase("GPUs in use", ERROR, refused),
 )
-RESULTS = of(
-    "burn.results",
+RESULTS = of("burn.results")(
     BurnCase("healthy", PASS),
     BurnCase(
         "a word that changes",
@@ -211,23 +209,20 @@ RESULTS = of(
     BurnCase("a GPU without a result", ERROR, never_started),
     BurnCase("a count that is not told", ERROR, phase(3, 0, mismatches={"why": "failed"})),
 )
-THROUGHPUT = of(
-    "burn.throughput",
+THROUGHPUT = of("burn.throughput")(
     BurnCase("healthy, in a fleet", PASS, nodes=9),
     BurnCase("a slow GPU in a fleet", FAIL, slow(0.9), nodes=9),
     BurnCase("slow only once", NOT_JUDGED, slow(0.9), again=[slow(1.0), slow(1.0)]),
     BurnCase("no rate from one GPU", ERROR, never_started, nodes=9),
 )
-SPREAD = of(
-    "burn.node_spread",
+SPREAD = of("burn.node_spread")(
     BurnCase("healthy", PASS),
     BurnCase("a GPU 6 % below its node", WARN, slow(0.94)),
     BurnCase("a GPU 4 % below its node", PASS, slow(0.96)),
     BurnCase("nothing measured", ERROR, refused),
     BurnCase("no limit", NOT_JUDGED, limits={"burn.node_spread_percent": None}),
 )
-REASONS = of(
-    "burn.clock_reasons",
+REASONS = of("burn.clock_reasons")(
     BurnCase("the power cap is normal", PASS),
     BurnCase("a power brake in one sample", FAIL, moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1})),
     BurnCase("heat", FAIL, load(3, reason_samples={"64": 2, "8": 2})),
@@ -264,8 +259,7 @@ REASONS = of(
     BurnCase("a fault before the load", PASS, moment(3, -1, reason_samples={"8": 5})),
     BurnCase("not watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
 )
-CLOCK = of(
-    "burn.clock",
+CLOCK = of("burn.clock")(
     BurnCase("healthy, alone", PASS),
     BurnCase("a GPU at 500 MHz", FAIL, load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5})),
     BurnCase("a GPU 9 % below its node", PASS, load(3, sm_clock_mhz=[1500, 1600, 1700])),
@@ -276,8 +270,7 @@ CLOCK = of(
     BurnCase("a clock that the other GPUs report", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")),
     BurnCase("no clock by design", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
 )
-HBM = of(
-    "burn.memory_temperature",
+HBM = of("burn.memory_temperature")(
     BurnCase("healthy", PASS),
     BurnCase("96 °C", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
     BurnCase("92 °C", WARN, load(3, memory_temperature_c=[80, 90, 92])),
@@ -285,16 +278,14 @@ HBM = of(
     BurnCase("NVML failed", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
     BurnCase("healthy: boards without HBM", SKIP, without_quantity(None, "memory_temperature_c", "not supported")),
 )
-HEAT = of(
-    "burn.temperature",
+HEAT = of("burn.temperature")(
     BurnCase("healthy", PASS),
     BurnCase("2 °C from its slowdown", FAIL, load(3, temperature_c=[80, 83, 84])),
     BurnCase("the same at night", WARN, load(3, temperature_c=[80, 83, 84]), profile=Profile.NIGHTLY),
     BurnCase("a GPU without threshold", PASS, machine=no_slowdown),
     BurnCase("no temperature", ERROR, without_quantity(3, "temperature_c", "failed")),
 )
-POWER_DRAWN = of(
-    "burn.power",
+POWER_DRAWN = of("burn.power")(
     BurnCase("healthy, at the power cap", PASS),
     BurnCase("fp32 and fp64 draw less: the heaviest part counts", PASS, lighter_after(36)),
     BurnCase("a GPU at half of its power", WARN, load(3, power_w=[340, 350, 360])),
@@ -316,8 +307,7 @@ POWER_DRAWN = of(
     BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
     BurnCase("no limit in the baselines", NOT_JUDGED, limits={"burn.power_percent": None}),
 )
-ECC = of(
-    "burn.ecc",
+ECC = of("burn.ecc")(
     BurnCase("healthy", PASS),
     BurnCase("uncorrected", FAIL, growing("ecc_uncorrected", 1)),
     BurnCase("very many corrected", WARN, growing("ecc_corrected", 400)),
@@ -331,8 +321,7 @@ ECC = of(
     BurnCase("one GPU without ECC", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
     BurnCase("no GPU with ECC", PASS, without_quantity(None, "ecc_corrected", "not supported")),
 )
-LINK = of(
-    "burn.link",
+LINK = of("burn.link")(
     BurnCase("healthy", PASS),
     BurnCase("Gen1 under load", FAIL, load(3, link_gen=[1, 1, 5])),
     BurnCase("lanes lost under load", FAIL, load(3, link_width=[8, 8, 16])),
@@ -340,8 +329,7 @@ LINK = of(
     BurnCase("Gen1 before the load", PASS, moment(3, -1, link_gen=[1, 1, 1])),
     BurnCase("not told", ERROR, without_quantity(3, "link_gen", "failed")),
 )
-OTHER = of(
-    "burn.gpu_burn",
+OTHER = of("burn.gpu_burn")(
     BurnCase("not installed", SKIP),
     BurnCase("healthy", PASS, others=(ran_by_others("healthy.txt"),)),
     BurnCase("wrong results, and a dead GPU", FAIL, others=(ran_by_others("faulty.txt"),)),

@@ -29,8 +29,7 @@ def longer(found: Document) -> None:
         phase["seconds"] *= 2
 
 
-REASONS = of(
-    "contract.event_reasons",
+REASONS = of("contract.event_reasons")(
     BurnCase("the power cap, which is allowed", PASS),
     BurnCase("the power cap, where nothing is allowed", FAIL, limits={"contract.event_reasons_allowed": None}),
     BurnCase("heat for a fifth of the time", FAIL, load(3, reason_samples={"4": 5, "32": 1})),
@@ -39,21 +38,18 @@ REASONS = of(
     BurnCase("a GPU that does not report them", ERROR, unread(3, "event_reasons")),
     BurnCase("no limit", NOT_JUDGED, limits={"contract.event_reasons_percent": None}),
 )
-SPREAD = of(
-    "contract.temperature_spread",
+SPREAD = of("contract.temperature_spread")(
     BurnCase("equally warm", PASS),
     BurnCase("healthy: five degrees", PASS, load(3, temperature_c=[60, 67, 68])),
     BurnCase("eight degrees", FAIL, load(3, temperature_c=[66, 70, 71])),
     BurnCase("one GPU that was not read", ERROR, unread(3, "temperature_c")),
 )
-LEVEL = of(
-    "contract.temperature",
+LEVEL = of("contract.temperature")(
     BurnCase("cool", PASS),
     BurnCase("hot", FAIL, load(3, temperature_c=[80, 84, 86])),
     BurnCase("no burn", ERROR, refused),
 )
-TIME = of(
-    "contract.burn_time",
+TIME = of("contract.burn_time")(
     BurnCase("a minute, where half of one is asked for", PASS),
     BurnCase("too short", SKIP, lambda found: [each.update(seconds=each["seconds"] / 2) for each in found["phases"]]),
     BurnCase("healthy: the second burn was long enough", PASS, again=(longer,)),
@@ -71,8 +67,7 @@ def nccl_conf(*lines: str) -> Callable[[Machine], None]:
 
 
 FACTS = (
-    *of(
-        "contract.gpudirect",
+    *of("contract.gpudirect")(
         Case("the open kernel module", PASS, limits=DMA_BUF),
         Case("peermem alone", FAIL, proprietary, limits=DMA_BUF),
         Case(
@@ -85,8 +80,7 @@ FACTS = (
             limits=DMA_BUF,
         ),
     ),
-    *of(
-        "contract.nccl_unset",
+    *of("contract.nccl_unset")(
         Case("nothing set", PASS, limits=UNSET),
         Case("healthy: another setting", PASS, nccl_conf("NCCL_DEBUG=INFO"), limits=UNSET),
         Case("an algorithm for every job", FAIL, nccl_conf("NCCL_ALGO=Ring"), limits=UNSET),

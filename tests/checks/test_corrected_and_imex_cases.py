@@ -50,8 +50,7 @@ def apart(*numbers: int, state: object = "DISCONNECTED") -> dict[str, object]:
     return {str(number): {"host": f"10.0.0.{number + 1}", "status": said} for number, said in states.items()}
 
 
-DOMAIN = of(
-    "fabric.imex_domain",
+DOMAIN = of("fabric.imex_domain")(
     Case("no rack", SKIP),
     Case("IMEX does not run on the host", SKIP, in_a_rack(imex="inactive")),
     Case("up, and connected to all", PASS, imex()),
@@ -71,8 +70,7 @@ DOMAIN = of(
     Case("a probe that did not ask", SKIP, older_probe()),
 )
 CASES = (
-    *of(
-        "ecc.corrected",
+    *of("ecc.corrected")(
         Case("none", PASS),
         Case("healthy: a few are the work of ECC", PASS, plant.set_gpu(3, "ecc.volatile_corrected", 5000)),
         Case("thousands an hour", WARN, plant.set_gpu(3, "ecc.volatile_corrected", 10_000_000)),
@@ -83,8 +81,7 @@ CASES = (
             plant.set_gpu(3, "ecc.volatile_corrected", UNSUPPORTED),
         ),
     ),
-    *of(
-        "fabric.imex",
+    *of("fabric.imex")(
         Case("no rack", SKIP),
         Case("IMEX runs", PASS, in_a_rack()),
         Case("IMEX does not run", WARN, in_a_rack(imex="failed")),

@@ -56,8 +56,7 @@ def restarted(machine: Machine) -> None:
     machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
 
 
-DEVICES = of(
-    "counters.devices",
+DEVICES = of("counters.devices")(
     CounterCase("nothing changes", PASS),
     CounterCase("a GPU falls off the bus", FAIL, plant.lose_gpu(2)),
     CounterCase("an adapter is gone", FAIL, lambda machine: machine.sections["infiniband"].pop("mlx5_1")),
@@ -69,8 +68,7 @@ DEVICES = of(
     CounterCase("the probe could not look", ERROR, plant.section_fails("pci", "timeout", "10 s")),
 )
 MEMORY = (
-    *of(
-        "counters.ecc",
+    *of("counters.ecc")(
         CounterCase("nothing is added", PASS),
         CounterCase("old errors", PASS, before=gpu("ecc.volatile_uncorrected", 4)),
         CounterCase("uncorrected", FAIL, gpu("ecc.volatile_uncorrected", 2)),
@@ -84,8 +82,7 @@ MEMORY = (
         CounterCase("no ECC at all", SKIP, before=every_gpu("ecc", ABSENT)),
         CounterCase("a restart", ERROR, restarted),
     ),
-    *of(
-        "counters.remapped_rows",
+    *of("counters.remapped_rows")(
         CounterCase("nothing is replaced", PASS),
         CounterCase("old rows", PASS, before=gpu("remapped_rows", [1, 2, 0, 0])),
         CounterCase("a row waits for a reset", FAIL, gpu("remapped_rows", [0, 1, 1, 0])),
@@ -95,8 +92,7 @@ MEMORY = (
     ),
 )
 LINKS = (
-    *of(
-        "counters.nvlink",
+    *of("counters.nvlink")(
         CounterCase("nothing is added", PASS),
         CounterCase("old errors", PASS, before=link("replay", 3)),
         CounterCase("a replay", FAIL, link("replay", 1)),
@@ -105,16 +101,14 @@ LINKS = (
         CounterCase("not told after", ERROR, link("recovery", FAILED)),
         CounterCase("a platform without", SKIP, machine=L40S),
     ),
-    *of(
-        "counters.pcie_replays",
+    *of("counters.pcie_replays")(
         CounterCase("no replays", PASS),
         CounterCase("old replays", PASS, before=gpu("pcie_replays", 70)),
         CounterCase("as many as the bit error rate allows", PASS, gpu("pcie_replays", 310)),
         CounterCase("more", FAIL, gpu("pcie_replays", 400)),
         CounterCase("not told after", ERROR, gpu("pcie_replays", FAILED)),
     ),
-    *of(
-        "counters.pcie_errors",
+    *of("counters.pcie_errors")(
         CounterCase("no PCIe errors", PASS),
         CounterCase("old PCIe errors", PASS, before=aer("nonfatal", 3)),
         CounterCase("corrected ones", WARN, aer("correctable", 2)),
@@ -130,8 +124,7 @@ LINKS = (
         ),
     ),
 )
-NIC = of(
-    "counters.nic",
+NIC = of("counters.nic")(
     CounterCase("healthy, with old errors", PASS),
     CounterCase("a link that went down", FAIL, port("link_downed", "253"), before=port("link_downed", "250")),
     CounterCase(

@@ -26,8 +26,7 @@ def before_ampere(machine: Machine, *, single: int = 0, double: int = 0, pending
     machine.set_gpu(2, "retired_pending", pending)
 
 
-MODE = of(
-    "ecc.enabled",
+MODE = of("ecc.enabled")(
     Case("on", PASS),
     Case("off on one", FAIL, plant.set_gpu(1, "ecc_mode", [0, 0])),
     Case("a change waits for a reset", WARN, plant.set_gpu(1, "ecc_mode", [1, 0])),
@@ -47,8 +46,7 @@ MODE = of(
 )
 
 ERRORS = (
-    *of(
-        "ecc.volatile",
+    *of("ecc.volatile")(
         Case("none", PASS),
         Case("one", FAIL, plant.set_gpu(4, "ecc.volatile_uncorrected", 1)),
         Case(
@@ -65,8 +63,7 @@ ERRORS = (
         ),
         Case("a gaming card", SKIP, without_ecc, limits={"gpu.reports": None}),
     ),
-    *of(
-        "ecc.lifetime",
+    *of("ecc.lifetime")(
         Case("none ever", PASS),
         Case("some, long ago", WARN, plant.set_gpu(4, "ecc.aggregate_uncorrected", 3)),
         Case("very many corrected", WARN, plant.set_gpu(4, "ecc.aggregate_corrected", 10_000_000)),
@@ -76,8 +73,7 @@ ERRORS = (
 )
 
 SRAM = (
-    *of(
-        "ecc.sram_threshold",
+    *of("ecc.sram_threshold")(
         Case("flag down", PASS),
         Case("flag up", FAIL, plant.set_gpu(4, "sram_threshold_exceeded", True)),
         Case(
@@ -88,8 +84,7 @@ SRAM = (
         ),
         Case("the flag could not be read", ERROR, plant.set_gpu(4, "sram_threshold_exceeded", FAILED)),
     ),
-    *of(
-        "ecc.sram",
+    *of("ecc.sram")(
         Case("as many as are allowed", PASS, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", 4)),
         Case("one more", FAIL, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", 5)),
         Case(
@@ -103,16 +98,14 @@ SRAM = (
 )
 
 ROWS = (
-    *of(
-        "ecc.remap_pending",
+    *of("ecc.remap_pending")(
         Case("nothing waits", PASS),
         Case("a remap waits for a reset", FAIL, plant.set_gpu(5, "remapped_rows", [0, 1, 1, 0])),
         Case("a remap failed", FAIL, plant.set_gpu(5, "remapped_rows", [0, 12, 0, 1])),
         Case("a card without row remapping", SKIP, without_ecc, limits={"gpu.reports": None}),
         Case("it could not be read", ERROR, plant.set_gpu(5, "remapped_rows", FAILED)),
     ),
-    *of(
-        "ecc.remapped_rows",
+    *of("ecc.remapped_rows")(
         Case("511 rows", PASS, plant.set_gpu(5, "remapped_rows", [0, 511, 0, 0])),
         Case("512 rows", FAIL, plant.set_gpu(5, "remapped_rows", [0, 512, 0, 0])),
         Case(
@@ -123,13 +116,11 @@ ROWS = (
         Case("600 rows for correctable errors are no fault", PASS, plant.set_gpu(5, "remapped_rows", [600, 0, 0, 0])),
         Case("no limit", NOT_JUDGED, limits={"gpu.remapped_rows_uncorrectable_max": None}),
     ),
-    *of(
-        "ecc.remapped_rows_new",
+    *of("ecc.remapped_rows_new")(
         Case("a new board", PASS),
         Case("a board with history", WARN, plant.set_gpu(5, "remapped_rows", [1, 2, 0, 0])),
     ),
-    *of(
-        "ecc.spare_rows",
+    *of("ecc.spare_rows")(
         Case("spare rows everywhere", PASS),
         Case("banks with few left are no fault yet", PASS, plant.set_gpu(5, "remap_histogram", [2550, 4, 4, 2, 0])),
         Case("a bank with none left", FAIL, plant.set_gpu(5, "remap_histogram", [2559, 0, 0, 0, 1])),
@@ -137,8 +128,7 @@ ROWS = (
     ),
 )
 
-PAGES = of(
-    "ecc.retired_pages",
+PAGES = of("ecc.retired_pages")(
     Case("Ampere and later have none", SKIP),
     Case("none", PASS, before_ampere()),
     Case("one waits for a reset", FAIL, before_ampere(pending=True)),

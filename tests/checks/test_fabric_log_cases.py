@@ -42,8 +42,7 @@ def logs(*entries: tuple[str, str]) -> Callable[[Machine], None]:
     return plant.set("services", "fabric_manager_log", text)
 
 
-CASES = of(
-    CHECK,
+CASES = of(CHECK)(
     Case("it has run without an error", PASS),
     Case(
         "groups for multicast come and go",

@@ -76,8 +76,7 @@ class FleetCase(Case):
         return judge_one(self.check, machines["gpu01"], profile=self.profile, fleet=fleet_of(machines))
 
 
-CASES = of(
-    CHECK,
+CASES = of(CHECK)(
     FleetCase("nothing unusual", PASS),
     FleetCase("an error that only this node has", WARN, says(ODD)),
     FleetCase("an error that two nodes have", WARN, says(ODD), others=one_more_says),

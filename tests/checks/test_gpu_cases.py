@@ -87,8 +87,7 @@ def begins_late(machine: Machine) -> None:
     machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
 
 
-COUNT = of(
-    "gpu.count",
+COUNT = of("gpu.count")(
     Case("all there", PASS),
     Case("one is not there at all", FAIL, plant.remove_gpu(3)),
     Case("one is lost", FAIL, plant.lose_gpu(3)),
@@ -102,8 +101,7 @@ COUNT = of(
 )
 
 LOST = (
-    *of(
-        "gpu.lost",
+    *of("gpu.lost")(
         Case("all answer", PASS),
         Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
         Case(
@@ -161,8 +159,7 @@ LOST = (
             leave_it_to_nvidia_smi("GPU3: GPU is lost."),
         ),
     ),
-    *of(
-        "gpu.count",
+    *of("gpu.count")(
         Case(
             "so does one that names it by its address: the others are never called lost",
             FAIL,
@@ -171,8 +168,7 @@ LOST = (
     ),
 )
 
-ON_BUS = of(
-    "gpu.on_bus",
+ON_BUS = of("gpu.on_bus")(
     Case("all answer", PASS),
     Case(
         "one fell off the bus, and NVML hangs",
@@ -188,8 +184,7 @@ ON_BUS = of(
     Case("no NVIDIA GPU on PCIe", ERROR, lambda machine: machine.sections["pci"].clear()),
 )
 
-BOUND = of(
-    "gpu.bound",
+BOUND = of("gpu.bound")(
     Case("all bound", PASS),
     Case("the driver did not take one", FAIL, unbind(3)),
     Case("one is given to a virtual machine", FAIL, unbind(3, "vfio-pci")),
@@ -197,8 +192,7 @@ BOUND = of(
     Case("PCIe cannot be read", ERROR, plant.section_fails("pci", "timeout", "5 s")),
 )
 
-OFF_BUS = of(
-    "gpu.fallen_off_bus",
+OFF_BUS = of("gpu.fallen_off_bus")(
     Case("nothing said", PASS),
     Case(
         "with an Xid, and the serial number on the board's line",
@@ -246,8 +240,7 @@ OFF_BUS = of(
 )
 
 WORD_OF_THE_GPU = (
-    *of(
-        "gpu.recovery_action",
+    *of("gpu.recovery_action")(
         Case("a driver that tells no recovery action", SKIP),
         Case("none needed", PASS, every_gpu("recovery_action", 0)),
         Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
@@ -259,8 +252,7 @@ WORD_OF_THE_GPU = (
             plant.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
         ),
     ),
-    *of(
-        "gpu.inforom",
+    *of("gpu.inforom")(
         Case("valid", PASS),
         Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
         Case(
@@ -275,20 +267,17 @@ WORD_OF_THE_GPU = (
 )
 
 SETTINGS = (
-    *of(
-        "gpu.persistence",
+    *of("gpu.persistence")(
         Case("on", PASS),
         Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
         Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
     ),
-    *of(
-        "gpu.compute_mode",
+    *of("gpu.compute_mode")(
         Case("default", PASS),
         Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
         Case("the site wants exclusive process", PASS, every_gpu("compute_mode", 3), limits={"gpu.compute_mode": 3}),
     ),
-    *of(
-        "gpu.mig",
+    *of("gpu.mig")(
         Case("off, and no policy", PASS),
         Case("on everywhere, and no policy: a site's choice", PASS, every_gpu("mig_mode", [1, 1])),
         Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),

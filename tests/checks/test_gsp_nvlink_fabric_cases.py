@@ -67,8 +67,7 @@ def every_fabric(**readings: object) -> Callable[[Machine], object]:
 
 
 GSP = (
-    *of(
-        "gsp.state",
+    *of("gsp.state")(
         Case("on everywhere", PASS),
         Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
         Case("off on one", FAIL, gsp_off(3)),
@@ -76,8 +75,7 @@ GSP = (
         Case("a driver before GSP runs without it", PASS, old_driver),
         Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
     ),
-    *of(
-        "gsp.agreement",
+    *of("gsp.agreement")(
         Case("both agree", PASS),
         Case(
             "NVML and the driver's file differ",
@@ -91,13 +89,12 @@ GSP = (
             plant.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
         ),
     ),
-    *of(
-        "gsp.version",
+    *of("gsp.version")(
         Case("the driver's own", PASS),
         Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
         Case("off", SKIP, gsp_off(*range(8))),
     ),
-    *of("gsp.fleet", Case("alone in the run", NOT_JUDGED)),
+    *of("gsp.fleet")(Case("alone in the run", NOT_JUDGED)),
 )
 
 
@@ -111,8 +108,7 @@ def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
 
 
 LINKS = (
-    *of(
-        "nvlink.links",
+    *of("nvlink.links")(
         Case("all up", PASS),
         Case("one down", FAIL, plant.set_nvlink(3, 7, "state", 0)),
         Case(
@@ -138,15 +134,12 @@ LINKS = (
         Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
         Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
     ),
-    *of(
-        "nvlink.links",
+    *of("nvlink.links", limits={"nvlink.count": None, "nvlink.per_bridge": 4})(
         Case("PCIe cards with one bridge of three", PASS, bridges(4)),
         Case("a part of a bridge", FAIL, bridges(4, of_gpu_3=3)),
         Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
-        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
     ),
-    *of(
-        "nvlink.peer_access",
+    *of("nvlink.peer_access")(
         Case("all", PASS),
         Case("disabled for two", FAIL, peers((3, 5, 4, 0, 0))),
         Case("refused", ERROR, plant.set("nvml", "peers", {"why": "denied", "detail": "NVML 4: No Permission"})),
@@ -158,8 +151,7 @@ LINKS = (
         Case("healthy: MIG", SKIP, every_gpu("mig_mode", [1, 1])),
         Case("a lost GPU", ERROR, plant.lose_gpu(3)),
     ),
-    *of(
-        "nvlink.speed",
+    *of("nvlink.speed")(
         Case("full speed", PASS),
         Case("one slow", FAIL, plant.set_nvlink(3, 7, "speed_mbps", 13281)),
         Case(
@@ -175,8 +167,7 @@ LINKS = (
             both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
         ),
     ),
-    *of(
-        "nvlink.errors",
+    *of("nvlink.errors")(
         Case("no errors", PASS),
         Case(
             "replays on two links, recoveries on one",
@@ -222,14 +213,9 @@ LINKS = (
 )
 
 MANAGER = (
-    *of(
-        "fabric.nvswitches",
+    *of("fabric.nvswitches")(
         Case("all there", PASS),
         Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
-    ),
-    *of("fabric.manager", Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine)),
-    *of(
-        "fabric.nvswitches",
         Case(
             "one missing",
             FAIL,
@@ -247,8 +233,8 @@ MANAGER = (
         ),
         Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
     ),
-    *of(
-        "fabric.manager",
+    *of("fabric.manager")(
+        Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
         Case("active", PASS),
         Case("failed", FAIL, plant.stop_service("nvidia-fabricmanager")),
         Case(
@@ -300,8 +286,7 @@ MANAGER = (
             limits={"fabric.required": True},
         ),
     ),
-    *of(
-        "fabric.version",
+    *of("fabric.version")(
         Case("the driver's own", PASS),
         Case(
             "of another driver",
@@ -317,8 +302,7 @@ MANAGER = (
 )
 
 MEMBERS = (
-    *of(
-        "fabric.state",
+    *of("fabric.state")(
         Case("all completed", PASS),
         Case("the last one has not started", FAIL, fabric(7, state=1)),
         Case("none has started", FAIL, every_fabric(state=1)),
@@ -328,17 +312,16 @@ MEMBERS = (
         Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
         Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
     ),
-    *of(
-        "fabric.health",
+    *of("fabric.health")(
         Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
         Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
         Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
         Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
         Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
         Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
+        Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED)),
     ),
-    *of(
-        "fabric.summary",
+    *of("fabric.summary")(
         Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
         Case("unhealthy", FAIL, fabric(6, health_summary=2)),
         Case("limited capacity", FAIL, fabric(6, health_summary=3)),
@@ -346,7 +329,6 @@ MEMBERS = (
         Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
         Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
     ),
-    *of("fabric.health", Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED))),
 )
 
 

@@ -35,8 +35,7 @@ def no_log(machine: Machine) -> None:
 
 
 CASES = (
-    *of(
-        HARDWARE,
+    *of(HARDWARE)(
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case(
@@ -67,8 +66,7 @@ CASES = (
             ),
         ),
     ),
-    *of(
-        HARDWARE,
+    *of(HARDWARE, profile=BOOTCHECK)(
         Case("a memory module lost data", FAIL, says(UE)),
         Case("corrected errors before a job are reported", PASS, says(CE)),
         Case(
@@ -84,10 +82,8 @@ CASES = (
                 "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
             ),
         ),
-        profile=BOOTCHECK,
     ),
-    *of(
-        "host_log.lockups",
+    *of("host_log.lockups")(
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case("a soft lock-up at delivery", FAIL, says(STUCK)),
@@ -97,8 +93,7 @@ CASES = (
             says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
         ),
     ),
-    *of(
-        "host_log.lockups",
+    *of("host_log.lockups", profile=BOOTCHECK)(
         Case("a soft lock-up before a job", WARN, says(STUCK)),
         Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41")),
         Case(
@@ -106,10 +101,8 @@ CASES = (
             PASS,
             says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
         ),
-        profile=BOOTCHECK,
     ),
-    *of(
-        HUNG,
+    *of(HUNG)(
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case(
@@ -134,8 +127,7 @@ CASES = (
             says('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'),
         ),
     ),
-    *of(
-        "host_log.nvme",
+    *of("host_log.nvme")(
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case(
@@ -160,8 +152,7 @@ CASES = (
             says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds"),
         ),
     ),
-    *of(
-        "host_log.file_systems",
+    *of("host_log.file_systems")(
         Case("nothing of the sort", PASS),
         Case("the log cannot be read", ERROR, no_log),
         Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),

@@ -29,15 +29,13 @@ def empty(machine: Machine, section: str) -> None:
 
 
 IDLE = (
-    *of(
-        "idle.swap",
+    *of("idle.swap")(
         Case("none", PASS),
         Case("used a little", PASS, swap(8_388_604, 8_000_000)),
         Case("full", WARN, swap(8_388_604, 12)),
         Case("memory was not read", ERROR, plant.set("system", "meminfo", {"why": "denied", "detail": "EACCES"})),
     ),
-    *of(
-        "node.listed",
+    *of("node.listed")(
         Case("it lists all", PASS),
         Case("no disk", WARN, empty("disks")),
         Case("no network device", WARN, empty("netdev")),
@@ -49,8 +47,7 @@ IDLE = (
         Case("nothing of its jobs", ERROR, empty("jobs")),
         Case("a disk hangs", ERROR, plant.section_fails("disks", "timeout", "10 s")),
     ),
-    *of(
-        "idle.processes",
+    *of("idle.processes")(
         Case("idle", PASS),
         Case("a process is left", FAIL, process(2, "/usr/bin/python3")),
         Case("a process without a name and of unknown memory", FAIL, process(2, "", memory=UNSUPPORTED)),
@@ -71,8 +68,7 @@ IDLE = (
         Case("a load of DCGM is no daemon", FAIL, process(4, "dcgmproftester12")),
         Case("the processes cannot be listed", ERROR, plant.set_gpu(2, "processes", FAILED)),
     ),
-    *of(
-        "idle.memory",
+    *of("idle.memory")(
         Case("free", PASS),
         Case("memory in use with no process in sight", FAIL, plant.set_gpu(5, "memory_used_bytes", 30 << 30)),
         Case("what MIG keeps for its instances", PASS, every_gpu("memory_used_bytes", 59 << 20)),
@@ -89,8 +85,7 @@ IDLE = (
 )
 
 POWER = (
-    *of(
-        "power.limit",
+    *of("power.limit")(
         Case("full", PASS),
         Case("lowered", FAIL, plant.set_gpu(7, "power_limit_mw", 500_000)),
         Case(
@@ -115,13 +110,11 @@ POWER = (
         ),
         Case("the limit could not be read", ERROR, plant.set_gpu(7, "power_limit_mw", FAILED)),
     ),
-    *of(
-        "power.enforced",
+    *of("power.enforced")(
         Case("in force as set", PASS),
         Case("held down from outside", FAIL, plant.set_gpu(1, "power_limit_enforced_mw", 350_000)),
     ),
-    *of(
-        "power.draw",
+    *of("power.draw")(
         Case("at rest", PASS),
         Case("the sensor reads nothing", WARN, plant.set_gpu(1, "power_mw", 0), limits={"gpu.power_draw_min_w": 65}),
         Case("the sensor reads too much", WARN, plant.set_gpu(1, "power_mw", 1_900_000)),
@@ -129,8 +122,7 @@ POWER = (
         Case("healthy: under load, at its limit and a little over it", PASS, plant.set_gpu(1, "power_mw", 731_000)),
         Case("healthy: a board without a sensor", SKIP, every_gpu("power_mw", UNSUPPORTED)),
     ),
-    *of(
-        "power.temperature",
+    *of("power.temperature")(
         Case("cool", PASS),
         Case("near the slowdown", WARN, plant.set_gpu(4, "temperature_margin_c", 3)),
         Case("at the limit, as a hot GPU under full load is held", WARN, plant.set_gpu(4, "temperature_margin_c", 0)),
@@ -163,21 +155,18 @@ POWER = (
 )
 
 CLOCKS = (
-    *of(
-        "clocks.sm_max",
+    *of("clocks.sm_max")(
         Case("as the model's", PASS),
         Case("below the model's", FAIL, plant.set_gpu(3, "sm_clock_max_mhz", 1755)),
         Case("an idle GPU runs low, which is no fault", PASS, every_gpu("sm_clock_mhz", 210)),
         Case("not told", ERROR, plant.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED)),
         Case("a platform without this limit", NOT_JUDGED, limits={"gpu.sm_clock_max_mhz": None}),
     ),
-    *of(
-        "clocks.memory_max",
+    *of("clocks.memory_max")(
         Case("as the model's", PASS),
         Case("below the model's", FAIL, plant.set_gpu(3, "memory_clock_max_mhz", 1593)),
     ),
-    *of(
-        "clocks.application",
+    *of("clocks.application")(
         Case("at the default", PASS),
         Case("left low by a measurement", FAIL, plant.set_gpu(3, "sm_clock_app_mhz", 1200)),
         Case(
@@ -210,8 +199,7 @@ CLOCKS = (
 )
 
 REASONS = (
-    *of(
-        "clocks.event_reasons",
+    *of("clocks.event_reasons")(
         Case("idle", PASS),
         Case("under full load the power cap holds it, which is no fault", PASS, every_gpu("event_reasons", 0x4)),
         Case("application clocks are set, which is no fault here", PASS, every_gpu("event_reasons", 0x2)),
@@ -230,8 +218,7 @@ REASONS = (
         Case("not told", SKIP, every_gpu("event_reasons", UNSUPPORTED), limits={"gpu.reports": None}),
         Case("could not be read", ERROR, plant.set_gpu(6, "event_reasons", FAILED)),
     ),
-    *of(
-        "clocks.violations",
+    *of("clocks.violations")(
         Case("never slowed but by power", PASS),
         Case("was slowed by heat", WARN, plant.set_gpu(6, "violation_ns.thermal", 12_500_000_000)),
         Case("the counters are not told", SKIP, every_gpu("violation_ns", UNSUPPORTED)),

@@ -89,8 +89,7 @@ def gsp_times_out_again_and_again(machine: Machine) -> None:
 
 
 CASES = (
-    *of(
-        "kernel_log.xid",
+    *of("kernel_log.xid")(
         Case("none", PASS),
         Case(
             "31: a program's own fault",
@@ -150,8 +149,7 @@ CASES = (
             plant.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted"),
         ),
     ),
-    *of(
-        "kernel_log.xid",
+    *of("kernel_log.xid", profile=BOOTCHECK)(
         Case("31 before a job", WARN, xid("31, pid=7, name=python, Ch 00000010")),
         Case("31 three days ago", PASS, xid("31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S)),
         Case("48", FAIL, xid("48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)")),
@@ -203,10 +201,8 @@ CASES = (
             ),
         ),
         Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
-        profile=BOOTCHECK,
     ),
-    *of(
-        "kernel_log.sxid",
+    *of("kernel_log.sxid")(
         Case("none", PASS),
         Case(
             "fatal, with its lines of data",
@@ -229,8 +225,7 @@ CASES = (
         Case("an SXid line in a form that is not known", WARN, sxid("xyz, Fatal error")),
         Case("the log was not read", ERROR, plant.section_fails("kernel_log", "timeout", "10 s")),
     ),
-    *of(
-        "kernel_log.reaches_back",
+    *of("kernel_log.reaches_back")(
         Case("it does", PASS),
         Case("the ring buffer has wrapped", WARN, plant.set("kernel_log", "since_epoch_s", EPOCH_S - 3600)),
         Case("lines were left out", WARN, left_out("network", 12, ago_s=60.0)),
@@ -246,13 +241,11 @@ CASES = (
             plant.set("kernel_log", "since_epoch_s", {"why": "missing", "detail": "no line has a time"}),
         ),
     ),
-    *of(
-        "kernel_log.gpu_driver",
+    *of("kernel_log.gpu_driver")(
         Case("none", PASS),
         Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)")),
     ),
-    *of(
-        "kernel_log.pcie_errors",
+    *of("kernel_log.pcie_errors")(
         Case("none", PASS),
         Case(
             "an uncorrectable error",
@@ -268,8 +261,7 @@ CASES = (
             says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
         ),
     ),
-    *of(
-        "kernel_log.pcie_bandwidth",
+    *of("kernel_log.pcie_bandwidth")(
         Case("none is limited", PASS),
         Case("one of eight NICs at half", FAIL, says(HALF)),
         Case("all eight NICs at half", WARN, every_rail_limited),
@@ -291,8 +283,7 @@ CASES = (
         Case("a wide device that is not there any more", FAIL, says(HALF.replace(NIC, "pci 0000:f1:00.0"))),
         Case("before this boot", PASS, says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
     ),
-    *of(
-        "kernel_log.nic_flaps",
+    *of("kernel_log.nic_flaps")(
         Case("one long outage", FAIL, outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
         Case(
             "healthy: a cable that was changed before the last boot",
@@ -303,8 +294,7 @@ CASES = (
         Case("one outage of 20 s", WARN, outage(20.0)),
         Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
     ),
-    *of(
-        "kernel_log.nic_flaps",
+    *of("kernel_log.nic_flaps", limits=FLAPS)(
         Case("none", PASS),
         Case("three in a day", FAIL, flaps(3)),
         Case("two in a day", WARN, flaps(2)),
@@ -313,10 +303,8 @@ CASES = (
         Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
         Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
         Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
-        limits=FLAPS,
     ),
-    *of(
-        "kernel_log.nic_errors",
+    *of("kernel_log.nic_errors")(
         Case("none", PASS),
         Case(
             "the firmware stopped",
@@ -349,9 +337,8 @@ CASES = (
             ),
         ),
     ),
-    *of("kernel_log.memory", Case("none", PASS)),
-    *of(
-        "kernel_log.memory",
+    *of("kernel_log.memory")(Case("none", PASS)),
+    *of("kernel_log.memory", profile=BOOTCHECK)(
         Case(
             "the node ran out",
             WARN,
@@ -363,10 +350,8 @@ CASES = (
             says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
         ),
         Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
-        profile=BOOTCHECK,
     ),
-    *of(
-        "kernel_log.storage",
+    *of("kernel_log.storage")(
         Case("none", PASS),
         Case(
             "a disk fails",
@@ -379,8 +364,7 @@ CASES = (
             says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
         ),
     ),
-    *of(
-        "kernel_log.host_faults",
+    *of("kernel_log.host_faults")(
         Case("none", PASS),
         Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
         Case(

@@ -60,14 +60,12 @@ def corrupt(machine: Machine) -> None:
 
 
 LOG = (
-    *of(
-        "counters_log.reaches_back",
+    *of("counters_log.reaches_back")(
         Case("whole and of one boot", PASS),
         Case("a restart under load", FAIL, restarted),
         Case("no log", ERROR, no_log),
     ),
-    *of(
-        "counters_log.xid",
+    *of("counters_log.xid")(
         Case("nothing said", PASS),
         Case(
             "a GPU that falls off the bus",
@@ -76,8 +74,7 @@ LOG = (
         ),
         Case("no log", ERROR, no_log),
     ),
-    *of(
-        "counters_log.sxid",
+    *of("counters_log.sxid")(
         Case("nothing said", PASS),
         Case(
             "a fatal error of a switch",
@@ -86,14 +83,12 @@ LOG = (
         ),
         Case("no log", ERROR, no_log),
     ),
-    *of(
-        "counters_log.link_downs",
+    *of("counters_log.link_downs")(
         Case("nothing said", PASS),
         Case("a link that goes down once", FAIL, plant.during_load(after.link_goes_down(6, "ibs6"))),
         Case("no log", ERROR, no_log),
     ),
-    *of(
-        "counters_log.faults",
+    *of("counters_log.faults")(
         Case("nothing said", PASS),
         Case(
             "a memory module",
@@ -104,10 +99,9 @@ LOG = (
     ),
 )
 WHOLE_WAY = (
-    *of("burn.results", Case("silent data corruption", FAIL, corrupt)),
-    *of("burn.complete", Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED))),
-    *of(
-        "burn.clock",
+    *of("burn.results")(Case("silent data corruption", FAIL, corrupt)),
+    *of("burn.complete")(Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED))),
+    *of("burn.clock")(
         Case(
             "a power brake on a card without NVLink",
             FAIL,
@@ -117,10 +111,9 @@ WHOLE_WAY = (
             machine=L40S,
         ),
     ),
-    *of("nccl.nvls", Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls))),
-    *of("nccl.hang", Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung))),
-    *of(
-        "nccl.all_reduce",
+    *of("nccl.nvls")(Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls))),
+    *of("nccl.hang")(Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung))),
+    *of("nccl.all_reduce")(
         Case("no nccl-tests", ERROR, plant.under_load(nccl.NAME, nccl.no_tool)),
         Case(
             "healthy: disturbed at first, well twice more",
@@ -128,12 +121,10 @@ WHOLE_WAY = (
             plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None),
         ),
     ),
-    *of(
-        "rdma_bandwidth.share_of_rate",
-        Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3)),
+    *of("rdma_bandwidth.share_of_rate")(
+        Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3))
     ),
-    *of(
-        "counters.nic",
+    *of("counters.nic")(
         Case("symbol errors under load", FAIL, plant.during_load(after.port_counts("mlx5_6", symbol_error=914))),
         Case(
             "healthy: few symbol errors under load",
@@ -141,8 +132,7 @@ WHOLE_WAY = (
             plant.during_load(after.port_counts("mlx5_6", symbol_error=9)),
         ),
     ),
-    *of(
-        "counters.ecc",
+    *of("counters.ecc")(
         Case(
             "corrected memory errors under load", WARN, plant.during_load(after.gpu_counts(6, volatile_corrected=3720))
         ),

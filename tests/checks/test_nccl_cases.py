@@ -42,8 +42,7 @@ def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
     ]
 
 
-DATA = of(
-    "nccl.data",
+DATA = of("nccl.data")(
     NcclCase("all right", PASS),
     NcclCase("wrong sums", FAIL, told=fault("wrong", "alltoall")),
     NcclCase(
@@ -56,8 +55,7 @@ DATA = of(
     NcclCase("no tool", ERROR, change=no_tool),
 )
 
-HANG = of(
-    "nccl.hang",
+HANG = of("nccl.hang")(
     NcclCase("all end", PASS),
     NcclCase("NVLS hangs", FAIL, told=fault("hang", "all_reduce")),
     NcclCase("everything hangs", FAIL, told=fault("hang"), change=stops_after_hang),
@@ -67,8 +65,7 @@ HANG = of(
     NcclCase("no tool", ERROR, change=no_tool),
 )
 
-COMPLETE = of(
-    "nccl.complete",
+COMPLETE = of("nccl.complete")(
     NcclCase("all whole", PASS),
     NcclCase("a GPU is lost", FAIL, told=fault("lost")),
     NcclCase("an ECC error half-way", FAIL, told=fault("cuda", "all_reduce")),
@@ -80,8 +77,7 @@ COMPLETE = of(
     NcclCase("a whole table and then a crash", ERROR, told=fault("leftover", "sendrecv")),
 )
 
-ALL_REDUCE = of(
-    "nccl.all_reduce",
+ALL_REDUCE = of("nccl.all_reduce")(
     NcclCase("as fast as its platform", PASS),
     NcclCase("slow", FAIL, told={"busbw": {"all_reduce": 300.0, "all_reduce ring": 200.0}}),
     NcclCase("NVLS in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
@@ -96,8 +92,7 @@ ALL_REDUCE = of(
     NcclCase("hangs", ERROR, told=fault("hang", "all_reduce")),
 )
 
-NVLS = of(
-    "nccl.nvls",
+NVLS = of("nccl.nvls")(
     NcclCase("in use", PASS),
     NcclCase("not in use", FAIL, told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}, "nvls": False}),
     NcclCase("in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
@@ -112,8 +107,7 @@ NVLS = of(
     NcclCase("a platform of which nothing is known", NOT_JUDGED, machine=L40S, limits={"nccl.nvls": None}),
 )
 
-COLLECTIVES = of(
-    "nccl.collectives",
+COLLECTIVES = of("nccl.collectives")(
     NcclCase("no limit for sendrecv", NOT_JUDGED, limits={"derived.collectives_percent": None}),
     NcclCase("sendrecv by NVLink's rate", PASS),
     NcclCase("a slow sendrecv", FAIL, told={"busbw": {"sendrecv": 100.0}}),
@@ -127,8 +121,7 @@ COLLECTIVES = of(
     NcclCase("a crash of one", ERROR, told=fault("crash", "sendrecv")),
 )
 
-VERSION = of(
-    "nccl.version",
+VERSION = of("nccl.version")(
     NcclCase("new enough", PASS),
     NcclCase("with the fault of bootstrap messages", WARN, told={"nccl": "2.20.5"}),
     NcclCase("no tool", ERROR, change=no_tool),

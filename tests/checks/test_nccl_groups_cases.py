@@ -74,8 +74,7 @@ FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet withou
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
-LAUNCH = of(
-    "nccl_groups.launch",
+LAUNCH = of("nccl_groups.launch")(
     GroupCase("launched", PASS, pairs()),
     GroupCase("two builds of NCCL", WARN, [ran(what, builds=2) for what in WHATS]),
     GroupCase("no launcher", ERROR, refused()),
@@ -87,8 +86,7 @@ LAUNCH = of(
     ),
 )
 
-HANG = of(
-    "nccl_groups.hang",
+HANG = of("nccl_groups.hang")(
     GroupCase("all end", PASS, pairs()),
     GroupCase("this node hangs with one that is well", FAIL, PAIR_HANGS_HERE),
     GroupCase("its neighbour hangs", PASS, PAIR_HANGS_THERE),
@@ -115,8 +113,7 @@ HANG = of(
     GroupCase("no other node", SKIP, ALONE_RUN),
 )
 
-DATA = of(
-    "nccl_groups.data",
+DATA = of("nccl_groups.data")(
     GroupCase("right", PASS, pairs()),
     GroupCase(
         "wrong sums, with a good node too",
@@ -132,8 +129,7 @@ DATA = of(
 FAST = {"nccl.group_all_reduce_gb_per_s": 360.0, "nccl.group_alltoall_gb_per_s": 360.0}
 SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
 BANDWIDTH = [
-    *of(
-        "nccl_groups.all_reduce",
+    *of("nccl_groups.all_reduce", limits=FAST)(
         GroupCase("as the site stored it", PASS, pairs()),
         GroupCase("slow", FAIL, pairs(busbw=220.0)),
         GroupCase(
@@ -143,23 +139,18 @@ BANDWIDTH = [
             again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
         ),
         GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
-        limits=FAST,
     ),
-    *of(
-        "nccl_groups.collectives",
+    *of("nccl_groups.collectives")(
         GroupCase("no limit for sendrecv", NOT_JUDGED, pairs(), limits=FAST | {"derived.group_exchange_percent": None}),
         GroupCase("both as fast as stored", PASS, pairs(), limits=FAST | SENDRECV),
     ),
-    *of(
-        "nccl_groups.collectives",
+    *of("nccl_groups.collectives", limits=FAST)(
         GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0)),
         GroupCase("sendrecv by the rate of the rails", PASS, pairs()),
         GroupCase("not launched", ERROR, refused()),
-        limits=FAST,
     ),
-    *of("nccl_groups.wide", GroupCase("pairs only", SKIP, pairs())),
-    *of(
-        "nccl_groups.wide",
+    *of("nccl_groups.wide")(GroupCase("pairs only", SKIP, pairs())),
+    *of("nccl_groups.wide", limits=FAST)(
         GroupCase("the fleet is fast", PASS, [*pairs(), fleet(), *EXCHANGES]),
         GroupCase("alltoall over the fleet was not launched", ERROR, [*pairs(), fleet(), EXCHANGES[1]]),
         GroupCase(
@@ -203,7 +194,6 @@ BANDWIDTH = [
             again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
         ),
         GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
-        limits=FAST,
     ),
 ]
 
@@ -215,28 +205,23 @@ def kept_apart(time_us: int = 0) -> ProgramRun:
 
 
 APART = (
-    *of(
-        "nccl_groups.apart",
+    *of("nccl_groups.apart")(
         GroupCase("no times in the report", SKIP, [kept_apart()]),
         GroupCase("an old version", SKIP, pairs()),
     ),
-    *of(
-        "nccl_groups.apart",
+    *of("nccl_groups.apart", limits=APART_FAST)(
         GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
         GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
         GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
-        limits=APART_FAST,
     ),
 )
 
 SHARED = {"nccl.group_share_of_rate_percent": 90.0}
 SHARE = (
-    *of(
-        "nccl_groups.share_of_rate",
-        GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None}),
+    *of("nccl_groups.share_of_rate")(
+        GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None})
     ),
-    *of(
-        "nccl_groups.share_of_rate",
+    *of("nccl_groups.share_of_rate", limits=SHARED)(
         GroupCase("most of the rails", PASS, pairs()),
         GroupCase(
             "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
@@ -245,7 +230,6 @@ SHARE = (
         ),
         GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
         GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
-        limits=SHARED,
     ),
 )
 

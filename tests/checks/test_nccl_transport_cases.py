@@ -79,8 +79,7 @@ ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 ONE = {"one_domain": True}
 
 CASES = [
-    *of(
-        "nccl_groups.transport",
+    *of("nccl_groups.transport")(
         GroupCase("over InfiniBand", PASS, [ran(IB)]),
         GroupCase(
             "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
@@ -103,8 +102,7 @@ CASES = [
         GroupCase("no launch started", SKIP, [REFUSED]),
         GroupCase("no other node", SKIP, ALONE_RUN),
     ),
-    *of(
-        "nccl_groups.nvlink_between",
+    *of("nccl_groups.nvlink_between")(
         GroupCase("two trays over NVLink", PASS, [ran(NVLINK, **ONE)]),
         GroupCase("two trays of one domain over the network", FAIL, [ran(IB, **ONE)]),
         GroupCase(

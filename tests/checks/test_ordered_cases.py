@@ -10,8 +10,7 @@ def no_memory_of_one_module(machine: Machine) -> None:
 
 
 CASES = (
-    *of(
-        "ordered.versions",
+    *of("ordered.versions")(
         Case("nothing demanded", SKIP),
         Case("the version of the order", PASS, expected={"expect": {"driver": "550.163.01"}}),
         Case("one of a list", PASS, expected={"expect": {"driver": ["550.163.01", "560.35.03"]}}),
@@ -54,8 +53,7 @@ CASES = (
             expected={"expect": {"bios": ">= 2.1"}},
         ),
     ),
-    *of(
-        "ordered.parts",
+    *of("ordered.parts")(
         Case(
             "the parts of the order",
             PASS,
@@ -87,8 +85,7 @@ CASES = (
             expected={"expect": {"sockets": 2}},
         ),
     ),
-    *of(
-        "ordered.settings",
+    *of("ordered.settings")(
         Case("the settings of the order", PASS, expected={"expect": {"ecc": True}}),
         Case(
             "capped on every GPU",
@@ -103,8 +100,7 @@ CASES = (
             expected={"expect": {"power_limit_w": 700}},
         ),
     ),
-    *of(
-        "ordered.serials",
+    *of("ordered.serials")(
         Case(
             "serials by a pattern", PASS, expected={"expect": {"chassis_serial": "7XK*", "gpu_serial": "165000100000?"}}
         ),

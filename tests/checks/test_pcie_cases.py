@@ -157,8 +157,7 @@ def iommu_off(machine: Machine) -> None:
 
 
 CASES = (
-    *of(
-        "pcie.bridge_speed",
+    *of("pcie.bridge_speed")(
         Case("bridges at full speed", PASS),
         Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
         Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
@@ -182,8 +181,7 @@ CASES = (
             plant.set_pci(UPLINK, "current_link_speed", {"why": "denied", "detail": "current_link_speed"}),
         ),
     ),
-    *of(
-        "pcie.acs",
+    *of("pcie.acs")(
         Case("ACS off", PASS),
         Case(
             "healthy: bridges without ACS",
@@ -204,16 +202,14 @@ CASES = (
             plant.set_pci(PORT, "acs", {"why": "denied", "detail": "extended configuration space"}),
         ),
     ),
-    *of(
-        "pcie.devices_answer",
+    *of("pcie.devices_answer")(
         Case("every device answers", PASS),
         Case("a GPU is lost", FAIL, plant.lose_gpu(3)),
         Case("a NIC reads all ff", FAIL, nic(2, "config", "ff" * 64)),
         Case("config space was not read", ERROR, gpu(0, "config", {"why": "denied", "detail": "config"})),
         Case("there is nothing to judge", SKIP, lambda machine: machine.sections.update(pci=[])),
     ),
-    *of(
-        "pcie.link_width",
+    *of("pcie.link_width")(
         Case("every link is full", PASS),
         Case("one GPU at x8", FAIL, gpu_link(3, width=8)),
         Case("one NIC at x8", FAIL, nic_link(2, width=8)),
@@ -225,8 +221,7 @@ CASES = (
         Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
         Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
     ),
-    *of(
-        "pcie.link_width",
+    *of("pcie.link_width", machine=L40S)(
         Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
         Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
         Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
@@ -242,10 +237,8 @@ CASES = (
             gpu_link(1, width=4),
             limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
         ),
-        machine=L40S,
     ),
-    *of(
-        "pcie.bridge_width",
+    *of("pcie.bridge_width")(
         Case("every bridge is wide enough", PASS),
         Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
         Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
@@ -253,8 +246,7 @@ CASES = (
         Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
         Case("no bridge is visible", SKIP, without_bridges),
     ),
-    *of(
-        "pcie.link_speed",
+    *of("pcie.link_speed")(
         Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
         Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
         Case("every link at full speed", PASS),
@@ -265,31 +257,25 @@ CASES = (
         Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
         Case("the speed was not read", ERROR, nic(0, "current_link_speed", {"why": "failed", "detail": "EIO"})),
     ),
-    *of(
-        "pcie.uncorrectable_errors",
+    *of("pcie.uncorrectable_errors")(
         Case("none", PASS),
         Case("one fatal error", FAIL, uncorrectable("fatal", 1)),
         Case("two non-fatal errors", WARN, uncorrectable("nonfatal", 2)),
         Case("the firmware keeps the counters", SKIP, counters_kept_by_firmware),
         Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_fatal", ABSENT)),
+        Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
+        Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
     ),
-    *of(
-        "pcie.correctable_errors",
+    *of("pcie.correctable_errors")(
         Case(
             "one GPU of eight has no counter",
             ERROR,
             gpu(0, "aer_dev_correctable", ABSENT),
             limits={"pcie.aer_correctable_max": 480},
         ),
+        Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
     ),
-    *of(
-        "pcie.uncorrectable_errors",
-        Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
-        Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
-    ),
-    *of("pcie.correctable_errors", Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None})),
-    *of(
-        "pcie.correctable_errors",
+    *of("pcie.correctable_errors", limits={"pcie.aer_correctable_max": 480})(
         Case(
             "more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)
         ),
@@ -297,10 +283,8 @@ CASES = (
             "as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)
         ),
         Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
-        limits={"pcie.aer_correctable_max": 480},
     ),
-    *of(
-        "pcie.replays",
+    *of("pcie.replays")(
         Case("no replays", PASS, limits={"pcie.replays_max": 80}),
         Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits={"pcie.replays_max": 80}),
         Case(
@@ -311,8 +295,7 @@ CASES = (
         ),
         Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
     ),
-    *of(
-        "pcie.iommu",
+    *of("pcie.iommu")(
         Case("it passes through", PASS),
         Case("it is off", PASS, iommu_off),
         Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),

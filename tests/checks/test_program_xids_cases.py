@@ -141,8 +141,7 @@ def test_the_line_says_what_failed(line: str, verdict: str, words: str) -> None:
     assert words in message
 
 
-CASES = of(
-    "kernel_log.xid",
+CASES = of("kernel_log.xid")(
     Case("two programs on one GPU, at delivery", FAIL, SUSPECT["two programs"]),
     Case("two programs on one GPU, before a job", WARN, SUSPECT["two programs"], profile=Profile.BOOTCHECK),
     Case("one program on one GPU", WARN, OF_THE_JOB["one script three times"]),

@@ -54,8 +54,7 @@ def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], l
 
 CASES = (
     # complete
-    *of(
-        COMPLETE,
+    *of(COMPLETE)(
         LinkCase("every rail", PASS),
         LinkCase("a rail without a number", ERROR, without()),
         LinkCase("a rail without a GID", ERROR, attempts=left_out),
@@ -77,10 +76,26 @@ CASES = (
         ),
         LinkCase("a node alone", PASS, attempts=alone),
         LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+        LinkCase(
+            "healthy: storage NICs are left out by rule, and named",
+            PASS,
+            attempts=kept(
+                lambda _, device: device != "mlx5_7",
+                rails=RAILS[:7],
+                missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
+            ),
+        ),
+        LinkCase(
+            "healthy: nobody knows where the NIC is, and it is fast",
+            PASS,
+            lambda links: [
+                slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
+                for rail in RAILS
+            ],
+        ),
     ),
     # write and read
-    *of(
-        WRITE_RATE,
+    *of(WRITE_RATE)(
         LinkCase("a slow rail", FAIL, slow(212.5)),
         LinkCase("healthy: slow with one bad partner", PASS, slow(212.5, "gpu02", peer_best=212.5)),
         LinkCase(
@@ -90,24 +105,44 @@ CASES = (
         ),
         LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != WRITE)),
         LinkCase("a node alone", SKIP, attempts=alone),
+        LinkCase("healthy: slow to read is fast to write", PASS, slow(150.25, tool=READ)),
+        LinkCase(
+            "healthy: a bond whose driver says the rate of one port carries that of both",
+            PASS,
+            slow(391.5),
+            machine=both(
+                plant.set_port("mlx5_3", 1, "netdev", "bond0"),
+                plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
+            ),
+        ),
+        LinkCase(
+            "known false alarm: the programs of the partners may have run on the other socket",
+            ERROR,
+            slow(300.25, server_unbound=UNPLACED),
+        ),
+        LinkCase(
+            "below its limit on every node of the run",
+            FAIL,
+            slow(371.5, peer_best=371.75),
+            fleet=dict.fromkeys(PARTNERS, 371.75),
+        ),
+        LinkCase(
+            "beside one partner alone it proves nothing", ERROR, attempts=lambda _links: [attempt(of_two(), partners=1)]
+        ),
     ),
-    *of("rdma_bandwidth.read", LinkCase("slow to read", FAIL, slow(150.25, tool=READ))),
-    *of(WRITE_RATE, LinkCase("healthy: slow to read is fast to write", PASS, slow(150.25, tool=READ))),
-    *of(
-        "rdma_bandwidth.read",
+    *of("rdma_bandwidth.read")(
+        LinkCase("slow to read", FAIL, slow(150.25, tool=READ)),
         LinkCase("healthy", PASS),
         LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != READ)),
     ),
     # latency
-    *of(
-        "rdma_bandwidth.latency",
+    *of("rdma_bandwidth.latency")(
         LinkCase("healthy", PASS),
         LinkCase("a detour", FAIL, slow(6.75, "gpu02", tool="ib_write_lat")),
         LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: not tool.endswith("lat"))),
         LinkCase("a node alone", SKIP, attempts=alone),
     ),
-    *of(
-        "rdma_bandwidth.latency",
+    *of("rdma_bandwidth.latency", fleet=dict.fromkeys(NINE, 1.68))(
         LinkCase(
             "a NIC that is late beside the same rail of the others, while its neighbours are not",
             FAIL,
@@ -120,11 +155,9 @@ CASES = (
             much_further_away,
             limits={"rdma.write_latency_us": None},
         ),
-        fleet=dict.fromkeys(NINE, 1.68),
     ),
     # the share of the link's own rate
-    *of(
-        SHARE_OF_RATE,
+    *of(SHARE_OF_RATE)(
         LinkCase("healthy", PASS),
         LinkCase("far below its own rate", FAIL, slow(212.5)),
         LinkCase(
@@ -150,49 +183,11 @@ CASES = (
             slow(120.5),
             machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
         ),
-    ),
-    *of(
-        WRITE_RATE,
-        LinkCase(
-            "healthy: a bond whose driver says the rate of one port carries that of both",
-            PASS,
-            slow(391.5),
-            machine=both(
-                plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-                plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
-            ),
-        ),
-    ),
-    *of(
-        COMPLETE,
-        LinkCase(
-            "healthy: storage NICs are left out by rule, and named",
-            PASS,
-            attempts=kept(
-                lambda _, device: device != "mlx5_7",
-                rails=RAILS[:7],
-                missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
-            ),
-        ),
-    ),
-    *of(
-        SHARE_OF_RATE,
         LinkCase(
             "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
             ERROR,
             slow(300.25, client_unbound=UNPLACED),
         ),
-    ),
-    *of(
-        WRITE_RATE,
-        LinkCase(
-            "known false alarm: the programs of the partners may have run on the other socket",
-            ERROR,
-            slow(300.25, server_unbound=UNPLACED),
-        ),
-    ),
-    *of(
-        SHARE_OF_RATE,
         LinkCase(
             "slow near its NIC with one partner, and with the others who knows where",
             FAIL,
@@ -201,28 +196,6 @@ CASES = (
                 slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links),
             ),
         ),
-    ),
-    *of(
-        BOTH_WAYS,
-        LinkCase(
-            "known false alarm: slow in one direction, from the other socket perhaps",
-            ERROR,
-            one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
-        ),
-    ),
-    *of(
-        COMPLETE,
-        LinkCase(
-            "healthy: nobody knows where the NIC is, and it is fast",
-            PASS,
-            lambda links: [
-                slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
-                for rail in RAILS
-            ],
-        ),
-    ),
-    *of(
-        SHARE_OF_RATE,
         LinkCase(
             "slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=dict.fromkeys(PARTNERS, 198.5)
         ),
@@ -251,26 +224,37 @@ CASES = (
         ),
         LinkCase("a site without the share", NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
     ),
-    *of(
-        WRITE_RATE,
+    *of(BOTH_WAYS)(
         LinkCase(
-            "below its limit on every node of the run",
-            FAIL,
-            slow(371.5, peer_best=371.75),
-            fleet=dict.fromkeys(PARTNERS, 371.75),
+            "known false alarm: slow in one direction, from the other socket perhaps",
+            ERROR,
+            one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
         ),
+        LinkCase("healthy", PASS),
+        LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
+        LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
+        LinkCase("healthy: slow both ways, which the other checks say", PASS, hurt_both_ways),
+        LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
         LinkCase(
-            "beside one partner alone it proves nothing", ERROR, attempts=lambda _links: [attempt(of_two(), partners=1)]
+            "sends 7 % less than the other nodes, within every limit",
+            FAIL,
+            one_way(gbps=365.0),
+            limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
+            fleet=GOOD_NINE,
+        ),
+        LinkCase("a node alone", SKIP, attempts=alone),
+        LinkCase(
+            "no limit",
+            NOT_JUDGED,
+            limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
         ),
     ),
     # the same rail on many nodes
-    *of(
-        "rdma_bandwidth.rails",
+    *of("rdma_bandwidth.rails")(
         LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: tool.endswith("lat"))),
         LinkCase("a node alone", SKIP, attempts=alone),
     ),
-    *of(
-        "rdma_bandwidth.rails",
+    *of("rdma_bandwidth.rails", fleet=GOOD_NINE)(
         LinkCase("healthy", PASS),
         LinkCase("known false alarm: one slow NIC is no slow rail", PASS, slow(212.5)),
         LinkCase(
@@ -293,11 +277,9 @@ CASES = (
             limits={"rdma.write_gbps": None},
             slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
         ),
-        fleet=GOOD_NINE,
     ),
     # errors
-    *of(
-        "rdma_bandwidth.errors",
+    *of("rdma_bandwidth.errors")(
         LinkCase("healthy", PASS),
         LinkCase("a rail that loses its peers", FAIL, broken(**LOST)),
         LinkCase("completion errors", FAIL, broken(text="completion-error.txt")),
@@ -319,30 +301,8 @@ CASES = (
         LinkCase("nothing was tried", ERROR, attempts=lambda links: [attempt({})]),
     ),
     # both_ways
-    *of(
-        BOTH_WAYS,
-        LinkCase("healthy", PASS),
-        LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
-        LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
-        LinkCase("healthy: slow both ways, which the other checks say", PASS, hurt_both_ways),
-        LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
-        LinkCase(
-            "sends 7 % less than the other nodes, within every limit",
-            FAIL,
-            one_way(gbps=365.0),
-            limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
-            fleet=GOOD_NINE,
-        ),
-        LinkCase("a node alone", SKIP, attempts=alone),
-        LinkCase(
-            "no limit",
-            NOT_JUDGED,
-            limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
-        ),
-    ),
     # path
-    *of(
-        "rdma_bandwidth.path",
+    *of("rdma_bandwidth.path")(
         LinkCase("healthy", PASS),
         LinkCase("a slow path", WARN, slow(98.5, "gpu03")),
         LinkCase("healthy: a slow partner", PASS, slow(98.5, "gpu03", peer_best=99.25)),
@@ -359,8 +319,7 @@ CASES = (
         LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
     ),
     # inside
-    *of(
-        "rdma_bandwidth.inside",
+    *of("rdma_bandwidth.inside")(
         LinkCase("not asked for", SKIP),
         LinkCase("a node alone", PASS, attempts=alone),
         LinkCase("a slow NIC", FAIL, attempts=with_inside(value=61.5)),
@@ -378,8 +337,7 @@ CASES = (
         ),
     ),
     # Both directions at once
-    *of(
-        "rdma_bandwidth.both_at_once",
+    *of("rdma_bandwidth.both_at_once")(
         LinkCase("healthy", PASS, at_once(774.5)),
         LinkCase("no more in both directions than in one", FAIL, at_once(412.5)),
         LinkCase(
@@ -394,8 +352,7 @@ CASES = (
         LinkCase("no other node", SKIP, lambda links: links.clear(), attempts=alone),
     ),
     # GPU memory
-    *of(
-        "rdma_bandwidth.gpu_memory",
+    *of("rdma_bandwidth.gpu_memory")(
         LinkCase("no CUDA in perftest", SKIP),
         LinkCase("healthy", PASS, attempts=with_gpu(value=380.5)),
         LinkCase("a detour through host memory", FAIL, attempts=with_gpu(value=140.5)),

@@ -80,8 +80,7 @@ def no_nic_at_all(machine: Machine) -> None:
 
 
 CASES = (
-    *of(
-        "rdma.rails",
+    *of("rdma.rails")(
         Case("all eight", PASS, limits=EIGHT),
         Case("one adapter is gone", FAIL, without("mlx5_4"), limits=EIGHT),
         Case("one port is down", FAIL, down, limits=EIGHT),
@@ -95,8 +94,7 @@ CASES = (
         Case("without a limit", NOT_JUDGED, machine=L40S),
         Case("adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "5 s")),
     ),
-    *of(
-        "rdma.port_state",
+    *of("rdma.port_state")(
         Case("all active", PASS),
         Case("one port is down", FAIL, down),
         Case("an adapter lists no port", ERROR, plant.set_adapter("mlx5_4", "ports", {})),
@@ -108,8 +106,7 @@ CASES = (
         Case("the state was not read", ERROR, plant.set_port("mlx5_4", 1, "state", {"why": "failed", "detail": "EIO"})),
         Case("no adapter", SKIP, no_nic_at_all),
     ),
-    *of(
-        "rdma.port_rate",
+    *of("rdma.port_rate")(
         Case("all at the rate", PASS, limits={"rdma.rate_gbps": 400}),
         Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits={"rdma.rate_gbps": 400}),
         Case(
@@ -131,35 +128,30 @@ CASES = (
             "every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}
         ),
     ),
-    *of(
-        "rdma.port_lanes",
+    *of("rdma.port_lanes")(
         Case("all alike", PASS),
         Case("one lane of four", FAIL, rate("mlx5_4", "100 Gb/sec (1X NDR)")),
         Case("the lanes were not read", ERROR, rate("mlx5_4", "100 Gb/sec")),
         Case("no adapter at all", SKIP, no_nic_at_all),
         Case("every rail has other lanes", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
     ),
-    *of(
-        "rdma.firmware",
+    *of("rdma.firmware")(
         Case("all alike", PASS),
         Case("one is old", WARN, plant.set_adapter("mlx5_2", "fw_ver", "28.39.1002")),
         Case("one was not read", ERROR, plant.set_adapter("mlx5_2", "fw_ver", {"why": "failed", "detail": "EIO"})),
         Case("no adapter at all", SKIP, no_nic_at_all),
         Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
     ),
-    *of(
-        "rdma.gids",
+    *of("rdma.gids", machine=L40S)(
         Case("RoCE v2", PASS),
         Case("the network device of one is gone", ERROR, gids(1, {})),
         Case("RoCE v1 only", WARN, gids(1, {"0": "IB/RoCE v1"})),
         Case("only its link-local address", PASS, gids(1, {"1": "RoCE v2"})),
         Case("the type of one was not read", ERROR, gids(1, {"0": ""})),
         Case("none is in service", SKIP, no_network_device_and_all_down),
-        machine=L40S,
     ),
-    *of("rdma.gids", Case("InfiniBand has none to judge", SKIP)),
-    *of(
-        "rdma.mtu",
+    *of("rdma.gids")(Case("InfiniBand has none to judge", SKIP)),
+    *of("rdma.mtu")(
         Case("all alike", PASS, machine=L40S),
         Case("one is small", WARN, plant.set_netdev("ens2np0", "mtu", "1500"), machine=L40S),
         Case(

@@ -91,8 +91,7 @@ def another_users_login(machine: Machine) -> None:
 
 
 IN_A_JOB = (
-    *of(
-        "idle.processes",
+    *of("idle.processes")(
         Case("another login on the job's GPU", WARN, beside(1002, login(1002))),
         Case("another login on a GPU of a node of Slurm", WARN, moved_in()),
         Case("the job's user in a login", PASS, beside(1004, login(1004))),
@@ -112,16 +111,14 @@ IN_A_JOB = (
         Case("of a Slurm job that is over", WARN, works(())),
         Case("of nobody known", WARN, works((), "0::/user.slice/user-1004.slice/session-3.scope")),
     ),
-    *of("idle.memory", Case("its memory", PASS, works())),
-    *of(
-        "clocks.event_reasons",
+    *of("idle.memory")(Case("its memory", PASS, works())),
+    *of("clocks.event_reasons")(
         Case("all at the same clock", PASS, works()),
         Case("one held down among eight at work", FAIL, held(500)),
         Case("healthy: a GPU that does nothing may be slow", PASS, held(345, 0)),
         Case("healthy: clocks under a power limit differ", PASS, held(1395)),
     ),
-    *of(
-        "power.draw",
+    *of("power.draw")(
         Case("at work", PASS, works()),
         Case("all wait for a rank elsewhere", WARN, waits()),
         Case("seven wait for the eighth", WARN, waits(3)),

@@ -73,8 +73,7 @@ def library(machine: Machine, name: str, path: str) -> None:
 
 
 CASES = (
-    *of(
-        "software.required",
+    *of("software.required")(
         Case(
             "a kernel module",
             PASS,
@@ -121,37 +120,6 @@ CASES = (
             expected={"require": ["curl"]},
         ),
         Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
-    ),
-    *of(
-        "software.driver_loaded",
-        Case("loaded", PASS),
-        Case("not loaded", FAIL, unload),
-        Case("older than the platform needs", FAIL, limits={"software.driver_version_min": "570.86.10"}),
-        Case("the version was not read", ERROR, driver_file_unread),
-        Case("no GPU and no driver", SKIP, no_gpu_and_no_driver),
-    ),
-    *of(
-        "software.driver_and_library",
-        Case("the same", PASS),
-        Case("another library", FAIL, plant.set("nvml", "driver_version", "550.54.15")),
-        Case(
-            "NVML refuses the driver",
-            FAIL,
-            plant.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
-        ),
-        Case("NVML hangs", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
-        Case("no driver", SKIP, unload),
-    ),
-    *of(
-        "software.nccl_version",
-        Case("new enough", PASS, limits=NCCL),
-        Case("2.20.5", WARN, nccl_library("libnccl.so.2.20.5"), limits=NCCL),
-        Case("2.9 is older than 2.21", WARN, nccl_library("libnccl.so.2.9.6"), limits=NCCL),
-        Case("a file without a version", ERROR, nccl_library("libnccl.so.2"), limits=NCCL),
-        Case("no NCCL on the node", SKIP, plant.set("software", "nccl", []), limits=NCCL),
-    ),
-    *of(
-        "software.required",
         Case("not asked for", SKIP),
         Case("asked for and there", PASS, expected={"require": ["cuda", "nvcc", "srun", "nccl"]}),
         Case("asked for and not there", FAIL, expected={"require": ["cuda", "docker"]}),
@@ -165,8 +133,32 @@ CASES = (
             expected={"require": "cuda"},
         ),
     ),
-    *of(
-        "software.gpudirect",
+    *of("software.driver_loaded")(
+        Case("loaded", PASS),
+        Case("not loaded", FAIL, unload),
+        Case("older than the platform needs", FAIL, limits={"software.driver_version_min": "570.86.10"}),
+        Case("the version was not read", ERROR, driver_file_unread),
+        Case("no GPU and no driver", SKIP, no_gpu_and_no_driver),
+    ),
+    *of("software.driver_and_library")(
+        Case("the same", PASS),
+        Case("another library", FAIL, plant.set("nvml", "driver_version", "550.54.15")),
+        Case(
+            "NVML refuses the driver",
+            FAIL,
+            plant.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
+        ),
+        Case("NVML hangs", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+        Case("no driver", SKIP, unload),
+    ),
+    *of("software.nccl_version")(
+        Case("new enough", PASS, limits=NCCL),
+        Case("2.20.5", WARN, nccl_library("libnccl.so.2.20.5"), limits=NCCL),
+        Case("2.9 is older than 2.21", WARN, nccl_library("libnccl.so.2.9.6"), limits=NCCL),
+        Case("a file without a version", ERROR, nccl_library("libnccl.so.2"), limits=NCCL),
+        Case("no NCCL on the node", SKIP, plant.set("software", "nccl", []), limits=NCCL),
+    ),
+    *of("software.gpudirect")(
         Case("nvidia_peermem is loaded", PASS),
         Case("healthy: the open kernel module has dma-buf", PASS, without_peermem),
         Case("dma-buf on a kernel that has none", FAIL, on_kernel("5.10.0-34-amd64")),
@@ -176,8 +168,7 @@ CASES = (
         Case("the driver's flavour was not read", ERROR, driver_file_unread),
         Case("no GPU", SKIP, no_gpu_and_no_driver),
     ),
-    *of(
-        "software.nccl_settings",
+    *of("software.nccl_settings")(
         Case("none that harms", PASS),
         Case("InfiniBand switched off", FAIL, nccl_conf("NCCL_IB_DISABLE=1")),
         Case("healthy: InfiniBand not switched off", PASS, nccl_conf("NCCL_IB_DISABLE=0")),
@@ -279,22 +270,19 @@ CASES = (
             plant.set("environment", "nccl_conf", {"why": "denied", "detail": "/etc/nccl.conf"}),
         ),
     ),
-    *of(
-        "software.persistence_daemon",
+    *of("software.persistence_daemon")(
         Case("it runs", PASS),
         Case("it stopped", WARN, plant.stop_service("nvidia-persistenced")),
         Case("systemd does not answer", ERROR, plant.section_fails("services", "timeout", "5 s")),
         Case("no GPU", SKIP, no_gpu_and_no_driver),
     ),
-    *of(
-        "platform.known",
+    *of("platform.known")(
         Case("recognised", PASS),
         Case("named, and so it is", PASS, expected={"platform": "hgx-h100-8"}),
         Case("another machine than the inventory says", FAIL, expected={"platform": "hgx-a100-80gb-8"}),
         Case("no baseline has these GPUs", ERROR, unknown_gpus),
     ),
-    *of(
-        "platform.serial",
+    *of("platform.serial")(
         Case("the machine of the inventory", PASS, expected={"serial": "7XK0001"}),
         Case("another machine answers", FAIL, expected={"serial": "7XK0002"}),
         Case(
@@ -305,14 +293,13 @@ CASES = (
         ),
         Case("none given", SKIP),
     ),
-    *of(
-        "platform.one_name",
+    *of("platform.one_name")(
         Case("alone", PASS),
         Case(
             "its boot id is hidden", NOT_JUDGED, plant.set("system", "boot_id", {"why": "denied", "detail": "EACCES"})
         ),
     ),
-    *of("drift.same_as_fleet", Case("too few nodes", NOT_JUDGED)),
+    *of("drift.same_as_fleet")(Case("too few nodes", NOT_JUDGED)),
 )
 
 

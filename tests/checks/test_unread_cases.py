@@ -34,7 +34,7 @@ OF_A_GPU = {
 }
 CASES = (
     *(Case("the reading fails", ERROR, unread(reading), check=check) for check, reading in OF_A_GPU.items()),
-    *of("fabric.nvswitches", Case("a switch's configuration space cannot be read", ERROR, switch_without_config)),
+    *of("fabric.nvswitches")(Case("a switch's configuration space cannot be read", ERROR, switch_without_config)),
     *(
         Case("the log cannot be read", ERROR, no_log, check=f"kernel_log.{name}")
         for name in (

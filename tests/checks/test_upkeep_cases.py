@@ -53,15 +53,13 @@ def shifted(machine: Machine) -> None:
 INDEX_3 = plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=3")
 L40S = {"machine": Machine.pcie_l40s}
 CASES = (
-    *of(
-        "upkeep.governor",
+    *of("upkeep.governor")(
         Case("one governor", PASS),
         Case("a few CPUs in another", WARN, kept("governors", {"performance": 222, "powersave": 2})),
         Case("healthy: the firmware owns the clocks", SKIP, no("governors", "preferences")),
         Case("the section was not read", ERROR, OLD),
     ),
-    *of(
-        "upkeep.max_payload",
+    *of("upkeep.max_payload")(
         Case("as the bridges above", PASS),
         Case("larger than the bridges take", FAIL, payload("5977")),
         Case("healthy: smaller than the bridges take", PASS, payload("5937")),
@@ -69,8 +67,7 @@ CASES = (
         Case("without root", SKIP, no("pcie")),
         Case("the section was not read", ERROR, OLD),
     ),
-    *of(
-        "upkeep.arrays",
+    *of("upkeep.arrays")(
         Case("two mirrors", PASS),
         Case("a member is missing", FAIL, kept("arrays.md1.degraded", "1")),
         Case("inactive", FAIL, kept("arrays.md1.array_state", "inactive")),
@@ -87,8 +84,7 @@ CASES = (
         Case("healthy: no array", SKIP, no("arrays")),
         Case("the state cannot be read", ERROR, kept("arrays.md1.array_state", DENIED)),
     ),
-    *of(
-        "upkeep.nvme",
+    *of("upkeep.nvme")(
         Case("all live", PASS),
         Case("one resets", FAIL, kept("nvme.nvme3.state", "resetting")),
         Case("one is hot", WARN, kept("nvme.nvme3.alarm", "1")),
@@ -96,8 +92,7 @@ CASES = (
         Case("healthy: no drive", SKIP, no("nvme")),
         Case("the state cannot be read", ERROR, kept("nvme.nvme3.state", DENIED)),
     ),
-    *of(
-        "upkeep.bonds",
+    *of("upkeep.bonds")(
         Case("two links and a switch that responds", PASS),
         Case("one link is down", WARN, kept(MII, "down")),
         Case(
@@ -116,8 +111,7 @@ CASES = (
         Case("healthy: no bond", SKIP, no("bonds")),
         Case("a link that cannot be read", ERROR, kept(MII, DENIED)),
     ),
-    *of(
-        "upkeep.memory_modules",
+    *of("upkeep.memory_modules")(
         Case("alike, no error", PASS),
         Case("an uncorrected error", FAIL, kept("memory_errors.mc2.ue_count", "1")),
         Case(
@@ -133,8 +127,7 @@ CASES = (
         ),
         Case("a count that is none", ERROR, kept("memory_errors.mc2.ue_count", "x")),
     ),
-    *of(
-        "upkeep.partition_keys",
+    *of("upkeep.partition_keys")(
         Case("full members", PASS),
         Case("a limited member only", WARN, rail_key("0x7fff")),
         Case("healthy: a tenant's key beside a limited one", PASS, rail_key("0x7fff", "0x8012")),
@@ -142,8 +135,7 @@ CASES = (
         Case("none could be read", ERROR, no("keys")),
         Case("the section was not read", ERROR, OLD),
     ),
-    *of(
-        "rdma.gid_index",
+    *of("rdma.gid_index", **L40S)(
         Case("one place on all rails", PASS),
         Case("a rail with it elsewhere", WARN, shifted),
         Case("NCCL_IB_GID_INDEX fits", PASS, INDEX_3),
@@ -151,9 +143,8 @@ CASES = (
         Case("NCCL_IB_GID_INDEX is RoCE v1", WARN, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=2")),
         Case("healthy: NCCL picks by itself", PASS, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=-1")),
         Case("the adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "10 s")),
-        **L40S,
     ),
-    *of("rdma.gid_index", Case("InfiniBand", SKIP)),
+    *of("rdma.gid_index")(Case("InfiniBand", SKIP)),
 )
 test_case = asserting(CASES)
 

@@ -77,9 +77,9 @@ class DocumentCase(Case):
         return judged_with(self.check, facts_of(machine), {"profile": self.profile, **given})
 
 
-def of(check: str, *table: Case, **common: Any) -> tuple[Case, ...]:
-    """These cases as those of a check, with the fields that all of them have in common."""
-    return tuple(replace(case, check=check, **common) for case in table)
+def of(check: str, **common: Any) -> Callable[..., tuple[Case, ...]]:
+    """Takes the cases of a check, with the fields that all of them have in common: `of("gpu.lost")(Case(...), ...)`."""
+    return lambda *table: tuple(replace(case, check=check, **common) for case in table)
 
 
 def asserting(*tables: Iterable[Case]) -> Callable[[Case], None]:
