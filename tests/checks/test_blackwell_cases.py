@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from fleet.machine import EPOCH_S, Machine
-from support.cases import assert_case
+from support.cases import FAILED, assert_case
 from support.counting import CounterCase
 from support.healthy_platforms import UNSUPPORTED, node_of
 from support.judging import Case
@@ -15,7 +15,6 @@ from nodegate.records.verdict import Verdict
 from nodegate.unknown import Unknown, Why
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
 def b200(_name: str = "gpu01", epoch_s: float = EPOCH_S) -> Machine:

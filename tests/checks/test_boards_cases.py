@@ -2,13 +2,10 @@
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of
 from support.judging import Case, both, every_gpu, plant
 
 from nodegate.profile import Profile
-
-UNSUPPORTED = {"why": "not supported", "detail": ""}
-FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
 @changes
@@ -25,13 +22,13 @@ def other_board(machine: Machine) -> None:
     machine.set_gpu(3, "name", "NVIDIA H20")
 
 
-MODEL = of("boards.model")(
+CASES = of("boards.model")(
     Case("eight of one model", PASS),
     Case("another board", FAIL, other_board),
     Case("NVML and PCIe see different boards", FAIL, plant.set_gpu(3, "pci_device_id", 0x232910DE)),
     Case("the name could not be read", ERROR, plant.set_gpu(3, "name", FAILED)),
 )
-REVISION = of("boards.revision")(
+CASES += of("boards.revision")(
     Case("eight of one part number and VBIOS", PASS),
     Case("another VBIOS", FAIL, plant.set_gpu(3, "vbios", "96.00.74.00.01")),
     Case(
@@ -46,7 +43,7 @@ REVISION = of("boards.revision")(
         "consumer cards report neither", SKIP, both(*(every_gpu(key, UNSUPPORTED) for key in ("part_number", "vbios")))
     ),
 )
-MEMORY = of("boards.memory")(
+CASES += of("boards.memory")(
     Case("as the platform has it", PASS),
     Case("half of it", FAIL, plant.set_gpu(3, "memory_total_bytes", 40 << 30)),
     Case(
@@ -57,12 +54,12 @@ MEMORY = of("boards.memory")(
     ),
     Case("could not be read", ERROR, plant.set_gpu(3, "memory_total_bytes", FAILED)),
 )
-LISTED = of("boards.listed")(
+CASES += of("boards.listed")(
     Case("as many", PASS),
     Case("fewer", FAIL, plant.set("nvml", "count", 4)),
     Case("could not be read", ERROR, plant.set("nvml", "count", FAILED)),
 )
-IDENTITY = of("boards.identity")(
+CASES += of("boards.identity")(
     Case("each its own", PASS),
     Case("two with one serial number", FAIL, copied("serial")),
     Case("two on one board", PASS, copied("serial"), limits={"gpu.per_board": 2}),
@@ -71,7 +68,7 @@ IDENTITY = of("boards.identity")(
     Case("cards that report zeros for one", PASS, every_gpu("serial", "0")),
     Case("the UUID could not be read", ERROR, plant.set_gpu(3, "uuid", FAILED)),
 )
-CLUSTER = of("fabric.one_cluster")(
+CASES += of("fabric.one_cluster")(
     Case("all in one", PASS),
     Case("one in another clique", FAIL, plant.set_gpu(3, "fabric.clique", 7)),
     Case("one in another cluster", FAIL, plant.set_gpu(3, "fabric.cluster_uuid", "1")),
@@ -80,4 +77,4 @@ CLUSTER = of("fabric.one_cluster")(
 )
 
 
-test_case = asserting(MODEL, REVISION, MEMORY, LISTED, IDENTITY, CLUSTER)
+test_case = asserting(CASES)

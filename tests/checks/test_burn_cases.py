@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, every_window, ran_by_others, refused
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import plant
 
 from nodegate.profile import Profile
@@ -111,7 +111,7 @@ def disagreeing_pair(found: Document) -> None:
 
 def no_slowdown(machine: Machine) -> None:
     for key in ("temperature_margin_c", "temperature_slowdown_c"):
-        machine.set_gpu(3, key, {"why": "not supported", "detail": "NVML 3"})
+        machine.set_gpu(3, key, unread("not supported", "NVML 3"))
 
 
 def capped(machine: Machine) -> None:
@@ -121,7 +121,7 @@ def capped(machine: Machine) -> None:
 
 def no_enforced_limit(machine: Machine) -> None:
     for index in range(8):
-        machine.set_gpu(index, "power_limit_enforced_mw", {"why": "missing", "detail": "NVML 13"})
+        machine.set_gpu(index, "power_limit_enforced_mw", unread("missing", "NVML 13"))
 
 
 @changes
@@ -150,7 +150,7 @@ def gen4_slot(machine: Machine) -> None:
         machine.set_gpu(index, "link_gen_max", 4)
 
 
-COMPLETE = of("burn.complete")(
+CASES = of("burn.complete")(
     BurnCase("a type of numbers that the board does not have", PASS, without_fp64),
     BurnCase(
         "bf16 cannot be left out",
@@ -177,7 +177,7 @@ COMPLETE = of("burn.complete")(
     BurnCase("a GPU that nobody watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
     BurnCase("GPUs in use", ERROR, refused),
 )
-RESULTS = of("burn.results")(
+CASES += of("burn.results")(
     BurnCase("healthy", PASS),
     BurnCase(
         "a word that changes",
@@ -209,20 +209,20 @@ RESULTS = of("burn.results")(
     BurnCase("a GPU without a result", ERROR, never_started),
     BurnCase("a count that is not told", ERROR, phase(3, 0, mismatches={"why": "failed"})),
 )
-THROUGHPUT = of("burn.throughput")(
+CASES += of("burn.throughput")(
     BurnCase("healthy, in a fleet", PASS, nodes=9),
     BurnCase("a slow GPU in a fleet", FAIL, slow(0.9), nodes=9),
     BurnCase("slow only once", NOT_JUDGED, slow(0.9), again=[slow(1.0), slow(1.0)]),
     BurnCase("no rate from one GPU", ERROR, never_started, nodes=9),
 )
-SPREAD = of("burn.node_spread")(
+CASES += of("burn.node_spread")(
     BurnCase("healthy", PASS),
     BurnCase("a GPU 6 % below its node", WARN, slow(0.94)),
     BurnCase("a GPU 4 % below its node", PASS, slow(0.96)),
     BurnCase("nothing measured", ERROR, refused),
     BurnCase("no limit", NOT_JUDGED, limits={"burn.node_spread_percent": None}),
 )
-REASONS = of("burn.clock_reasons")(
+CASES += of("burn.clock_reasons")(
     BurnCase("the power cap is normal", PASS),
     BurnCase("a power brake in one sample", FAIL, moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1})),
     BurnCase("heat", FAIL, load(3, reason_samples={"64": 2, "8": 2})),
@@ -259,7 +259,7 @@ REASONS = of("burn.clock_reasons")(
     BurnCase("a fault before the load", PASS, moment(3, -1, reason_samples={"8": 5})),
     BurnCase("not watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
 )
-CLOCK = of("burn.clock")(
+CASES += of("burn.clock")(
     BurnCase("healthy, alone", PASS),
     BurnCase("a GPU at 500 MHz", FAIL, load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5})),
     BurnCase("a GPU 9 % below its node", PASS, load(3, sm_clock_mhz=[1500, 1600, 1700])),
@@ -270,7 +270,7 @@ CLOCK = of("burn.clock")(
     BurnCase("a clock that the other GPUs report", ERROR, without_quantity(3, "sm_clock_mhz", "not supported")),
     BurnCase("no clock by design", SKIP, without_quantity(None, "sm_clock_mhz", "not supported")),
 )
-HBM = of("burn.memory_temperature")(
+CASES += of("burn.memory_temperature")(
     BurnCase("healthy", PASS),
     BurnCase("96 °C", FAIL, load(3, memory_temperature_c=[80, 90, 96])),
     BurnCase("92 °C", WARN, load(3, memory_temperature_c=[80, 90, 92])),
@@ -278,14 +278,14 @@ HBM = of("burn.memory_temperature")(
     BurnCase("NVML failed", ERROR, without_quantity(3, "memory_temperature_c", "failed")),
     BurnCase("healthy: boards without HBM", SKIP, without_quantity(None, "memory_temperature_c", "not supported")),
 )
-HEAT = of("burn.temperature")(
+CASES += of("burn.temperature")(
     BurnCase("healthy", PASS),
     BurnCase("2 °C from its slowdown", FAIL, load(3, temperature_c=[80, 83, 84])),
     BurnCase("the same at night", WARN, load(3, temperature_c=[80, 83, 84]), profile=Profile.NIGHTLY),
     BurnCase("a GPU without threshold", PASS, machine=no_slowdown),
     BurnCase("no temperature", ERROR, without_quantity(3, "temperature_c", "failed")),
 )
-POWER_DRAWN = of("burn.power")(
+CASES += of("burn.power")(
     BurnCase("healthy, at the power cap", PASS),
     BurnCase("fp32 and fp64 draw less: the heaviest part counts", PASS, lighter_after(36)),
     BurnCase("a GPU at half of its power", WARN, load(3, power_w=[340, 350, 360])),
@@ -298,16 +298,14 @@ POWER_DRAWN = of("burn.power")(
     BurnCase("no GPU has a sensor: nothing is proven", NOT_JUDGED, all_without("power_w")),
     BurnCase("twice its limit", ERROR, load(3, power_w=[1300, 1400, 1500])),
     BurnCase(
-        "no limit in force",
-        ERROR,
-        machine=plant.set_gpu(3, "power_limit_enforced_mw", {"why": "failed", "detail": "NVML 999"}),
+        "no limit in force", ERROR, machine=plant.set_gpu(3, "power_limit_enforced_mw", unread("failed", "NVML 999"))
     ),
     BurnCase("a driver that tells only the limit that is set", PASS, machine=no_enforced_limit),
     BurnCase("a GPU that stopped", PASS, stopped),
     BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
     BurnCase("no limit in the baselines", NOT_JUDGED, limits={"burn.power_percent": None}),
 )
-ECC = of("burn.ecc")(
+CASES += of("burn.ecc")(
     BurnCase("healthy", PASS),
     BurnCase("uncorrected", FAIL, growing("ecc_uncorrected", 1)),
     BurnCase("very many corrected", WARN, growing("ecc_corrected", 400)),
@@ -321,7 +319,7 @@ ECC = of("burn.ecc")(
     BurnCase("one GPU without ECC", ERROR, without_quantity(3, "ecc_corrected", "not supported")),
     BurnCase("no GPU with ECC", PASS, without_quantity(None, "ecc_corrected", "not supported")),
 )
-LINK = of("burn.link")(
+CASES += of("burn.link")(
     BurnCase("healthy", PASS),
     BurnCase("Gen1 under load", FAIL, load(3, link_gen=[1, 1, 5])),
     BurnCase("lanes lost under load", FAIL, load(3, link_width=[8, 8, 16])),
@@ -329,7 +327,7 @@ LINK = of("burn.link")(
     BurnCase("Gen1 before the load", PASS, moment(3, -1, link_gen=[1, 1, 1])),
     BurnCase("not told", ERROR, without_quantity(3, "link_gen", "failed")),
 )
-OTHER = of("burn.gpu_burn")(
+CASES += of("burn.gpu_burn")(
     BurnCase("not installed", SKIP),
     BurnCase("healthy", PASS, others=(ran_by_others("healthy.txt"),)),
     BurnCase("wrong results, and a dead GPU", FAIL, others=(ran_by_others("faulty.txt"),)),
@@ -346,4 +344,4 @@ OTHER = of("burn.gpu_burn")(
 )
 
 
-test_case = asserting(COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HBM, HEAT, POWER_DRAWN, ECC, LINK, OTHER)
+test_case = asserting(CASES)

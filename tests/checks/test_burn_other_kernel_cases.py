@@ -26,17 +26,15 @@ def by(found: Document, kernel: str, *, gpu3: Document | None = None, **of_phase
     found["gpus"][3]["phases"][0].update(of_phase)
 
 
-CASES = (
-    *of("burn.complete")(
-        BurnCase("all is right", PASS, by("wgmma")),
-        BurnCase("it gave up waiting", ERROR, by("wgmma", gpu3={"error": GAVE_UP})),
-    ),
-    *of("burn.results")(
-        BurnCase("wrong results", ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
-        BurnCase("wrong elements in the first result", ERROR, by("wgmma", reference_errors=3)),
-        BurnCase("another first result than the others", ERROR, by("wgmma", checksum="0badf00d")),
-        BurnCase("wrong with mma.sync: the GPU", FAIL, by("mma.sync", mismatches=12, first_mismatch=None)),
-    ),
+CASES = of("burn.complete")(
+    BurnCase("all is right", PASS, by("wgmma")),
+    BurnCase("it gave up waiting", ERROR, by("wgmma", gpu3={"error": GAVE_UP})),
+)
+CASES += of("burn.results")(
+    BurnCase("wrong results", ERROR, by("wgmma", mismatches=12, first_mismatch=None)),
+    BurnCase("wrong elements in the first result", ERROR, by("wgmma", reference_errors=3)),
+    BurnCase("another first result than the others", ERROR, by("wgmma", checksum="0badf00d")),
+    BurnCase("wrong with mma.sync: the GPU", FAIL, by("mma.sync", mismatches=12, first_mismatch=None)),
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, every_window, refused
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, asserting, of, unread
 from support.judging import Case, plant
 
 DMA_BUF = {"contract.gpudirect_dma_buf": True}
@@ -17,9 +17,9 @@ def load(index: int, **values: object) -> Callable[[Document], object]:
 
 
 @changes
-def unread(found: Document, index: int, quantity: str) -> None:
+def unsampled(found: Document, index: int, quantity: str) -> None:
     samples = found["gpus"][index]["samples"]
-    samples["unread"] = {quantity: {"why": "not supported", "detail": "NVML"}}
+    samples["unread"] = {quantity: unread("not supported", "NVML")}
     for window in samples["windows"]:
         window.pop(quantity, None)
 
@@ -29,27 +29,27 @@ def longer(found: Document) -> None:
         phase["seconds"] *= 2
 
 
-REASONS = of("contract.event_reasons")(
+CASES = of("contract.event_reasons")(
     BurnCase("the power cap, which is allowed", PASS),
     BurnCase("the power cap, where nothing is allowed", FAIL, limits={"contract.event_reasons_allowed": None}),
     BurnCase("heat for a fifth of the time", FAIL, load(3, reason_samples={"4": 5, "32": 1})),
     BurnCase("healthy: idle between two batches", PASS, load(3, reason_samples={"4": 3, "1": 2})),
     BurnCase("no burn", ERROR, refused),
-    BurnCase("a GPU that does not report them", ERROR, unread(3, "event_reasons")),
+    BurnCase("a GPU that does not report them", ERROR, unsampled(3, "event_reasons")),
     BurnCase("no limit", NOT_JUDGED, limits={"contract.event_reasons_percent": None}),
 )
-SPREAD = of("contract.temperature_spread")(
+CASES += of("contract.temperature_spread")(
     BurnCase("equally warm", PASS),
     BurnCase("healthy: five degrees", PASS, load(3, temperature_c=[60, 67, 68])),
     BurnCase("eight degrees", FAIL, load(3, temperature_c=[66, 70, 71])),
-    BurnCase("one GPU that was not read", ERROR, unread(3, "temperature_c")),
+    BurnCase("one GPU that was not read", ERROR, unsampled(3, "temperature_c")),
 )
-LEVEL = of("contract.temperature")(
+CASES += of("contract.temperature")(
     BurnCase("cool", PASS),
     BurnCase("hot", FAIL, load(3, temperature_c=[80, 84, 86])),
     BurnCase("no burn", ERROR, refused),
 )
-TIME = of("contract.burn_time")(
+CASES += of("contract.burn_time")(
     BurnCase("a minute, where half of one is asked for", PASS),
     BurnCase("too short", SKIP, lambda found: [each.update(seconds=each["seconds"] / 2) for each in found["phases"]]),
     BurnCase("healthy: the second burn was long enough", PASS, again=(longer,)),
@@ -66,32 +66,23 @@ def nccl_conf(*lines: str) -> Callable[[Machine], None]:
     return plant.set("environment", "nccl_conf", "\n".join(lines))
 
 
-FACTS = (
-    *of("contract.gpudirect")(
-        Case("the open kernel module", PASS, limits=DMA_BUF),
-        Case("peermem alone", FAIL, proprietary, limits=DMA_BUF),
-        Case(
-            "peermem on an old kernel", FAIL, plant.set("system", "kernel_release", "5.10.0-34-amd64"), limits=DMA_BUF
-        ),
-        Case(
-            "the type of the module was not read",
-            ERROR,
-            plant.set("driver", "version", {"why": "denied", "detail": "/proc/driver/nvidia/version"}),
-            limits=DMA_BUF,
-        ),
+CASES += of("contract.gpudirect")(
+    Case("the open kernel module", PASS, limits=DMA_BUF),
+    Case("peermem alone", FAIL, proprietary, limits=DMA_BUF),
+    Case("peermem on an old kernel", FAIL, plant.set("system", "kernel_release", "5.10.0-34-amd64"), limits=DMA_BUF),
+    Case(
+        "the type of the module was not read",
+        ERROR,
+        plant.set("driver", "version", unread("denied", "/proc/driver/nvidia/version")),
+        limits=DMA_BUF,
     ),
-    *of("contract.nccl_unset")(
-        Case("nothing set", PASS, limits=UNSET),
-        Case("healthy: another setting", PASS, nccl_conf("NCCL_DEBUG=INFO"), limits=UNSET),
-        Case("an algorithm for every job", FAIL, nccl_conf("NCCL_ALGO=Ring"), limits=UNSET),
-        Case(
-            "not read",
-            ERROR,
-            plant.set("environment", "nccl_conf", {"why": "denied", "detail": "/etc/nccl.conf"}),
-            limits=UNSET,
-        ),
-    ),
+)
+CASES += of("contract.nccl_unset")(
+    Case("nothing set", PASS, limits=UNSET),
+    Case("healthy: another setting", PASS, nccl_conf("NCCL_DEBUG=INFO"), limits=UNSET),
+    Case("an algorithm for every job", FAIL, nccl_conf("NCCL_ALGO=Ring"), limits=UNSET),
+    Case("not read", ERROR, plant.set("environment", "nccl_conf", unread("denied", "/etc/nccl.conf")), limits=UNSET),
 )
 
 
-test_case = asserting(REASONS, SPREAD, LEVEL, TIME, FACTS)
+test_case = asserting(CASES)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.copies import (
     ALONE,
     AT_ONCE,
@@ -25,7 +25,7 @@ from support.copies import (
 from nodegate.subjects import pcie
 
 NONE = ""
-NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}
+NOT_TOLD = {name: unread("not supported", "NVML 3") for name in ("link_gen", "link_width")}
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
 
@@ -74,7 +74,7 @@ def gen4_slot(machine: Machine) -> None:
         machine.set_gpu(index, "link_gen_max", 4)
 
 
-COMPLETE = of("copies.complete")(
+CASES = of("copies.complete")(
     CopiesCase("healthy", PASS),
     CopiesCase("a GPU that never started", ERROR, dead),
     CopiesCase("a GPU that stops", FAIL, stopped),
@@ -85,7 +85,7 @@ COMPLETE = of("copies.complete")(
         of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
     ),
 )
-DATA = of("copies.data")(
+CASES += of("copies.data")(
     CopiesCase("healthy", PASS),
     CopiesCase("a word lost on the way in", FAIL, wrong(0, wrong_words=3, first_word=7)),
     CopiesCase("a word lost on the way out", FAIL, wrong(5, what="device_to_host", wrong_words=1, first_word=None)),
@@ -101,7 +101,7 @@ DATA = of("copies.data")(
     CopiesCase("a count that is not told", ERROR, wrong(0, wrong_words={"why": "failed"})),
     CopiesCase("a pair whose count is not told", ERROR, pair(5, 3, wrong_words="x")),
 )
-IN = of("copies.host_to_device")(
+CASES += of("copies.host_to_device")(
     CopiesCase("healthy", PASS),
     CopiesCase("a link of eight lanes", FAIL, together(rate("host_to_device", 27.0), link(link_width=[8, 8, 8]))),
     CopiesCase("slow behind a whole link", FAIL, rate("host_to_device", 27.0)),
@@ -119,12 +119,12 @@ IN = of("copies.host_to_device")(
     CopiesCase("no rate from one GPU", ERROR, dead),
     CopiesCase("a rate that physics does not allow", ERROR, rate("host_to_device", 80.0)),
 )
-OUT = of("copies.device_to_host")(
+CASES += of("copies.device_to_host")(
     CopiesCase("healthy", PASS),
     CopiesCase("slow in one direction", FAIL, rate("device_to_host", 13.0)),
     CopiesCase("no rate from one GPU", ERROR, dead),
 )
-TOGETHER = of("copies.host_at_once")(
+CASES += of("copies.host_at_once")(
     CopiesCase("healthy, in a fleet", PASS, nodes=9),
     CopiesCase("a node that is slow at once", FAIL, at_once(20.0, 41.0), nodes=9),
     CopiesCase("no fleet to compare with", NOT_JUDGED),
@@ -132,7 +132,7 @@ TOGETHER = of("copies.host_at_once")(
     CopiesCase("one GPU", SKIP, only_one),
     CopiesCase("no rate from one GPU", ERROR, dead, nodes=9),
 )
-BOTH_WAYS = of("copies.host_both_ways")(
+CASES += of("copies.host_both_ways")(
     CopiesCase("healthy", PASS),
     CopiesCase("slow only when both go", FAIL, rate("both_ways", 41.0)),
     CopiesCase(
@@ -146,7 +146,7 @@ GEN3 = ["0000:38:00.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", "16"]
 GEN4 = ["0000:39:00.0", "16.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 DOWN = ["0000:38:00.0", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 OLD_RATES = tuple(rate("host_to_device", 12.6, gpu=gpu) for gpu in range(8))
-BY_DESIGN = of("copies.host_to_device")(
+CASES += of("copies.host_to_device")(
     CopiesCase(
         "confidential computing on all GPUs",
         NOT_JUDGED,
@@ -184,7 +184,7 @@ BY_DESIGN = of("copies.host_to_device")(
         ),
     ),
 )
-LINK = of("copies.link")(
+CASES += of("copies.link")(
     CopiesCase("healthy", PASS),
     CopiesCase("a link that stays at Gen1", FAIL, link(link_gen=[1, 1, 1])),
     CopiesCase("a link that was at Gen1 for a moment", PASS, link(link_gen=[1, 5, 5])),
@@ -209,12 +209,12 @@ LINK = of("copies.link")(
     ),
     CopiesCase("NVML returned no sample", ERROR, of_gpu(3, link={"error": "no answer within 20 s"})),
 )
-MEMORY = of("copies.device_memory")(
+CASES += of("copies.device_memory")(
     CopiesCase("healthy", PASS),
     CopiesCase("a slow memory", FAIL, rate("device", 1100.0)),
     CopiesCase("no rate from one GPU", ERROR, dead),
 )
-BY_KERNELS = of("copies.memory_bandwidth")(
+CASES += of("copies.memory_bandwidth")(
     CopiesCase("healthy", PASS),
     CopiesCase(
         "a memory that lost a fifth of its rate",
@@ -232,7 +232,7 @@ BY_KERNELS = of("copies.memory_bandwidth")(
     CopiesCase("recorded by a release without kernels", SKIP, lambda found: found.pop("kernel_bytes")),
 )
 WRONG = {"wrong_words": 68, "bits": 64, "wrong": [["addresses", 0x1F4C0D400, 0xF4C0D400, 0xF4C0D440]]}
-PATTERNS = of("copies.memory_pattern")(
+CASES += of("copies.memory_pattern")(
     CopiesCase("healthy", PASS),
     CopiesCase("a bit that is always 1", FAIL, memory(**WRONG)),
     CopiesCase("wrong once, right when measured again", FAIL, memory(**WRONG), again=(lambda found: None,)),
@@ -243,7 +243,7 @@ PATTERNS = of("copies.memory_pattern")(
     CopiesCase("a GPU whose memory was not tested", ERROR, together(dead, of_gpu(3, memory={}))),
     CopiesCase("left out of a short run", SKIP, lambda found: found.update(pattern_s=0.0)),
 )
-PEERS = of("copies.peer")(
+CASES += of("copies.peer")(
     CopiesCase("healthy", PASS),
     CopiesCase("a bad link shows at both of its ends", FAIL, pair(5, 3, gb_per_s=190.0)),
     CopiesCase("a GPU that is slow with everybody", FAIL, each_pair_of(3, gb_per_s=190.0)),
@@ -261,7 +261,7 @@ PEERS = of("copies.peer")(
     CopiesCase("a short run", SKIP, no_pairs),
     CopiesCase("one GPU", SKIP, only_one),
 )
-OTHER = of("copies.nvbandwidth")(
+CASES += of("copies.nvbandwidth")(
     CopiesCase("not installed", SKIP),
     CopiesCase("healthy", PASS, others=(ran_by_others("healthy.json"),)),
     CopiesCase("a slow GPU", FAIL, others=(ran_by_others("slow-gpu.json"),)),
@@ -271,9 +271,7 @@ OTHER = of("copies.nvbandwidth")(
 )
 
 
-test_case = asserting(
-    COMPLETE, DATA, IN, OUT, TOGETHER, BOTH_WAYS, BY_DESIGN, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER
-)
+test_case = asserting(CASES)
 
 
 @pytest.mark.parametrize(

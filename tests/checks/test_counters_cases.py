@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.counting import CounterCase, judged
 from support.judging import every_gpu, plant
 
 L40S = Machine.pcie_l40s
 PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
-FAILED = {"why": "failed", "detail": "NVML 999"}
-ABSENT = {"why": "not supported", "detail": "NVML 3"}
+ABSENT = unread("not supported", "NVML 3")
 
 
 def gpu(path: str, value: object) -> Callable[[Machine], object]:
@@ -39,11 +38,11 @@ def aer(kind: str, count: int) -> Callable[[Machine], object]:
 def firmware_keeps_aer(machine: Machine) -> None:
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
-            device[f"aer_dev_{kind}"] = {"why": "missing", "detail": "no such file"}
+            device[f"aer_dev_{kind}"] = unread("missing", "no such file")
 
 
 def no_fatal_count(machine: Machine) -> None:
-    machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", {"why": "missing", "detail": "no such file"})
+    machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", unread("missing", "no such file"))
 
 
 def flap(machine: Machine) -> None:
@@ -56,7 +55,7 @@ def restarted(machine: Machine) -> None:
     machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
 
 
-DEVICES = of("counters.devices")(
+CASES = of("counters.devices")(
     CounterCase("nothing changes", PASS),
     CounterCase("a GPU falls off the bus", FAIL, plant.lose_gpu(2)),
     CounterCase("an adapter is gone", FAIL, lambda machine: machine.sections["infiniband"].pop("mlx5_1")),
@@ -67,64 +66,58 @@ DEVICES = of("counters.devices")(
     ),
     CounterCase("the probe could not look", ERROR, plant.section_fails("pci", "timeout", "10 s")),
 )
-MEMORY = (
-    *of("counters.ecc")(
-        CounterCase("nothing is added", PASS),
-        CounterCase("old errors", PASS, before=gpu("ecc.volatile_uncorrected", 4)),
-        CounterCase("uncorrected", FAIL, gpu("ecc.volatile_uncorrected", 2)),
-        CounterCase("uncorrected in SRAM", FAIL, gpu("ecc.aggregate_sram_uncorrected", 1)),
-        CounterCase("very many corrected", WARN, gpu("ecc.volatile_corrected", 5000)),
-        CounterCase("a few corrected", PASS, gpu("ecc.volatile_corrected", 40)),
-        CounterCase(
-            "set to zero meanwhile", ERROR, gpu("ecc.volatile_corrected", 1), before=gpu("ecc.volatile_corrected", 70)
-        ),
-        CounterCase("not told after", ERROR, gpu("ecc.volatile_uncorrected", FAILED)),
-        CounterCase("no ECC at all", SKIP, before=every_gpu("ecc", ABSENT)),
-        CounterCase("a restart", ERROR, restarted),
+CASES += of("counters.ecc")(
+    CounterCase("nothing is added", PASS),
+    CounterCase("old errors", PASS, before=gpu("ecc.volatile_uncorrected", 4)),
+    CounterCase("uncorrected", FAIL, gpu("ecc.volatile_uncorrected", 2)),
+    CounterCase("uncorrected in SRAM", FAIL, gpu("ecc.aggregate_sram_uncorrected", 1)),
+    CounterCase("very many corrected", WARN, gpu("ecc.volatile_corrected", 5000)),
+    CounterCase("a few corrected", PASS, gpu("ecc.volatile_corrected", 40)),
+    CounterCase(
+        "set to zero meanwhile", ERROR, gpu("ecc.volatile_corrected", 1), before=gpu("ecc.volatile_corrected", 70)
     ),
-    *of("counters.remapped_rows")(
-        CounterCase("nothing is replaced", PASS),
-        CounterCase("old rows", PASS, before=gpu("remapped_rows", [1, 2, 0, 0])),
-        CounterCase("a row waits for a reset", FAIL, gpu("remapped_rows", [0, 1, 1, 0])),
-        CounterCase("a replacement fails", FAIL, gpu("remapped_rows", [0, 0, 0, 1])),
-        CounterCase("replaced early", WARN, gpu("remapped_rows", [1, 0, 0, 0])),
-        CounterCase("not told", ERROR, gpu("remapped_rows", FAILED)),
+    CounterCase("not told after", ERROR, gpu("ecc.volatile_uncorrected", FAILED)),
+    CounterCase("no ECC at all", SKIP, before=every_gpu("ecc", ABSENT)),
+    CounterCase("a restart", ERROR, restarted),
+)
+CASES += of("counters.remapped_rows")(
+    CounterCase("nothing is replaced", PASS),
+    CounterCase("old rows", PASS, before=gpu("remapped_rows", [1, 2, 0, 0])),
+    CounterCase("a row waits for a reset", FAIL, gpu("remapped_rows", [0, 1, 1, 0])),
+    CounterCase("a replacement fails", FAIL, gpu("remapped_rows", [0, 0, 0, 1])),
+    CounterCase("replaced early", WARN, gpu("remapped_rows", [1, 0, 0, 0])),
+    CounterCase("not told", ERROR, gpu("remapped_rows", FAILED)),
+)
+CASES += of("counters.nvlink")(
+    CounterCase("nothing is added", PASS),
+    CounterCase("old errors", PASS, before=link("replay", 3)),
+    CounterCase("a replay", FAIL, link("replay", 1)),
+    CounterCase("CRC errors that are corrected", PASS, link("crc", 900)),
+    CounterCase("a storm of CRC errors", FAIL, link("crc", 90_000)),
+    CounterCase("not told after", ERROR, link("recovery", FAILED)),
+    CounterCase("a platform without", SKIP, machine=L40S),
+)
+CASES += of("counters.pcie_replays")(
+    CounterCase("no replays", PASS),
+    CounterCase("old replays", PASS, before=gpu("pcie_replays", 70)),
+    CounterCase("as many as the bit error rate allows", PASS, gpu("pcie_replays", 310)),
+    CounterCase("more", FAIL, gpu("pcie_replays", 400)),
+    CounterCase("not told after", ERROR, gpu("pcie_replays", FAILED)),
+)
+CASES += of("counters.pcie_errors")(
+    CounterCase("no PCIe errors", PASS),
+    CounterCase("old PCIe errors", PASS, before=aer("nonfatal", 3)),
+    CounterCase("corrected ones", WARN, aer("correctable", 2)),
+    CounterCase("a fatal one", FAIL, aer("fatal", 1)),
+    CounterCase("the firmware keeps them", SKIP, before=firmware_keeps_aer),
+    CounterCase("one GPU of eight has no counter, before and after", ERROR, no_fatal_count, before=no_fatal_count),
+    CounterCase(
+        "not told after",
+        ERROR,
+        lambda machine: machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", unread("timeout", "2 s")),
     ),
 )
-LINKS = (
-    *of("counters.nvlink")(
-        CounterCase("nothing is added", PASS),
-        CounterCase("old errors", PASS, before=link("replay", 3)),
-        CounterCase("a replay", FAIL, link("replay", 1)),
-        CounterCase("CRC errors that are corrected", PASS, link("crc", 900)),
-        CounterCase("a storm of CRC errors", FAIL, link("crc", 90_000)),
-        CounterCase("not told after", ERROR, link("recovery", FAILED)),
-        CounterCase("a platform without", SKIP, machine=L40S),
-    ),
-    *of("counters.pcie_replays")(
-        CounterCase("no replays", PASS),
-        CounterCase("old replays", PASS, before=gpu("pcie_replays", 70)),
-        CounterCase("as many as the bit error rate allows", PASS, gpu("pcie_replays", 310)),
-        CounterCase("more", FAIL, gpu("pcie_replays", 400)),
-        CounterCase("not told after", ERROR, gpu("pcie_replays", FAILED)),
-    ),
-    *of("counters.pcie_errors")(
-        CounterCase("no PCIe errors", PASS),
-        CounterCase("old PCIe errors", PASS, before=aer("nonfatal", 3)),
-        CounterCase("corrected ones", WARN, aer("correctable", 2)),
-        CounterCase("a fatal one", FAIL, aer("fatal", 1)),
-        CounterCase("the firmware keeps them", SKIP, before=firmware_keeps_aer),
-        CounterCase("one GPU of eight has no counter, before and after", ERROR, no_fatal_count, before=no_fatal_count),
-        CounterCase(
-            "not told after",
-            ERROR,
-            lambda machine: machine.set_pci(
-                machine.gpu_address(2), "aer_dev_fatal", {"why": "timeout", "detail": "2 s"}
-            ),
-        ),
-    ),
-)
-NIC = of("counters.nic")(
+CASES += of("counters.nic")(
     CounterCase("healthy, with old errors", PASS),
     CounterCase("a link that went down", FAIL, port("link_downed", "253"), before=port("link_downed", "250")),
     CounterCase(
@@ -165,11 +158,13 @@ NIC = of("counters.nic")(
 )
 
 
-test_case = asserting(DEVICES, MEMORY, LINKS, NIC)
+test_case = asserting(CASES)
 
 
 def test_a_full_counter_hides_no_error_of_another_counter() -> None:
-    (case,) = [case for case in NIC if case.name == "full since before the load: a link that goes down cannot be seen"]
+    (case,) = [
+        case for case in CASES if case.name == "full since before the load: a link that goes down cannot be seen"
+    ]
     found = judged(replace(case, during=port("port_rcv_errors", "60000"))).findings
     seen = {finding.quantity: finding.verdict for finding in found if finding.part.is_called(PORT1)}
     assert (seen["link_downed under load"], seen["port_rcv_errors under load"]) == (NOT_JUDGED, WARN)

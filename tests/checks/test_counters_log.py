@@ -31,10 +31,7 @@ def judged(check: str, *lines: tuple[str, float], after: Callable[[Machine], obj
             before.kernel(line, ago_s=-seconds)
         later.kernel(line, ago_s=TESTS_TOOK_S - seconds)
     after(later)
-    known = {
-        "counters": Counters(facts_of(before), facts_of(later)),
-        "profile": Profile.DELIVERY,
-    }
+    known = {"counters": Counters(facts_of(before), facts_of(later)), "profile": Profile.DELIVERY}
     return judge(suite.check(f"counters_log.{check}"), known.__getitem__, "gpu01", node_parts(facts_of(before)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of, unread
 from support.corpus import corpus
 from support.judging import Case, judge_one, plant
 
@@ -83,7 +83,7 @@ CASES = of(CHECK)(
     Case(
         "there is no log",
         ERROR,
-        plant.set("services", "fabric_manager_log", {"why": "missing", "detail": "/var/log/fabricmanager.log"}),
+        plant.set("services", "fabric_manager_log", unread("missing", "/var/log/fabricmanager.log")),
     ),
     Case("there is something else in it", ERROR, plant.set("services", "fabric_manager_log", "binary junk\n")),
     Case("cards without NVSwitches need none", SKIP, machine=Machine.pcie_l40s),

@@ -2,7 +2,7 @@
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, every_gpu, plant
 
 UPTIME_S = Machine.hgx_h100().sections["system"]["uptime_s"]
@@ -87,7 +87,7 @@ def begins_late(machine: Machine) -> None:
     machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
 
 
-COUNT = of("gpu.count")(
+CASES = of("gpu.count")(
     Case("all there", PASS),
     Case("one is not there at all", FAIL, plant.remove_gpu(3)),
     Case("one is lost", FAIL, plant.lose_gpu(3)),
@@ -100,75 +100,68 @@ COUNT = of("gpu.count")(
     ),
 )
 
-LOST = (
-    *of("gpu.lost")(
-        Case("all answer", PASS),
-        Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
-        Case(
-            "NVML knows no more than Unknown Error, PCIe still answers",
-            FAIL,
-            refuse(5, "failed", "NVML 999: Unknown Error"),
-        ),
-        Case(
-            "NVML gives a handle, and every call says lost",
-            FAIL,
-            both(
-                *(plant.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw"))
-            ),
-        ),
-        Case(
-            "NVML lists one that PCIe does not",
-            ERROR,
-            lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
-        ),
-        Case("the driver lists it and NVML does not", FAIL, leave_out(3)),
-        Case("the driver did not take it", FAIL, unbind(3)),
-        Case("healthy ones are hidden from this login by the device cgroup: never lost", ERROR, hide(2, 5)),
-        Case("NVML counts it and may not open it: never lost", ERROR, refuse(1, "denied", "NVML 4")),
-        Case("a container shows two of eight: never lost", ERROR, in_a_container(0, 1)),
-        Case("NVML gives no answer for one", ERROR, refuse(6, "timeout", "5 s")),
-        Case("a lost one is named even where others are hidden", FAIL, both(plant.lose_gpu(3), hide(2, 3))),
-        Case(
-            "one without an address is lost, where NVML lists fewer than PCIe",
-            FAIL,
-            both(hide(2), refuse(4, "lost", "NVML 15")),
-        ),
-        Case(
-            "an index that cannot be",
-            FAIL,
-            lambda machine: (
-                refuse(3, "lost", "NVML 15")(machine),
-                machine.sections["nvml"]["gpus"][3].update(index=8),
-            ),
-        ),
-        Case(
-            "NVML leaves one out, and the driver's files cannot be read",
-            FAIL,
-            both(leave_out(3), plant.set("driver", "gpus", {"why": "missing", "detail": "no such folder"})),
-        ),
-        Case("excluded by the driver's settings", FAIL, exclude(3)),
-        Case(
-            "no device node for one",
-            ERROR,
-            lambda machine: (leave_out(3)(machine), machine.sections["driver"]["devices"].pop("nvidia3")),
-        ),
-        Case("NVML cannot be had", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
-        Case(
-            "nvidia-smi names the lost one by its index, and tells of no other",
-            FAIL,
-            leave_it_to_nvidia_smi("GPU3: GPU is lost."),
-        ),
+CASES += of("gpu.lost")(
+    Case("all answer", PASS),
+    Case("one fell off the bus", FAIL, plant.lose_gpu(3)),
+    Case(
+        "NVML knows no more than Unknown Error, PCIe still answers",
+        FAIL,
+        refuse(5, "failed", "NVML 999: Unknown Error"),
     ),
-    *of("gpu.count")(
-        Case(
-            "so does one that names it by its address: the others are never called lost",
-            FAIL,
-            lambda machine: leave_it_to_nvidia_smi(f"GPU{machine.gpu_address(3)}: Unknown Error")(machine),
-        ),
+    Case(
+        "NVML gives a handle, and every call says lost",
+        FAIL,
+        both(*(plant.set_gpu(5, key, unread("lost", "NVML 15")) for key in ("temperature_c", "power_mw"))),
+    ),
+    Case(
+        "NVML lists one that PCIe does not",
+        ERROR,
+        lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
+    ),
+    Case("the driver lists it and NVML does not", FAIL, leave_out(3)),
+    Case("the driver did not take it", FAIL, unbind(3)),
+    Case("healthy ones are hidden from this login by the device cgroup: never lost", ERROR, hide(2, 5)),
+    Case("NVML counts it and may not open it: never lost", ERROR, refuse(1, "denied", "NVML 4")),
+    Case("a container shows two of eight: never lost", ERROR, in_a_container(0, 1)),
+    Case("NVML gives no answer for one", ERROR, refuse(6, "timeout", "5 s")),
+    Case("a lost one is named even where others are hidden", FAIL, both(plant.lose_gpu(3), hide(2, 3))),
+    Case(
+        "one without an address is lost, where NVML lists fewer than PCIe",
+        FAIL,
+        both(hide(2), refuse(4, "lost", "NVML 15")),
+    ),
+    Case(
+        "an index that cannot be",
+        FAIL,
+        lambda machine: (refuse(3, "lost", "NVML 15")(machine), machine.sections["nvml"]["gpus"][3].update(index=8)),
+    ),
+    Case(
+        "NVML leaves one out, and the driver's files cannot be read",
+        FAIL,
+        both(leave_out(3), plant.set("driver", "gpus", unread("missing", "no such folder"))),
+    ),
+    Case("excluded by the driver's settings", FAIL, exclude(3)),
+    Case(
+        "no device node for one",
+        ERROR,
+        lambda machine: (leave_out(3)(machine), machine.sections["driver"]["devices"].pop("nvidia3")),
+    ),
+    Case("NVML cannot be had", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+    Case(
+        "nvidia-smi names the lost one by its index, and tells of no other",
+        FAIL,
+        leave_it_to_nvidia_smi("GPU3: GPU is lost."),
     ),
 )
+CASES += of("gpu.count")(
+    Case(
+        "so does one that names it by its address: the others are never called lost",
+        FAIL,
+        lambda machine: leave_it_to_nvidia_smi(f"GPU{machine.gpu_address(3)}: Unknown Error")(machine),
+    )
+)
 
-ON_BUS = of("gpu.on_bus")(
+CASES += of("gpu.on_bus")(
     Case("all answer", PASS),
     Case(
         "one fell off the bus, and NVML hangs",
@@ -179,12 +172,12 @@ ON_BUS = of("gpu.on_bus")(
     Case(
         "the configuration space may not be read",
         ERROR,
-        lambda machine: machine.set_pci(machine.gpu_address(3), "config", {"why": "denied", "detail": "config"}),
+        lambda machine: machine.set_pci(machine.gpu_address(3), "config", unread("denied", "config")),
     ),
     Case("no NVIDIA GPU on PCIe", ERROR, lambda machine: machine.sections["pci"].clear()),
 )
 
-BOUND = of("gpu.bound")(
+CASES += of("gpu.bound")(
     Case("all bound", PASS),
     Case("the driver did not take one", FAIL, unbind(3)),
     Case("one is given to a virtual machine", FAIL, unbind(3, "vfio-pci")),
@@ -192,7 +185,7 @@ BOUND = of("gpu.bound")(
     Case("PCIe cannot be read", ERROR, plant.section_fails("pci", "timeout", "5 s")),
 )
 
-OFF_BUS = of("gpu.fallen_off_bus")(
+CASES += of("gpu.fallen_off_bus")(
     Case("nothing said", PASS),
     Case(
         "with an Xid, and the serial number on the board's line",
@@ -239,61 +232,55 @@ OFF_BUS = of("gpu.fallen_off_bus")(
     Case("no log can be read", ERROR, plant.section_fails("kernel_log", "denied", "dmesg")),
 )
 
-WORD_OF_THE_GPU = (
-    *of("gpu.recovery_action")(
-        Case("a driver that tells no recovery action", SKIP),
-        Case("none needed", PASS, every_gpu("recovery_action", 0)),
-        Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
-        Case("drain of peer-to-peer work asked for", FAIL, plant.set_gpu(2, "recovery_action", 3)),
-        Case("an action of a later driver", FAIL, plant.set_gpu(2, "recovery_action", 9)),
-        Case(
-            "the recovery action could not be read",
-            ERROR,
-            plant.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
-        ),
-    ),
-    *of("gpu.inforom")(
-        Case("valid", PASS),
-        Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
-        Case(
-            "a card without an InfoROM",
-            SKIP,
-            every_gpu("inforom_valid", {"why": "not supported", "detail": ""}),
-            limits={"gpu.reports": None},
-        ),
-        Case("a lost GPU leaves the InfoROM unknown, never valid", ERROR, plant.lose_gpu(3)),
-        Case("NVML lists nothing", ERROR, plant.set("nvml", "gpus", [])),
+CASES += of("gpu.recovery_action")(
+    Case("a driver that tells no recovery action", SKIP),
+    Case("none needed", PASS, every_gpu("recovery_action", 0)),
+    Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
+    Case("drain of peer-to-peer work asked for", FAIL, plant.set_gpu(2, "recovery_action", 3)),
+    Case("an action of a later driver", FAIL, plant.set_gpu(2, "recovery_action", 9)),
+    Case(
+        "the recovery action could not be read",
+        ERROR,
+        plant.set_gpu(2, "recovery_action", unread("failed", "NVML 999")),
     ),
 )
+CASES += of("gpu.inforom")(
+    Case("valid", PASS),
+    Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
+    Case(
+        "a card without an InfoROM",
+        SKIP,
+        every_gpu("inforom_valid", unread("not supported", "")),
+        limits={"gpu.reports": None},
+    ),
+    Case("a lost GPU leaves the InfoROM unknown, never valid", ERROR, plant.lose_gpu(3)),
+    Case("NVML lists nothing", ERROR, plant.set("nvml", "gpus", [])),
+)
 
-SETTINGS = (
-    *of("gpu.persistence")(
-        Case("on", PASS),
-        Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
-        Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
+CASES += of("gpu.persistence")(
+    Case("on", PASS),
+    Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
+    Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
+)
+CASES += of("gpu.compute_mode")(
+    Case("default", PASS),
+    Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
+    Case("the site wants exclusive process", PASS, every_gpu("compute_mode", 3), limits={"gpu.compute_mode": 3}),
+)
+CASES += of("gpu.mig")(
+    Case("off, and no policy", PASS),
+    Case("on everywhere, and no policy: a site's choice", PASS, every_gpu("mig_mode", [1, 1])),
+    Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),
+    Case(
+        "on for one of eight, as the site wants it",
+        PASS,
+        plant.set_gpu(6, "mig_mode", [1, 1]),
+        expected={"mig": "mixed"},
     ),
-    *of("gpu.compute_mode")(
-        Case("default", PASS),
-        Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
-        Case("the site wants exclusive process", PASS, every_gpu("compute_mode", 3), limits={"gpu.compute_mode": 3}),
-    ),
-    *of("gpu.mig")(
-        Case("off, and no policy", PASS),
-        Case("on everywhere, and no policy: a site's choice", PASS, every_gpu("mig_mode", [1, 1])),
-        Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),
-        Case(
-            "on for one of eight, as the site wants it",
-            PASS,
-            plant.set_gpu(6, "mig_mode", [1, 1]),
-            expected={"mig": "mixed"},
-        ),
-        Case(
-            "on where the inventory wants it off", FAIL, plant.set_gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}
-        ),
-        Case("a change waits for a reset", WARN, plant.set_gpu(6, "mig_mode", [0, 1])),
-        Case("a card without MIG", SKIP, machine=Machine.pcie_l40s),
-    ),
+    Case("on where the inventory wants it off", FAIL, plant.set_gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}),
+    Case("a change waits for a reset", WARN, plant.set_gpu(6, "mig_mode", [0, 1])),
+    Case("a card without MIG", SKIP, machine=Machine.pcie_l40s),
 )
 
 
-test_case = asserting(COUNT, LOST, ON_BUS, BOUND, OFF_BUS, WORD_OF_THE_GPU, SETTINGS)
+test_case = asserting(CASES)

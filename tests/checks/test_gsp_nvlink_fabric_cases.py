@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
 from support.judging import Case, baseline_of, both, every_gpu, fleet_of, judge_one, plant
 
 from nodegate import suite
@@ -13,8 +13,6 @@ from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
 
-UNSUPPORTED = {"why": "not supported", "detail": ""}
-FAILED = {"why": "failed", "detail": "NVML 999"}
 _SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value of the other nodes, then reboot"
 
 
@@ -31,8 +29,8 @@ def gsp_off(machine: Machine, *indices: int) -> None:
 
 def old_driver(machine: Machine) -> None:
     """A driver before GSP: neither NVML nor the driver's file knows the word."""
-    every_gpu("gsp_mode", {"why": "missing", "detail": ""})(machine)
-    every_gpu("gsp_firmware", {"why": "missing", "detail": ""})(machine)
+    every_gpu("gsp_mode", unread("missing", ""))(machine)
+    every_gpu("gsp_firmware", unread("missing", ""))(machine)
     for address, text in machine.sections["driver"]["gpus"].items():
         lines = [line for line in text.splitlines() if not line.startswith("GPU Firmware")]
         machine.sections["driver"]["gpus"][address] = "\n".join(lines)
@@ -66,36 +64,30 @@ def every_fabric(**readings: object) -> Callable[[Machine], object]:
     return both(*(fabric(index, **readings) for index in range(8)))
 
 
-GSP = (
-    *of("gsp.state")(
-        Case("on everywhere", PASS),
-        Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
-        Case("off on one", FAIL, gsp_off(3)),
-        Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
-        Case("a driver before GSP runs without it", PASS, old_driver),
-        Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
-    ),
-    *of("gsp.agreement")(
-        Case("both agree", PASS),
-        Case(
-            "NVML and the driver's file differ",
-            FAIL,
-            both(plant.set_gpu(3, "gsp_mode", [0, 1]), plant.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
-        ),
-        Case("a driver before GSP", SKIP, old_driver),
-        Case(
-            "the driver's files cannot be read",
-            ERROR,
-            plant.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
-        ),
-    ),
-    *of("gsp.version")(
-        Case("the driver's own", PASS),
-        Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
-        Case("off", SKIP, gsp_off(*range(8))),
-    ),
-    *of("gsp.fleet")(Case("alone in the run", NOT_JUDGED)),
+CASES = of("gsp.state")(
+    Case("on everywhere", PASS),
+    Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
+    Case("off on one", FAIL, gsp_off(3)),
+    Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
+    Case("a driver before GSP runs without it", PASS, old_driver),
+    Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
 )
+CASES += of("gsp.agreement")(
+    Case("both agree", PASS),
+    Case(
+        "NVML and the driver's file differ",
+        FAIL,
+        both(plant.set_gpu(3, "gsp_mode", [0, 1]), plant.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
+    ),
+    Case("a driver before GSP", SKIP, old_driver),
+    Case("the driver's files cannot be read", ERROR, plant.set("driver", "gpus", unread("missing", "no such folder"))),
+)
+CASES += of("gsp.version")(
+    Case("the driver's own", PASS),
+    Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
+    Case("off", SKIP, gsp_off(*range(8))),
+)
+CASES += of("gsp.fleet")(Case("alone in the run", NOT_JUDGED))
 
 
 @changes
@@ -107,232 +99,221 @@ def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
             machine.set_nvlink(index, link, "state", int(link < those))
 
 
-LINKS = (
-    *of("nvlink.links")(
-        Case("all up", PASS),
-        Case("one down", FAIL, plant.set_nvlink(3, 7, "state", 0)),
-        Case(
-            "the driver lists fewer",
-            FAIL,
-            lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
-        ),
-        Case(
-            "one down on a platform without a number",
-            FAIL,
-            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 8, "state", 0)),
-            limits={"nvlink.count": None},
-        ),
-        Case(
-            "PCIe cards without bridges: every link is listed, none is up",
-            SKIP,
-            bridges(0),
-            limits={"nvlink.count": None},
-        ),
-        Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
-        Case("no NVLink told where the platform has some", ERROR, plant.set_gpu(3, "nvlinks", UNSUPPORTED)),
-        Case("a PCIe card", SKIP, machine=Machine.pcie_l40s),
-        Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
-        Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
+CASES += of("nvlink.links")(
+    Case("all up", PASS),
+    Case("one down", FAIL, plant.set_nvlink(3, 7, "state", 0)),
+    Case(
+        "the driver lists fewer",
+        FAIL,
+        lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
     ),
-    *of("nvlink.links", limits={"nvlink.count": None, "nvlink.per_bridge": 4})(
-        Case("PCIe cards with one bridge of three", PASS, bridges(4)),
-        Case("a part of a bridge", FAIL, bridges(4, of_gpu_3=3)),
-        Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
+    Case(
+        "one down on a platform without a number",
+        FAIL,
+        both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 8, "state", 0)),
+        limits={"nvlink.count": None},
     ),
-    *of("nvlink.peer_access")(
-        Case("all", PASS),
-        Case("disabled for two", FAIL, peers((3, 5, 4, 0, 0))),
-        Case("refused", ERROR, plant.set("nvml", "peers", {"why": "denied", "detail": "NVML 4: No Permission"})),
-        Case("no numbers", ERROR, plant.set("nvml", "peers", [[0, 1, "yes"]])),
-        Case(
-            "healthy: an older release, or an older driver", SKIP, lambda machine: machine.sections["nvml"].pop("peers")
-        ),
-        Case("healthy: PCIe cards", SKIP, peers((3, 5, 1, 1, 5)), machine=Machine.pcie_l40s),
-        Case("healthy: MIG", SKIP, every_gpu("mig_mode", [1, 1])),
-        Case("a lost GPU", ERROR, plant.lose_gpu(3)),
+    Case(
+        "PCIe cards without bridges: every link is listed, none is up", SKIP, bridges(0), limits={"nvlink.count": None}
     ),
-    *of("nvlink.speed")(
-        Case("full speed", PASS),
-        Case("one slow", FAIL, plant.set_nvlink(3, 7, "speed_mbps", 13281)),
-        Case(
-            "one slow on a platform without a speed",
-            FAIL,
-            plant.set_nvlink(3, 7, "speed_mbps", 13281),
-            limits={"nvlink.speed_mbps": None},
-        ),
-        Case("a speed that cannot be read", ERROR, plant.set_nvlink(3, 7, "speed_mbps", FAILED)),
-        Case(
-            "a link that is down is not judged for its speed",
-            PASS,
-            both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
+    Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
+    Case("no NVLink told where the platform has some", ERROR, plant.set_gpu(3, "nvlinks", UNSUPPORTED)),
+    Case("a PCIe card", SKIP, machine=Machine.pcie_l40s),
+    Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
+    Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
+)
+CASES += of("nvlink.links", limits={"nvlink.count": None, "nvlink.per_bridge": 4})(
+    Case("PCIe cards with one bridge of three", PASS, bridges(4)),
+    Case("a part of a bridge", FAIL, bridges(4, of_gpu_3=3)),
+    Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
+)
+CASES += of("nvlink.peer_access")(
+    Case("all", PASS),
+    Case("disabled for two", FAIL, peers((3, 5, 4, 0, 0))),
+    Case("refused", ERROR, plant.set("nvml", "peers", unread("denied", "NVML 4: No Permission"))),
+    Case("no numbers", ERROR, plant.set("nvml", "peers", [[0, 1, "yes"]])),
+    Case("healthy: an older release, or an older driver", SKIP, lambda machine: machine.sections["nvml"].pop("peers")),
+    Case("healthy: PCIe cards", SKIP, peers((3, 5, 1, 1, 5)), machine=Machine.pcie_l40s),
+    Case("healthy: MIG", SKIP, every_gpu("mig_mode", [1, 1])),
+    Case("a lost GPU", ERROR, plant.lose_gpu(3)),
+)
+CASES += of("nvlink.speed")(
+    Case("full speed", PASS),
+    Case("one slow", FAIL, plant.set_nvlink(3, 7, "speed_mbps", 13281)),
+    Case(
+        "one slow on a platform without a speed",
+        FAIL,
+        plant.set_nvlink(3, 7, "speed_mbps", 13281),
+        limits={"nvlink.speed_mbps": None},
+    ),
+    Case("a speed that cannot be read", ERROR, plant.set_nvlink(3, 7, "speed_mbps", FAILED)),
+    Case(
+        "a link that is down is not judged for its speed",
+        PASS,
+        both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
+    ),
+)
+CASES += of("nvlink.errors")(
+    Case("no errors", PASS),
+    Case(
+        "replays on two links, recoveries on one",
+        WARN,
+        both(
+            plant.set_nvlink(3, 7, "replay", 4),
+            plant.set_nvlink(3, 9, "replay", 1),
+            plant.set_nvlink(3, 9, "recovery", 2),
         ),
     ),
-    *of("nvlink.errors")(
-        Case("no errors", PASS),
-        Case(
-            "replays on two links, recoveries on one",
-            WARN,
-            both(
-                plant.set_nvlink(3, 7, "replay", 4),
-                plant.set_nvlink(3, 9, "replay", 1),
-                plant.set_nvlink(3, 9, "recovery", 2),
-            ),
+    Case("CRC errors that were corrected", PASS, plant.set_nvlink(0, 7, "crc", 12)),
+    Case("a counter at its end says nothing", PASS, plant.set_nvlink(3, 7, "replay", 0xFFFFFFFF)),
+    Case(
+        "a driver that tells no errors",
+        SKIP,
+        both(
+            *(
+                plant.set_nvlink(index, link, key, UNSUPPORTED)
+                for index in range(8)
+                for link in range(18)
+                for key in ("replay", "recovery", "crc")
+            )
         ),
-        Case("CRC errors that were corrected", PASS, plant.set_nvlink(0, 7, "crc", 12)),
-        Case("a counter at its end says nothing", PASS, plant.set_nvlink(3, 7, "replay", 0xFFFFFFFF)),
-        Case(
-            "a driver that tells no errors",
-            SKIP,
-            both(
-                *(
-                    plant.set_nvlink(index, link, key, UNSUPPORTED)
-                    for index in range(8)
-                    for link in range(18)
-                    for key in ("replay", "recovery", "crc")
+    ),
+    Case("one link of eighteen does not report its errors", ERROR, plant.set_nvlink(3, 7, "replay", UNSUPPORTED)),
+    Case(
+        "healthy: a link that is down does not report its errors",
+        PASS,
+        both(
+            *(
+                plant.set_nvlink(3, 7, key, value)
+                for key, value in (
+                    ("state", 0),
+                    ("replay", UNSUPPORTED),
+                    ("recovery", UNSUPPORTED),
+                    ("crc", UNSUPPORTED),
                 )
-            ),
+            )
         ),
-        Case("one link of eighteen does not report its errors", ERROR, plant.set_nvlink(3, 7, "replay", UNSUPPORTED)),
-        Case(
-            "healthy: a link that is down does not report its errors",
-            PASS,
-            both(
-                *(
-                    plant.set_nvlink(3, 7, key, value)
-                    for key, value in (
-                        ("state", 0),
-                        ("replay", UNSUPPORTED),
-                        ("recovery", UNSUPPORTED),
-                        ("crc", UNSUPPORTED),
-                    )
+    ),
+    Case("the errors of one cannot be read", ERROR, plant.set_nvlink(3, 7, "recovery", FAILED)),
+)
+
+CASES += of("fabric.nvswitches")(
+    Case("all there", PASS),
+    Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
+    Case(
+        "one missing",
+        FAIL,
+        lambda machine: machine.sections["pci"].remove(
+            next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
+        ),
+    ),
+    Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
+    Case(
+        "one does not answer",
+        FAIL,
+        lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
+            config="ff" * 64
+        ),
+    ),
+    Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
+)
+CASES += of("fabric.manager")(
+    Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
+    Case("active", PASS),
+    Case("failed", FAIL, plant.stop_service("nvidia-fabricmanager")),
+    Case(
+        "stopped by hand",
+        FAIL,
+        both(
+            *(
+                plant.set_unit("nvidia-fabricmanager", key, value)
+                for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
+            )
+        ),
+    ),
+    Case("active and exited: nothing runs", FAIL, plant.set_unit("nvidia-fabricmanager", "SubState", "exited")),
+    Case(
+        "starting again and again",
+        FAIL,
+        both(
+            *(
+                plant.set_unit("nvidia-fabricmanager", key, value)
+                for key, value in (
+                    ("ActiveState", "activating"),
+                    ("SubState", "auto-restart"),
+                    ("Result", "exit-code"),
+                    ("NRestarts", "5"),
                 )
-            ),
+            )
         ),
-        Case("the errors of one cannot be read", ERROR, plant.set_nvlink(3, 7, "recovery", FAILED)),
+    ),
+    Case("not installed", FAIL, plant.set_unit("nvidia-fabricmanager", "LoadState", "not-found")),
+    Case("was restarted", WARN, plant.set_unit("nvidia-fabricmanager", "NRestarts", "2")),
+    Case("the node's services cannot be had", ERROR, plant.section_fails("services", "timeout", "5 s")),
+    Case("a PCIe platform needs none", SKIP, machine=Machine.pcie_l40s),
+    Case(
+        "an unknown platform without NVSwitches needs none",
+        SKIP,
+        machine=Machine.pcie_l40s,
+        limits={"fabric.required": None},
+    ),
+    Case(
+        "an unknown platform with NVSwitches needs it",
+        FAIL,
+        plant.stop_service("nvidia-fabricmanager"),
+        limits={"fabric.required": None},
+    ),
+    Case(
+        "a platform that needs it although its NVSwitches are all gone",
+        FAIL,
+        both(plant.stop_service("nvidia-fabricmanager"), no_switches),
+        limits={"fabric.required": True},
+    ),
+)
+CASES += of("fabric.version")(
+    Case("the driver's own", PASS),
+    Case(
+        "of another driver",
+        FAIL,
+        plant.set("services", "fabric_manager_version", "Fabric Manager version is : 550.54.15"),
+    ),
+    Case(
+        "the program is not there",
+        ERROR,
+        plant.set("services", "fabric_manager_version", unread("missing", "nv-fabricmanager")),
     ),
 )
 
-MANAGER = (
-    *of("fabric.nvswitches")(
-        Case("all there", PASS),
-        Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
-        Case(
-            "one missing",
-            FAIL,
-            lambda machine: machine.sections["pci"].remove(
-                next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
-            ),
-        ),
-        Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
-        Case(
-            "one does not answer",
-            FAIL,
-            lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
-                config="ff" * 64
-            ),
-        ),
-        Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
-    ),
-    *of("fabric.manager")(
-        Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
-        Case("active", PASS),
-        Case("failed", FAIL, plant.stop_service("nvidia-fabricmanager")),
-        Case(
-            "stopped by hand",
-            FAIL,
-            both(
-                *(
-                    plant.set_unit("nvidia-fabricmanager", key, value)
-                    for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
-                )
-            ),
-        ),
-        Case("active and exited: nothing runs", FAIL, plant.set_unit("nvidia-fabricmanager", "SubState", "exited")),
-        Case(
-            "starting again and again",
-            FAIL,
-            both(
-                *(
-                    plant.set_unit("nvidia-fabricmanager", key, value)
-                    for key, value in (
-                        ("ActiveState", "activating"),
-                        ("SubState", "auto-restart"),
-                        ("Result", "exit-code"),
-                        ("NRestarts", "5"),
-                    )
-                )
-            ),
-        ),
-        Case("not installed", FAIL, plant.set_unit("nvidia-fabricmanager", "LoadState", "not-found")),
-        Case("was restarted", WARN, plant.set_unit("nvidia-fabricmanager", "NRestarts", "2")),
-        Case("the node's services cannot be had", ERROR, plant.section_fails("services", "timeout", "5 s")),
-        Case("a PCIe platform needs none", SKIP, machine=Machine.pcie_l40s),
-        Case(
-            "an unknown platform without NVSwitches needs none",
-            SKIP,
-            machine=Machine.pcie_l40s,
-            limits={"fabric.required": None},
-        ),
-        Case(
-            "an unknown platform with NVSwitches needs it",
-            FAIL,
-            plant.stop_service("nvidia-fabricmanager"),
-            limits={"fabric.required": None},
-        ),
-        Case(
-            "a platform that needs it although its NVSwitches are all gone",
-            FAIL,
-            both(plant.stop_service("nvidia-fabricmanager"), no_switches),
-            limits={"fabric.required": True},
-        ),
-    ),
-    *of("fabric.version")(
-        Case("the driver's own", PASS),
-        Case(
-            "of another driver",
-            FAIL,
-            plant.set("services", "fabric_manager_version", "Fabric Manager version is : 550.54.15"),
-        ),
-        Case(
-            "the program is not there",
-            ERROR,
-            plant.set("services", "fabric_manager_version", {"why": "missing", "detail": "nv-fabricmanager"}),
-        ),
-    ),
+CASES += of("fabric.state")(
+    Case("all completed", PASS),
+    Case("the last one has not started", FAIL, fabric(7, state=1)),
+    Case("none has started", FAIL, every_fabric(state=1)),
+    Case("one is in progress", FAIL, fabric(4, state=2)),
+    Case("one completed with an error", FAIL, fabric(4, status=999)),
+    Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
+    Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
+    Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
 )
-
-MEMBERS = (
-    *of("fabric.state")(
-        Case("all completed", PASS),
-        Case("the last one has not started", FAIL, fabric(7, state=1)),
-        Case("none has started", FAIL, every_fabric(state=1)),
-        Case("one is in progress", FAIL, fabric(4, state=2)),
-        Case("one completed with an error", FAIL, fabric(4, status=999)),
-        Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
-        Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
-        Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
-    ),
-    *of("fabric.health")(
-        Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
-        Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
-        Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
-        Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
-        Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
-        Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
-        Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED)),
-    ),
-    *of("fabric.summary")(
-        Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
-        Case("unhealthy", FAIL, fabric(6, health_summary=2)),
-        Case("limited capacity", FAIL, fabric(6, health_summary=3)),
-        Case("a driver that tells none", SKIP),
-        Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
-        Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
-    ),
+CASES += of("fabric.health")(
+    Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
+    Case("bandwidth is degraded", FAIL, fabric(6, health_mask=0x1A9)),
+    Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
+    Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
+    Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
+    Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
+    Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED)),
+)
+CASES += of("fabric.summary")(
+    Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
+    Case("unhealthy", FAIL, fabric(6, health_summary=2)),
+    Case("limited capacity", FAIL, fabric(6, health_summary=3)),
+    Case("a driver that tells none", SKIP),
+    Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
+    Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
 )
 
 
-test_case = asserting(GSP, LINKS, MANAGER, MEMBERS)
+test_case = asserting(CASES)
 
 
 def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:

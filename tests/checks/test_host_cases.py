@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, plant
 
 KERNEL = {"kernel.version_min": "5.5"}
@@ -41,7 +41,7 @@ def slurmd_open_files(soft: int, hard: int) -> Callable[[Machine], None]:
 
 @changes
 def login_limits(machine: Machine, **limits: list[int]) -> None:
-    machine.set("limits", "slurmd", {"why": "missing", "detail": "no slurmd"})
+    machine.set("limits", "slurmd", unread("missing", "no slurmd"))
     machine.sections["limits"]["self"].update(limits)
 
 
@@ -60,7 +60,7 @@ def chrony(old: str, new: str) -> Callable[[Machine], None]:
 
 def no_clock_daemon(machine: Machine) -> None:
     for name in ("chronyc", "adjtimex", "timedatectl"):
-        machine.set("clock", name, {"why": "missing", "detail": "no such program"})
+        machine.set("clock", name, unread("missing", "no such program"))
 
 
 def data_read_only(machine: Machine) -> None:
@@ -68,135 +68,119 @@ def data_read_only(machine: Machine) -> None:
     machine.set("mounts", "table", table.replace("/mnt/data nfs4 rw", "/mnt/data nfs4 ro"))
 
 
-CASES = (
-    *of("host.cpus_online")(
-        Case("every CPU works", PASS),
-        Case("two CPUs that the kernel took out", FAIL, plant.set("cpus", "online", "0-16,18-128,130-223")),
-        Case("healthy: SMT is off", PASS, both(plant.set("cpus", "online", "0-111"), plant.set("cpus", "smt", "off"))),
-        Case(
-            "SMT off, and a core besides",
-            FAIL,
-            both(plant.set("cpus", "online", "0-110"), plant.set("cpus", "smt", "off")),
-        ),
-        Case("more CPUs online than there are", ERROR, plant.set("cpus", "present", "0")),
-        Case("a list of CPUs that is none", ERROR, plant.set("cpus", "online", "9-3")),
+CASES = of("host.cpus_online")(
+    Case("every CPU works", PASS),
+    Case("two CPUs that the kernel took out", FAIL, plant.set("cpus", "online", "0-16,18-128,130-223")),
+    Case("healthy: SMT is off", PASS, both(plant.set("cpus", "online", "0-111"), plant.set("cpus", "smt", "off"))),
+    Case(
+        "SMT off, and a core besides", FAIL, both(plant.set("cpus", "online", "0-110"), plant.set("cpus", "smt", "off"))
     ),
-    *of("host.ports")(
-        Case("no port asked for", SKIP),
-        Case("the port is free", PASS, expected={"ports": 29500}),
-        Case("the port is taken", FAIL, plant.set("jobs", "listening_ports", [22, 29500]), expected={"ports": [29500]}),
-        Case(
-            "the ports were not read",
-            ERROR,
-            plant.set("jobs", "listening_ports", {"why": "timeout", "detail": "/proc/net/tcp"}),
-            expected={"ports": "29500"},
-        ),
+    Case("more CPUs online than there are", ERROR, plant.set("cpus", "present", "0")),
+    Case("a list of CPUs that is none", ERROR, plant.set("cpus", "online", "9-3")),
+)
+CASES += of("host.ports")(
+    Case("no port asked for", SKIP),
+    Case("the port is free", PASS, expected={"ports": 29500}),
+    Case("the port is taken", FAIL, plant.set("jobs", "listening_ports", [22, 29500]), expected={"ports": [29500]}),
+    Case(
+        "the ports were not read",
+        ERROR,
+        plant.set("jobs", "listening_ports", unread("timeout", "/proc/net/tcp")),
+        expected={"ports": "29500"},
     ),
-    *of("host.kernel_version")(Case("without a limit", NOT_JUDGED, limits={"kernel.version_min": None})),
-    *of("host.kernel_version", limits=KERNEL)(
-        Case("new enough", PASS),
-        Case("healthy: 5.15 is newer than 5.5", PASS, release("5.15.0-119-generic")),
-        Case("5.4", WARN, release("5.4.0-150-generic")),
-        Case("RHEL 8", WARN, release("4.18.0-553.el8.x86_64")),
-        Case("no version in it", ERROR, release("custom")),
+)
+CASES += of("host.kernel_version")(Case("without a limit", NOT_JUDGED, limits={"kernel.version_min": None}))
+CASES += of("host.kernel_version", limits=KERNEL)(
+    Case("new enough", PASS),
+    Case("healthy: 5.15 is newer than 5.5", PASS, release("5.15.0-119-generic")),
+    Case("5.4", WARN, release("5.4.0-150-generic")),
+    Case("RHEL 8", WARN, release("4.18.0-553.el8.x86_64")),
+    Case("no version in it", ERROR, release("custom")),
+)
+CASES += of("host.shared_memory", limits=SHM)(
+    Case("large enough", PASS),
+    Case("64 MiB", FAIL, usage("/dev/shm", size_bytes=64 << 20)),
+    Case("not mounted", FAIL, shm_not_mounted),
+    Case("it does not answer", ERROR, usage_fails("/dev/shm", "timeout")),
+)
+CASES += of("host.open_files", limits=FILES)(
+    Case("slurmd grants enough", PASS),
+    Case("slurmd grants too few, a job may raise it", WARN, slurmd_open_files(1024, 524288)),
+    Case("slurmd grants too few", FAIL, slurmd_open_files(1024, 4096)),
+    Case("no slurmd: the login's limit counts", FAIL, login_limits(nofile=[1024, 4096])),
+    Case("slurmd's limits were not read", ERROR, plant.set("limits", "slurmd", unread("denied", "/proc/812/limits"))),
+)
+CASES += of("host.processes")(
+    Case("unlimited", PASS, limits=PROCESSES),
+    Case("too few", FAIL, login_limits(nproc=[4096, 4096]), limits=PROCESSES),
+    Case("not read", ERROR, plant.set("limits", "slurmd", "Max open files 1 1 files"), limits=PROCESSES),
+)
+CASES += of("host.locked_memory")(
+    Case("unlimited", PASS, limits=UNLIMITED),
+    Case("64 KiB", FAIL, login_limits(memlock=[65536, 65536]), limits=UNLIMITED),
+    Case(
+        "a number that a site finds enough",
+        PASS,
+        login_limits(memlock=[64 << 30, 64 << 30]),
+        limits={"host.locked_memory_min_gib": 64},
     ),
-    *of("host.shared_memory", limits=SHM)(
-        Case("large enough", PASS),
-        Case("64 MiB", FAIL, usage("/dev/shm", size_bytes=64 << 20)),
-        Case("not mounted", FAIL, shm_not_mounted),
-        Case("it does not answer", ERROR, usage_fails("/dev/shm", "timeout")),
+    Case(
+        "less than a site's number",
+        FAIL,
+        login_limits(memlock=[8 << 30, 8 << 30]),
+        limits={"host.locked_memory_min_gib": 64},
     ),
-    *of("host.open_files", limits=FILES)(
-        Case("slurmd grants enough", PASS),
-        Case("slurmd grants too few, a job may raise it", WARN, slurmd_open_files(1024, 524288)),
-        Case("slurmd grants too few", FAIL, slurmd_open_files(1024, 4096)),
-        Case("no slurmd: the login's limit counts", FAIL, login_limits(nofile=[1024, 4096])),
-        Case(
-            "slurmd's limits were not read",
-            ERROR,
-            plant.set("limits", "slurmd", {"why": "denied", "detail": "/proc/812/limits"}),
-        ),
+    Case("not read", ERROR, plant.set("limits", "slurmd", unread("denied", "/proc/812/limits")), limits=UNLIMITED),
+)
+CASES += of("host.blocked_processes")(
+    Case("none", PASS),
+    Case("nvidia-smi hangs in the driver", FAIL, blocked("nvidia-smi", "os_acquire_rwlock_write")),
+    Case("tar waits for a file server", WARN, blocked("tar", "rpc_wait_bit_killable")),
+    Case("not read", ERROR, plant.set("system", "dstate", unread("timeout", "2 s"))),
+)
+CASES += of("host.memory_size")(
+    Case("as installed, less what the kernel keeps", PASS, limits=SIZE),
+    Case("a module is missing", FAIL, memory(1_900_000_000, 1_500_000_000), limits=SIZE),
+    Case("without a limit", NOT_JUDGED, limits={"host.memory_gib": None}),
+    Case("not read", ERROR, plant.set("system", "meminfo", "nonsense"), limits=SIZE),
+)
+CASES += of("host.memory_available")(
+    Case("free", PASS, limits=AVAILABLE),
+    Case("taken by something", WARN, memory(2_000_000_000, 500_000_000), limits=AVAILABLE),
+    Case("not read", ERROR, memory(2_000_000_000, 10**16), limits=AVAILABLE),
+)
+CASES += of("host.clock_synchronised")(
+    Case("steered and near", PASS, limits=OFFSET),
+    Case("not synchronised", WARN, chrony("Normal", "Not synchronised"), limits=OFFSET),
+    Case("1.5 s off", WARN, chrony("0.000018421", "1.5"), limits=OFFSET),
+    Case("no daemon answers", ERROR, no_clock_daemon, limits=OFFSET),
+)
+CASES += of("host.mounts")(
+    Case("asked for and there", PASS, expected={"mounts": ["/mnt/data", "/scratch"]}),
+    Case("asked for and not there", FAIL, expected={"mounts": "/mnt/data,/mnt/checkpoints"}),
+    Case("only a folder of that name", FAIL, expected={"mounts": ["/tmp"]}),
+    Case("read-only", FAIL, data_read_only, expected={"mounts": ["/mnt/data"]}),
+    Case("healthy: read-only, as asked for", PASS, data_read_only, expected={"mounts": ["/mnt/data:ro"]}),
+    Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected={"mounts": ["/mnt/data"]}),
+    Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected={"mounts": ["/mnt/data"]}),
+    Case("not asked for", SKIP),
+)
+CASES += of("host.hung_mounts")(
+    Case("none hangs", PASS),
+    Case("one hangs", FAIL, usage_fails("/mnt/data", "hung")),
+    Case("a mount that is no file system of its own hangs", FAIL, usage_fails("/tmp", "timeout")),
+    Case("late on busy processors: not hung, and not known to be sound", ERROR, usage_fails("/mnt/data", "busy")),
+    Case("the mount table was not read", ERROR, plant.section_fails("mounts", "failed", "EIO")),
+)
+CASES += of("host.free_space", limits=FREE)(
+    Case("enough", PASS),
+    Case("a full /tmp", WARN, usage("/tmp", free_bytes=1 << 30)),
+    Case(
+        "a full mount that jobs need", FAIL, usage("/mnt/data", free_bytes=1 << 30), expected={"mounts": ["/mnt/data"]}
     ),
-    *of("host.processes")(
-        Case("unlimited", PASS, limits=PROCESSES),
-        Case("too few", FAIL, login_limits(nproc=[4096, 4096]), limits=PROCESSES),
-        Case("not read", ERROR, plant.set("limits", "slurmd", "Max open files 1 1 files"), limits=PROCESSES),
-    ),
-    *of("host.locked_memory")(
-        Case("unlimited", PASS, limits=UNLIMITED),
-        Case("64 KiB", FAIL, login_limits(memlock=[65536, 65536]), limits=UNLIMITED),
-        Case(
-            "a number that a site finds enough",
-            PASS,
-            login_limits(memlock=[64 << 30, 64 << 30]),
-            limits={"host.locked_memory_min_gib": 64},
-        ),
-        Case(
-            "less than a site's number",
-            FAIL,
-            login_limits(memlock=[8 << 30, 8 << 30]),
-            limits={"host.locked_memory_min_gib": 64},
-        ),
-        Case(
-            "not read",
-            ERROR,
-            plant.set("limits", "slurmd", {"why": "denied", "detail": "/proc/812/limits"}),
-            limits=UNLIMITED,
-        ),
-    ),
-    *of("host.blocked_processes")(
-        Case("none", PASS),
-        Case("nvidia-smi hangs in the driver", FAIL, blocked("nvidia-smi", "os_acquire_rwlock_write")),
-        Case("tar waits for a file server", WARN, blocked("tar", "rpc_wait_bit_killable")),
-        Case("not read", ERROR, plant.set("system", "dstate", {"why": "timeout", "detail": "2 s"})),
-    ),
-    *of("host.memory_size")(
-        Case("as installed, less what the kernel keeps", PASS, limits=SIZE),
-        Case("a module is missing", FAIL, memory(1_900_000_000, 1_500_000_000), limits=SIZE),
-        Case("without a limit", NOT_JUDGED, limits={"host.memory_gib": None}),
-        Case("not read", ERROR, plant.set("system", "meminfo", "nonsense"), limits=SIZE),
-    ),
-    *of("host.memory_available")(
-        Case("free", PASS, limits=AVAILABLE),
-        Case("taken by something", WARN, memory(2_000_000_000, 500_000_000), limits=AVAILABLE),
-        Case("not read", ERROR, memory(2_000_000_000, 10**16), limits=AVAILABLE),
-    ),
-    *of("host.clock_synchronised")(
-        Case("steered and near", PASS, limits=OFFSET),
-        Case("not synchronised", WARN, chrony("Normal", "Not synchronised"), limits=OFFSET),
-        Case("1.5 s off", WARN, chrony("0.000018421", "1.5"), limits=OFFSET),
-        Case("no daemon answers", ERROR, no_clock_daemon, limits=OFFSET),
-    ),
-    *of("host.mounts")(
-        Case("asked for and there", PASS, expected={"mounts": ["/mnt/data", "/scratch"]}),
-        Case("asked for and not there", FAIL, expected={"mounts": "/mnt/data,/mnt/checkpoints"}),
-        Case("only a folder of that name", FAIL, expected={"mounts": ["/tmp"]}),
-        Case("read-only", FAIL, data_read_only, expected={"mounts": ["/mnt/data"]}),
-        Case("healthy: read-only, as asked for", PASS, data_read_only, expected={"mounts": ["/mnt/data:ro"]}),
-        Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected={"mounts": ["/mnt/data"]}),
-        Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected={"mounts": ["/mnt/data"]}),
-        Case("not asked for", SKIP),
-    ),
-    *of("host.hung_mounts")(
-        Case("none hangs", PASS),
-        Case("one hangs", FAIL, usage_fails("/mnt/data", "hung")),
-        Case("a mount that is no file system of its own hangs", FAIL, usage_fails("/tmp", "timeout")),
-        Case("late on busy processors: not hung, and not known to be sound", ERROR, usage_fails("/mnt/data", "busy")),
-        Case("the mount table was not read", ERROR, plant.section_fails("mounts", "failed", "EIO")),
-    ),
-    *of("host.free_space", limits=FREE)(
-        Case("enough", PASS),
-        Case("a full /tmp", WARN, usage("/tmp", free_bytes=1 << 30)),
-        Case(
-            "a full mount that jobs need",
-            FAIL,
-            usage("/mnt/data", free_bytes=1 << 30),
-            expected={"mounts": ["/mnt/data"]},
-        ),
-        Case("healthy: a full mount that nobody asked for", PASS, usage("/mnt/data", free_bytes=1 << 30)),
-        Case("more free than there is", ERROR, usage("/tmp", size_bytes=1 << 20)),
-        Case("not read", ERROR, usage_fails("/", "denied")),
-    ),
+    Case("healthy: a full mount that nobody asked for", PASS, usage("/mnt/data", free_bytes=1 << 30)),
+    Case("more free than there is", ERROR, usage("/tmp", size_bytes=1 << 20)),
+    Case("not read", ERROR, usage_fails("/", "denied")),
 )
 
 

@@ -34,136 +34,132 @@ def no_log(machine: Machine) -> None:
     machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 
 
-CASES = (
-    *of(HARDWARE)(
-        Case("nothing of the sort", PASS),
-        Case("the log cannot be read", ERROR, no_log),
-        Case(
-            "a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))
-        ),
-        Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
-        Case(
-            "a machine check that was corrected",
-            WARN,
-            says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"),
-        ),
-        Case(
-            "the firmware names the module",
-            FAIL,
-            says(
-                "{1}[Hardware Error]: event severity: recoverable",
-                "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
-                "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0",
-            ),
-        ),
-        Case(
-            "healthy: the driver of the memory controller starts",
-            PASS,
-            says(
-                "EDAC MC0: Giving out device to module amd64_edac controller F19h_M10h: DEV 0000:00:18.3 (INTERRUPT)",
-                "mce: CPU0: Thermal monitoring enabled (TM1)",
-                "MCE: In-kernel MCE decoding enabled.",
-            ),
+CASES = of(HARDWARE)(
+    Case("nothing of the sort", PASS),
+    Case("the log cannot be read", ERROR, no_log),
+    Case("a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))),
+    Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
+    Case(
+        "a machine check that was corrected",
+        WARN,
+        says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"),
+    ),
+    Case(
+        "the firmware names the module",
+        FAIL,
+        says(
+            "{1}[Hardware Error]: event severity: recoverable",
+            "{1}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
+            "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0",
         ),
     ),
-    *of(HARDWARE, profile=BOOTCHECK)(
-        Case("a memory module lost data", FAIL, says(UE)),
-        Case("corrected errors before a job are reported", PASS, says(CE)),
-        Case(
-            "a machine check whose status says uncorrected",
-            FAIL,
-            says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
-        ),
-        Case(
-            "healthy: the firmware's corrected error before a job",
-            PASS,
-            says(
-                "{2}[Hardware Error]: event severity: corrected",
-                "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
-            ),
+    Case(
+        "healthy: the driver of the memory controller starts",
+        PASS,
+        says(
+            "EDAC MC0: Giving out device to module amd64_edac controller F19h_M10h: DEV 0000:00:18.3 (INTERRUPT)",
+            "mce: CPU0: Thermal monitoring enabled (TM1)",
+            "MCE: In-kernel MCE decoding enabled.",
         ),
     ),
-    *of("host_log.lockups")(
-        Case("nothing of the sort", PASS),
-        Case("the log cannot be read", ERROR, no_log),
-        Case("a soft lock-up at delivery", FAIL, says(STUCK)),
-        Case(
-            "healthy: the watchdog is switched on",
-            PASS,
-            says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
+)
+CASES += of(HARDWARE, profile=BOOTCHECK)(
+    Case("a memory module lost data", FAIL, says(UE)),
+    Case("corrected errors before a job are reported", PASS, says(CE)),
+    Case(
+        "a machine check whose status says uncorrected",
+        FAIL,
+        says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
+    ),
+    Case(
+        "healthy: the firmware's corrected error before a job",
+        PASS,
+        says(
+            "{2}[Hardware Error]: event severity: corrected",
+            "{2}[Hardware Error]: Hardware error from APEI Generic Hardware Error Source: 4",
         ),
     ),
-    *of("host_log.lockups", profile=BOOTCHECK)(
-        Case("a soft lock-up before a job", WARN, says(STUCK)),
-        Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41")),
-        Case(
-            "a hard lock-up before this boot",
-            PASS,
-            says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
+)
+CASES += of("host_log.lockups")(
+    Case("nothing of the sort", PASS),
+    Case("the log cannot be read", ERROR, no_log),
+    Case("a soft lock-up at delivery", FAIL, says(STUCK)),
+    Case(
+        "healthy: the watchdog is switched on",
+        PASS,
+        says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
+    ),
+)
+CASES += of("host_log.lockups", profile=BOOTCHECK)(
+    Case("a soft lock-up before a job", WARN, says(STUCK)),
+    Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41")),
+    Case(
+        "a hard lock-up before this boot",
+        PASS,
+        says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
+    ),
+)
+CASES += of(HUNG)(
+    Case("nothing of the sort", PASS),
+    Case("the log cannot be read", ERROR, no_log),
+    Case(
+        "the stack says where it waits",
+        WARN,
+        says(
+            JFS,
+            "Call Trace:",
+            " <TASK>",
+            " __schedule+0x2d0/0x8b0",
+            " ? update_load_avg+0x82/0x640",
+            " schedule+0x5a/0xc0",
+            " nfs_wait_bit_killable+0x1e/0x90 [nfs]",
+            " __wait_on_bit+0x4b/0x110",
         ),
     ),
-    *of(HUNG)(
-        Case("nothing of the sort", PASS),
-        Case("the log cannot be read", ERROR, no_log),
-        Case(
-            "the stack says where it waits",
-            WARN,
-            says(
-                JFS,
-                "Call Trace:",
-                " <TASK>",
-                " __schedule+0x2d0/0x8b0",
-                " ? update_load_avg+0x82/0x640",
-                " schedule+0x5a/0xc0",
-                " nfs_wait_bit_killable+0x1e/0x90 [nfs]",
-                " __wait_on_bit+0x4b/0x110",
-            ),
-        ),
-        Case("it still waits, and the kernel says where", WARN, still_waits, profile=BOOTCHECK),
-        Case("nobody knows where it waited", WARN, says(JFS)),
-        Case(
-            "healthy: the kernel mentions its own time limit",
-            PASS,
-            says('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'),
-        ),
+    Case("it still waits, and the kernel says where", WARN, still_waits, profile=BOOTCHECK),
+    Case("nobody knows where it waited", WARN, says(JFS)),
+    Case(
+        "healthy: the kernel mentions its own time limit",
+        PASS,
+        says('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'),
     ),
-    *of("host_log.nvme")(
-        Case("nothing of the sort", PASS),
-        Case("the log cannot be read", ERROR, no_log),
-        Case(
-            "a controller goes down",
-            WARN,
-            says("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "a command times out",
-            WARN,
-            says("nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"),
-        ),
-        Case(
-            "a block cannot be read",
-            WARN,
-            says("I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
-        ),
-        Case(
-            "healthy: a controller starts",
-            PASS,
-            says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds"),
-        ),
+)
+CASES += of("host_log.nvme")(
+    Case("nothing of the sort", PASS),
+    Case("the log cannot be read", ERROR, no_log),
+    Case(
+        "a controller goes down",
+        WARN,
+        says("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
+        profile=BOOTCHECK,
     ),
-    *of("host_log.file_systems")(
-        Case("nothing of the sort", PASS),
-        Case("the log cannot be read", ERROR, no_log),
-        Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
-        Case("one is shut down", FAIL, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
-        Case(
-            "healthy: one is mounted, and unmounted",
-            PASS,
-            says(
-                "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none.",
-                "XFS (nvme1n1p1): Ending clean mount",
-            ),
+    Case(
+        "a command times out",
+        WARN,
+        says("nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"),
+    ),
+    Case(
+        "a block cannot be read",
+        WARN,
+        says("I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
+    ),
+    Case(
+        "healthy: a controller starts",
+        PASS,
+        says("nvme nvme0: 128/0/0 default/read/poll queues", "nvme nvme0: Shutdown timeout set to 10 seconds"),
+    ),
+)
+CASES += of("host_log.file_systems")(
+    Case("nothing of the sort", PASS),
+    Case("the log cannot be read", ERROR, no_log),
+    Case("one turns read-only", WARN, says("EXT4-fs (md0): Remounting filesystem read-only"), profile=BOOTCHECK),
+    Case("one is shut down", FAIL, says("XFS (nvme0n1p1): Filesystem has been shut down due to log error (0x2).")),
+    Case(
+        "healthy: one is mounted, and unmounted",
+        PASS,
+        says(
+            "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none.",
+            "XFS (nvme1n1p1): Ending clean mount",
         ),
     ),
 )

@@ -2,13 +2,10 @@
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
 from support.judging import Case, both, every_gpu, plant
 
 from nodegate.profile import Profile
-
-UNSUPPORTED = {"why": "not supported", "detail": ""}
-FAILED = {"why": "failed", "detail": "NVML 999"}
 
 
 @changes
@@ -28,202 +25,179 @@ def empty(machine: Machine, section: str) -> None:
     machine.sections[section] = {}
 
 
-IDLE = (
-    *of("idle.swap")(
-        Case("none", PASS),
-        Case("used a little", PASS, swap(8_388_604, 8_000_000)),
-        Case("full", WARN, swap(8_388_604, 12)),
-        Case("memory was not read", ERROR, plant.set("system", "meminfo", {"why": "denied", "detail": "EACCES"})),
+CASES = of("idle.swap")(
+    Case("none", PASS),
+    Case("used a little", PASS, swap(8_388_604, 8_000_000)),
+    Case("full", WARN, swap(8_388_604, 12)),
+    Case("memory was not read", ERROR, plant.set("system", "meminfo", unread("denied", "EACCES"))),
+)
+CASES += of("node.listed")(
+    Case("it lists all", PASS),
+    Case("no disk", WARN, empty("disks")),
+    Case("no network device", WARN, empty("netdev")),
+    Case(
+        "a container, whose network is virtual",
+        PASS,
+        both(empty("netdev"), plant.set("system", "pid_namespace", "pid:[4026533101]")),
     ),
-    *of("node.listed")(
-        Case("it lists all", PASS),
-        Case("no disk", WARN, empty("disks")),
-        Case("no network device", WARN, empty("netdev")),
-        Case(
-            "a container, whose network is virtual",
-            PASS,
-            both(empty("netdev"), plant.set("system", "pid_namespace", "pid:[4026533101]")),
+    Case("nothing of its jobs", ERROR, empty("jobs")),
+    Case("a disk hangs", ERROR, plant.section_fails("disks", "timeout", "10 s")),
+)
+CASES += of("idle.processes")(
+    Case("idle", PASS),
+    Case("a process is left", FAIL, process(2, "/usr/bin/python3")),
+    Case("a process without a name and of unknown memory", FAIL, process(2, "", memory=UNSUPPORTED)),
+    Case("a desktop", WARN, process(2, "/usr/lib/xorg/Xorg", "graphics", 40 << 20)),
+    Case(
+        "the daemons of the node",
+        PASS,
+        both(
+            process(0, "/usr/bin/nvidia-persistenced"),
+            process(1, "nvidia-persiste"),
+            process(2, "/usr/bin/nv-hostengine"),
+            process(3, "nvidia-cuda-mps-server"),
+            process(4, "/usr/bin/nvidia-imex"),
+            process(5, "dcgm-exporter"),
         ),
-        Case("nothing of its jobs", ERROR, empty("jobs")),
-        Case("a disk hangs", ERROR, plant.section_fails("disks", "timeout", "10 s")),
     ),
-    *of("idle.processes")(
-        Case("idle", PASS),
-        Case("a process is left", FAIL, process(2, "/usr/bin/python3")),
-        Case("a process without a name and of unknown memory", FAIL, process(2, "", memory=UNSUPPORTED)),
-        Case("a desktop", WARN, process(2, "/usr/lib/xorg/Xorg", "graphics", 40 << 20)),
-        Case(
-            "the daemons of the node",
-            PASS,
-            both(
-                process(0, "/usr/bin/nvidia-persistenced"),
-                process(1, "nvidia-persiste"),
-                process(2, "/usr/bin/nv-hostengine"),
-                process(3, "nvidia-cuda-mps-server"),
-                process(4, "/usr/bin/nvidia-imex"),
-                process(5, "dcgm-exporter"),
-            ),
+    Case("a client of MPS is a job", FAIL, process(4, "python3", "mps")),
+    Case("a load of DCGM is no daemon", FAIL, process(4, "dcgmproftester12")),
+    Case("the processes cannot be listed", ERROR, plant.set_gpu(2, "processes", FAILED)),
+)
+CASES += of("idle.memory")(
+    Case("free", PASS),
+    Case("memory in use with no process in sight", FAIL, plant.set_gpu(5, "memory_used_bytes", 30 << 30)),
+    Case("what MIG keeps for its instances", PASS, every_gpu("memory_used_bytes", 59 << 20)),
+    Case(
+        "a desktop's memory belongs to its processes",
+        PASS,
+        both(
+            process(2, "/usr/bin/gnome-shell", "graphics", 173 << 20), plant.set_gpu(2, "memory_used_bytes", 211 << 20)
         ),
-        Case("a client of MPS is a job", FAIL, process(4, "python3", "mps")),
-        Case("a load of DCGM is no daemon", FAIL, process(4, "dcgmproftester12")),
-        Case("the processes cannot be listed", ERROR, plant.set_gpu(2, "processes", FAILED)),
     ),
-    *of("idle.memory")(
-        Case("free", PASS),
-        Case("memory in use with no process in sight", FAIL, plant.set_gpu(5, "memory_used_bytes", 30 << 30)),
-        Case("what MIG keeps for its instances", PASS, every_gpu("memory_used_bytes", 59 << 20)),
-        Case(
-            "a desktop's memory belongs to its processes",
-            PASS,
-            both(
-                process(2, "/usr/bin/gnome-shell", "graphics", 173 << 20),
-                plant.set_gpu(2, "memory_used_bytes", 211 << 20),
-            ),
-        ),
-        Case("memory in use is not told", ERROR, every_gpu("memory_used_bytes", UNSUPPORTED)),
-    ),
+    Case("memory in use is not told", ERROR, every_gpu("memory_used_bytes", UNSUPPORTED)),
 )
 
-POWER = (
-    *of("power.limit")(
-        Case("full", PASS),
-        Case("lowered", FAIL, plant.set_gpu(7, "power_limit_mw", 500_000)),
-        Case(
-            "the board's own default is below the platform's",
-            FAIL,
-            both(plant.set_gpu(7, "power_limit_mw", 650_000), plant.set_gpu(7, "power_limit_default_mw", 650_000)),
-        ),
-        Case(
-            "lowered on a platform without a limit of its own",
-            FAIL,
-            plant.set_gpu(7, "power_limit_mw", 500_000),
-            limits={"gpu.power_limit_w": None},
-        ),
-        Case(
-            "lowered on purpose by the site",
-            PASS,
-            every_gpu("power_limit_mw", 600_000),
-            limits={"gpu.power_limit_w": 600},
-        ),
-        Case(
-            "a card that tells no power", SKIP, every_gpu("power_limit_mw", UNSUPPORTED), limits={"gpu.reports": None}
-        ),
-        Case("the limit could not be read", ERROR, plant.set_gpu(7, "power_limit_mw", FAILED)),
+CASES += of("power.limit")(
+    Case("full", PASS),
+    Case("lowered", FAIL, plant.set_gpu(7, "power_limit_mw", 500_000)),
+    Case(
+        "the board's own default is below the platform's",
+        FAIL,
+        both(plant.set_gpu(7, "power_limit_mw", 650_000), plant.set_gpu(7, "power_limit_default_mw", 650_000)),
     ),
-    *of("power.enforced")(
-        Case("in force as set", PASS),
-        Case("held down from outside", FAIL, plant.set_gpu(1, "power_limit_enforced_mw", 350_000)),
+    Case(
+        "lowered on a platform without a limit of its own",
+        FAIL,
+        plant.set_gpu(7, "power_limit_mw", 500_000),
+        limits={"gpu.power_limit_w": None},
     ),
-    *of("power.draw")(
-        Case("at rest", PASS),
-        Case("the sensor reads nothing", WARN, plant.set_gpu(1, "power_mw", 0), limits={"gpu.power_draw_min_w": 65}),
-        Case("the sensor reads too much", WARN, plant.set_gpu(1, "power_mw", 1_900_000)),
-        Case("the sensor cannot be read", ERROR, plant.set_gpu(1, "power_mw", {"why": "failed", "detail": "NVML 999"})),
-        Case("healthy: under load, at its limit and a little over it", PASS, plant.set_gpu(1, "power_mw", 731_000)),
-        Case("healthy: a board without a sensor", SKIP, every_gpu("power_mw", UNSUPPORTED)),
+    Case(
+        "lowered on purpose by the site", PASS, every_gpu("power_limit_mw", 600_000), limits={"gpu.power_limit_w": 600}
     ),
-    *of("power.temperature")(
-        Case("cool", PASS),
-        Case("near the slowdown", WARN, plant.set_gpu(4, "temperature_margin_c", 3)),
-        Case("at the limit, as a hot GPU under full load is held", WARN, plant.set_gpu(4, "temperature_margin_c", 0)),
-        Case("past the limit", FAIL, plant.set_gpu(4, "temperature_margin_c", -3)),
-        Case(
-            "a board before Hopper says its slowdown temperature",
-            PASS,
-            both(
-                every_gpu("temperature_margin_c", UNSUPPORTED),
-                every_gpu("temperature_slowdown_c", 89),
-                every_gpu("temperature_c", 33),
-            ),
-        ),
-        Case(
-            "a card that tells neither",
-            SKIP,
+    Case("a card that tells no power", SKIP, every_gpu("power_limit_mw", UNSUPPORTED), limits={"gpu.reports": None}),
+    Case("the limit could not be read", ERROR, plant.set_gpu(7, "power_limit_mw", FAILED)),
+)
+CASES += of("power.enforced")(
+    Case("in force as set", PASS),
+    Case("held down from outside", FAIL, plant.set_gpu(1, "power_limit_enforced_mw", 350_000)),
+)
+CASES += of("power.draw")(
+    Case("at rest", PASS),
+    Case("the sensor reads nothing", WARN, plant.set_gpu(1, "power_mw", 0), limits={"gpu.power_draw_min_w": 65}),
+    Case("the sensor reads too much", WARN, plant.set_gpu(1, "power_mw", 1_900_000)),
+    Case("the sensor cannot be read", ERROR, plant.set_gpu(1, "power_mw", unread("failed", "NVML 999"))),
+    Case("healthy: under load, at its limit and a little over it", PASS, plant.set_gpu(1, "power_mw", 731_000)),
+    Case("healthy: a board without a sensor", SKIP, every_gpu("power_mw", UNSUPPORTED)),
+)
+CASES += of("power.temperature")(
+    Case("cool", PASS),
+    Case("near the slowdown", WARN, plant.set_gpu(4, "temperature_margin_c", 3)),
+    Case("at the limit, as a hot GPU under full load is held", WARN, plant.set_gpu(4, "temperature_margin_c", 0)),
+    Case("past the limit", FAIL, plant.set_gpu(4, "temperature_margin_c", -3)),
+    Case(
+        "a board before Hopper says its slowdown temperature",
+        PASS,
+        both(
             every_gpu("temperature_margin_c", UNSUPPORTED),
-            limits={"gpu.reports": None},
+            every_gpu("temperature_slowdown_c", 89),
+            every_gpu("temperature_c", 33),
         ),
-        Case(
-            "the temperature could not be read",
-            ERROR,
-            both(
-                plant.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
-                plant.set_gpu(4, "temperature_slowdown_c", 89),
-                plant.set_gpu(4, "temperature_c", FAILED),
-            ),
+    ),
+    Case(
+        "a card that tells neither", SKIP, every_gpu("temperature_margin_c", UNSUPPORTED), limits={"gpu.reports": None}
+    ),
+    Case(
+        "the temperature could not be read",
+        ERROR,
+        both(
+            plant.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
+            plant.set_gpu(4, "temperature_slowdown_c", 89),
+            plant.set_gpu(4, "temperature_c", FAILED),
         ),
     ),
 )
 
-CLOCKS = (
-    *of("clocks.sm_max")(
-        Case("as the model's", PASS),
-        Case("below the model's", FAIL, plant.set_gpu(3, "sm_clock_max_mhz", 1755)),
-        Case("an idle GPU runs low, which is no fault", PASS, every_gpu("sm_clock_mhz", 210)),
-        Case("not told", ERROR, plant.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED)),
-        Case("a platform without this limit", NOT_JUDGED, limits={"gpu.sm_clock_max_mhz": None}),
+CASES += of("clocks.sm_max")(
+    Case("as the model's", PASS),
+    Case("below the model's", FAIL, plant.set_gpu(3, "sm_clock_max_mhz", 1755)),
+    Case("an idle GPU runs low, which is no fault", PASS, every_gpu("sm_clock_mhz", 210)),
+    Case("not told", ERROR, plant.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED)),
+    Case("a platform without this limit", NOT_JUDGED, limits={"gpu.sm_clock_max_mhz": None}),
+)
+CASES += of("clocks.memory_max")(
+    Case("as the model's", PASS), Case("below the model's", FAIL, plant.set_gpu(3, "memory_clock_max_mhz", 1593))
+)
+CASES += of("clocks.application")(
+    Case("at the default", PASS),
+    Case("left low by a measurement", FAIL, plant.set_gpu(3, "sm_clock_app_mhz", 1200)),
+    Case(
+        "the board's default is itself below its highest clock (A100-40GB)",
+        PASS,
+        both(every_gpu("sm_clock_app_mhz", 1095), every_gpu("sm_clock_app_default_mhz", 1095)),
     ),
-    *of("clocks.memory_max")(
-        Case("as the model's", PASS),
-        Case("below the model's", FAIL, plant.set_gpu(3, "memory_clock_max_mhz", 1593)),
+    Case(
+        "driver 595 dropped these settings",
+        SKIP,
+        both(
+            *(
+                every_gpu(key, unread("failed", "NVML 26: deprecated", nvml=26))
+                for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
+            )
+        ),
     ),
-    *of("clocks.application")(
-        Case("at the default", PASS),
-        Case("left low by a measurement", FAIL, plant.set_gpu(3, "sm_clock_app_mhz", 1200)),
-        Case(
-            "the board's default is itself below its highest clock (A100-40GB)",
-            PASS,
-            both(every_gpu("sm_clock_app_mhz", 1095), every_gpu("sm_clock_app_default_mhz", 1095)),
-        ),
-        Case(
-            "driver 595 dropped these settings",
-            SKIP,
-            both(
-                *(
-                    every_gpu(key, {"why": "failed", "detail": "NVML 26: deprecated", "nvml": 26})
-                    for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
-                )
-            ),
-        ),
-        Case(
-            "driver 595 dropped these settings, told as not supported",
-            SKIP,
-            both(*(every_gpu(key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz"))),
-        ),
-        Case(
-            "the memory's setting is not reported by one GPU of eight",
-            ERROR,
-            plant.set_gpu(3, "memory_clock_app_mhz", UNSUPPORTED),
-        ),
-        Case("the setting could not be read", ERROR, plant.set_gpu(3, "sm_clock_app_mhz", FAILED)),
+    Case(
+        "driver 595 dropped these settings, told as not supported",
+        SKIP,
+        both(*(every_gpu(key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz"))),
     ),
+    Case(
+        "the memory's setting is not reported by one GPU of eight",
+        ERROR,
+        plant.set_gpu(3, "memory_clock_app_mhz", UNSUPPORTED),
+    ),
+    Case("the setting could not be read", ERROR, plant.set_gpu(3, "sm_clock_app_mhz", FAILED)),
 )
 
-REASONS = (
-    *of("clocks.event_reasons")(
-        Case("idle", PASS),
-        Case("under full load the power cap holds it, which is no fault", PASS, every_gpu("event_reasons", 0x4)),
-        Case("application clocks are set, which is no fault here", PASS, every_gpu("event_reasons", 0x2)),
-        Case("the power supply brakes", FAIL, plant.set_gpu(6, "event_reasons", 0x88), profile=Profile.BOOTCHECK),
-        Case("heat, by the hardware", FAIL, plant.set_gpu(6, "event_reasons", 0x48), profile=Profile.BOOTCHECK),
-        Case("heat, by the driver, at delivery", FAIL, plant.set_gpu(6, "event_reasons", 0x24)),
-        Case(
-            "heat, by the driver, before a job",
-            WARN,
-            plant.set_gpu(6, "event_reasons", 0x24),
-            profile=Profile.BOOTCHECK,
-        ),
-        Case("a reason that a later driver has", WARN, plant.set_gpu(6, "event_reasons", 0x800)),
-        Case("the board's own limit", WARN, plant.set_gpu(6, "event_reasons", 0x200)),
-        Case("the voltage limit for reliability", PASS, every_gpu("event_reasons", 0x400)),
-        Case("not told", SKIP, every_gpu("event_reasons", UNSUPPORTED), limits={"gpu.reports": None}),
-        Case("could not be read", ERROR, plant.set_gpu(6, "event_reasons", FAILED)),
-    ),
-    *of("clocks.violations")(
-        Case("never slowed but by power", PASS),
-        Case("was slowed by heat", WARN, plant.set_gpu(6, "violation_ns.thermal", 12_500_000_000)),
-        Case("the counters are not told", SKIP, every_gpu("violation_ns", UNSUPPORTED)),
-    ),
+CASES += of("clocks.event_reasons")(
+    Case("idle", PASS),
+    Case("under full load the power cap holds it, which is no fault", PASS, every_gpu("event_reasons", 0x4)),
+    Case("application clocks are set, which is no fault here", PASS, every_gpu("event_reasons", 0x2)),
+    Case("the power supply brakes", FAIL, plant.set_gpu(6, "event_reasons", 0x88), profile=Profile.BOOTCHECK),
+    Case("heat, by the hardware", FAIL, plant.set_gpu(6, "event_reasons", 0x48), profile=Profile.BOOTCHECK),
+    Case("heat, by the driver, at delivery", FAIL, plant.set_gpu(6, "event_reasons", 0x24)),
+    Case("heat, by the driver, before a job", WARN, plant.set_gpu(6, "event_reasons", 0x24), profile=Profile.BOOTCHECK),
+    Case("a reason that a later driver has", WARN, plant.set_gpu(6, "event_reasons", 0x800)),
+    Case("the board's own limit", WARN, plant.set_gpu(6, "event_reasons", 0x200)),
+    Case("the voltage limit for reliability", PASS, every_gpu("event_reasons", 0x400)),
+    Case("not told", SKIP, every_gpu("event_reasons", UNSUPPORTED), limits={"gpu.reports": None}),
+    Case("could not be read", ERROR, plant.set_gpu(6, "event_reasons", FAILED)),
+)
+CASES += of("clocks.violations")(
+    Case("never slowed but by power", PASS),
+    Case("was slowed by heat", WARN, plant.set_gpu(6, "violation_ns.thermal", 12_500_000_000)),
+    Case("the counters are not told", SKIP, every_gpu("violation_ns", UNSUPPORTED)),
 )
 
 
-test_case = asserting(IDLE, POWER, CLOCKS, REASONS)
+test_case = asserting(CASES)

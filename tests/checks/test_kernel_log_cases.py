@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import EPOCH_S, Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of, unread
 from support.judging import Case, plant
 
 from nodegate.profile import Profile
@@ -88,290 +88,276 @@ def gsp_times_out_again_and_again(machine: Machine) -> None:
         machine.kernel(GPU + line, ago_s=690 - 6 * number)
 
 
-CASES = (
-    *of("kernel_log.xid")(
-        Case("none", PASS),
-        Case(
-            "31: a program's own fault",
-            WARN,
-            xid("31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
-        ),
-        Case(
-            "63 at delivery",
-            FAIL,
-            xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."),
-        ),
-        Case("79 before this boot, at delivery", WARN, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
-        Case("94 at delivery", FAIL, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
-        Case("109 at delivery", FAIL, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
-        Case("a code that nobody has told us", WARN, xid("999, pid=3, name=x, NVLink: FLA fault")),
-        Case("45 alone at delivery", WARN, xid("45, pid=3, name=x, Ch 00000008")),
-        Case(
-            "45 and 43 after 31 are its consequences",
-            WARN,
-            xid(
-                "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
-                "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
-                "43, pid=7, name=a b, channel 0x00000008",
-            ),
-        ),
-        Case(
-            "119 and 120 of a lost GPU are its consequences",
-            FAIL,
-            xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
-        ),
-        Case(
-            "a MIG instance in a PCI domain of its own",
-            FAIL,
-            says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
-        ),
-        Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
-        Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
-        Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
-        Case(
-            "a lost GPU in three lines",
-            FAIL,
-            says(
-                "NVRM: The NVIDIA GPU 0000:18:00.0",
-                "NVRM: (PCI ID: 10de:2901) installed in this system has",
-                "NVRM: fallen off the bus and is not responding to commands.",
-            ),
-        ),
-        Case("an Xid line in a form that is not known", WARN, says("NVRM: Xid (PCI:garbled): fell")),
-        Case(
-            "healthy: the driver says that it loads",
-            PASS,
-            says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
-        ),
-        Case(
-            "the log was not read",
-            ERROR,
-            plant.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted"),
+CASES = of("kernel_log.xid")(
+    Case("none", PASS),
+    Case(
+        "31: a program's own fault",
+        WARN,
+        xid("31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
+    ),
+    Case(
+        "63 at delivery", FAIL, xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate.")
+    ),
+    Case("79 before this boot, at delivery", WARN, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+    Case("94 at delivery", FAIL, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+    Case("109 at delivery", FAIL, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+    Case("a code that nobody has told us", WARN, xid("999, pid=3, name=x, NVLink: FLA fault")),
+    Case("45 alone at delivery", WARN, xid("45, pid=3, name=x, Ch 00000008")),
+    Case(
+        "45 and 43 after 31 are its consequences",
+        WARN,
+        xid(
+            "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
+            "45, pid=7, name=a b, channel 0x00000008 caused by previous Xid 31",
+            "43, pid=7, name=a b, channel 0x00000008",
         ),
     ),
-    *of("kernel_log.xid", profile=BOOTCHECK)(
-        Case("31 before a job", WARN, xid("31, pid=7, name=python, Ch 00000010")),
-        Case("31 three days ago", PASS, xid("31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S)),
-        Case("48", FAIL, xid("48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)")),
-        Case("63 before a job", WARN, xid("63, pid=1896, Row Remapper: New row marked for remapping")),
-        Case("64", FAIL, xid("64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped")),
-        Case("64 is not settled by a reboot", FAIL, xid("64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S)),
-        Case("79", FAIL, xid(LOST)),
-        Case("79 before this boot, before a job", PASS, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
-        Case("94 before a job", WARN, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
-        Case("95", FAIL, xid("95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No")),
-        Case("109 before a job", WARN, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
-        Case("119 again and again is one fault of one board", FAIL, gsp_times_out_again_and_again),
-        Case("120", FAIL, xid("120, pid='<unknown>', name=<unknown>, GSP task exception")),
-        Case("110 before this boot", WARN, xid("110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S)),
-        Case("43 alone before a job", PASS, xid("43, pid=3, name=x, Ch 00000008")),
-        Case(
-            "154 says what the driver wants",
-            FAIL,
-            xid("94, Contained", "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"),
-        ),
-        Case(
-            "154 takes its wish back",
-            WARN,
-            xid(
-                "94, Contained",
-                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-                "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
-            ),
-        ),
-        Case(
-            "a failed row remap that the driver asks nothing for",
-            FAIL,
-            xid(
-                "64, pid=7, name=x, Row Remapper Error",
-                "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
-            ),
-        ),
-        Case(
-            "a memory error with all that it brings: one root",
-            FAIL,
-            xid(
-                "48, An uncorrectable double bit error (DBE) has been detected on GPU",
-                "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
-                "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
-                "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
-                "63, Row Remapper: New row marked for remapping",
-                "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
-                "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
-            ),
-        ),
-        Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
+    Case(
+        "119 and 120 of a lost GPU are its consequences",
+        FAIL,
+        xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
     ),
-    *of("kernel_log.sxid")(
-        Case("none", PASS),
-        Case(
-            "fatal, with its lines of data",
-            FAIL,
-            sxid(
-                "20034, Fatal, Link 30 LTSSM Fault Up",
-                "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
-                "20034, Data {0x50610002, 0x10100030}",
-            ),
-        ),
-        Case("non-fatal", WARN, sxid("12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
-        Case("fatal after the loss of a GPU", WARN, says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up")),
-        Case(
-            "fatal before this boot",
-            PASS,
-            sxid("20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
-            profile=BOOTCHECK,
-        ),
-        Case("only a line of data", WARN, sxid("11111, Data {0x50610002, 0x10100030}")),
-        Case("an SXid line in a form that is not known", WARN, sxid("xyz, Fatal error")),
-        Case("the log was not read", ERROR, plant.section_fails("kernel_log", "timeout", "10 s")),
+    Case(
+        "a MIG instance in a PCI domain of its own",
+        FAIL,
+        says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
     ),
-    *of("kernel_log.reaches_back")(
-        Case("it does", PASS),
-        Case("the ring buffer has wrapped", WARN, plant.set("kernel_log", "since_epoch_s", EPOCH_S - 3600)),
-        Case("lines were left out", WARN, left_out("network", 12, ago_s=60.0)),
-        Case("healthy: warnings of a firewall were left out", PASS, left_out("warning", 4711, ago_s=60.0)),
-        Case("lines of level error were left out", WARN, left_out("err", 12, ago_s=60.0)),
-        Case(
-            "healthy: lines of an earlier boot were left out", PASS, left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S)
-        ),
-        Case("the kernel overwrote messages", WARN, lambda machine: machine.sections["kernel_log"].update(missed=3)),
-        Case(
-            "nobody knows how far",
-            ERROR,
-            plant.set("kernel_log", "since_epoch_s", {"why": "missing", "detail": "no line has a time"}),
+    Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
+    Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
+    Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
+    Case(
+        "a lost GPU in three lines",
+        FAIL,
+        says(
+            "NVRM: The NVIDIA GPU 0000:18:00.0",
+            "NVRM: (PCI ID: 10de:2901) installed in this system has",
+            "NVRM: fallen off the bus and is not responding to commands.",
         ),
     ),
-    *of("kernel_log.gpu_driver")(
-        Case("none", PASS),
-        Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)")),
+    Case("an Xid line in a form that is not known", WARN, says("NVRM: Xid (PCI:garbled): fell")),
+    Case(
+        "healthy: the driver says that it loads",
+        PASS,
+        says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
     ),
-    *of("kernel_log.pcie_errors")(
-        Case("none", PASS),
-        Case(
-            "an uncorrectable error",
-            FAIL,
-            says(
-                "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, "
-                "(Requester ID)"
-            ),
-        ),
-        Case(
-            "healthy: a corrected error is counted elsewhere",
-            PASS,
-            says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
-        ),
+    Case(
+        "the log was not read", ERROR, plant.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
     ),
-    *of("kernel_log.pcie_bandwidth")(
-        Case("none is limited", PASS),
-        Case("one of eight NICs at half", FAIL, says(HALF)),
-        Case("all eight NICs at half", WARN, every_rail_limited),
-        Case(
-            "healthy: available, and not limited",
-            PASS,
-            says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
-        ),
-        Case(
-            "healthy: a disk in a slow slot",
-            PASS,
-            says(
-                "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at "
-                "0000:e0:01.0 (capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
-            ),
-        ),
-        Case("the kernel does not know where the slow link is", FAIL, says(HALF.replace("0000:17:02.0", "<unknown>"))),
-        Case("a line without the place of the link", FAIL, says(HALF.replace(" at 0000:17:02.0", ""))),
-        Case("a wide device that is not there any more", FAIL, says(HALF.replace(NIC, "pci 0000:f1:00.0"))),
-        Case("before this boot", PASS, says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
+)
+CASES += of("kernel_log.xid", profile=BOOTCHECK)(
+    Case("31 before a job", WARN, xid("31, pid=7, name=python, Ch 00000010")),
+    Case("31 three days ago", PASS, xid("31, pid=7, name=python, Ch 00000010", ago_s=3 * DAY_S)),
+    Case("48", FAIL, xid("48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)")),
+    Case("63 before a job", WARN, xid("63, pid=1896, Row Remapper: New row marked for remapping")),
+    Case("64", FAIL, xid("64, pid=1896, Row Remapper Error: (0x1) - All reserved rows for bank are remapped")),
+    Case("64 is not settled by a reboot", FAIL, xid("64, Row Remapper Error", ago_s=BEFORE_THIS_BOOT_S)),
+    Case("79", FAIL, xid(LOST)),
+    Case("79 before this boot, before a job", PASS, xid(LOST, ago_s=BEFORE_THIS_BOOT_S)),
+    Case("94 before a job", WARN, xid("94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No")),
+    Case("95", FAIL, xid("95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No")),
+    Case("109 before a job", WARN, xid("109, pid=9, name=my job, Ch 8, errorString CTX SWITCH TIMEOUT")),
+    Case("119 again and again is one fault of one board", FAIL, gsp_times_out_again_and_again),
+    Case("120", FAIL, xid("120, pid='<unknown>', name=<unknown>, GSP task exception")),
+    Case("110 before this boot", WARN, xid("110, SEC_FAULT", ago_s=BEFORE_THIS_BOOT_S)),
+    Case("43 alone before a job", PASS, xid("43, pid=3, name=x, Ch 00000008")),
+    Case(
+        "154 says what the driver wants",
+        FAIL,
+        xid("94, Contained", "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)"),
     ),
-    *of("kernel_log.nic_flaps")(
-        Case("one long outage", FAIL, outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
-        Case(
-            "healthy: a cable that was changed before the last boot",
-            WARN,
-            outage(300.0, before_the_boot=True),
-            limits={**FLAPS, "kernel.nic_outage_max_s": 30},
-        ),
-        Case("one outage of 20 s", WARN, outage(20.0)),
-        Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
-    ),
-    *of("kernel_log.nic_flaps", limits=FLAPS)(
-        Case("none", PASS),
-        Case("three in a day", FAIL, flaps(3)),
-        Case("two in a day", WARN, flaps(2)),
-        Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN")),
-        Case("soft-RoCE", WARN, says("infiniband rxe1: set down")),
-        Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
-        Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
-        Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
-    ),
-    *of("kernel_log.nic_errors")(
-        Case("none", PASS),
-        Case(
-            "the firmware stopped",
-            FAIL,
-            says("mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "a queue stands still",
-            WARN,
-            says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
-            profile=BOOTCHECK,
-        ),
-        Case(
-            "too little power",
-            WARN,
-            says(
-                "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the "
-                "PCIe slot (27W)."
-            ),
-        ),
-        Case(
-            "healthy: refused registers, no watts, an unplugged cable",
-            PASS,
-            says(
-                "mlx5_core: Detected insufficient power on the PCIe slot (W).",
-                "mlx5_core: ACCESS_REG successful",
-                "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
-                "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
-            ),
+    Case(
+        "154 takes its wish back",
+        WARN,
+        xid(
+            "94, Contained",
+            "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
+            "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
         ),
     ),
-    *of("kernel_log.memory")(Case("none", PASS)),
-    *of("kernel_log.memory", profile=BOOTCHECK)(
-        Case(
-            "the node ran out",
-            WARN,
-            says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
-        ),
-        Case(
-            "a job reached its own limit",
-            PASS,
-            says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
-        ),
-        Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
-    ),
-    *of("kernel_log.storage")(
-        Case("none", PASS),
-        Case(
-            "a disk fails",
-            WARN,
-            says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
-        ),
-        Case(
-            "healthy: a file system is mounted",
-            PASS,
-            says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
+    Case(
+        "a failed row remap that the driver asks nothing for",
+        FAIL,
+        xid(
+            "64, pid=7, name=x, Row Remapper Error",
+            "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
         ),
     ),
-    *of("kernel_log.host_faults")(
-        Case("none", PASS),
-        Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
-        Case(
-            "healthy: a crash that was asked for, before this boot",
-            PASS,
-            says("Kernel panic - not syncing: sysrq triggered crash", ago_s=BEFORE_THIS_BOOT_S),
+    Case(
+        "a memory error with all that it brings: one root",
+        FAIL,
+        xid(
+            "48, An uncorrectable double bit error (DBE) has been detected on GPU",
+            "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
+            "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
+            "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
+            "63, Row Remapper: New row marked for remapping",
+            "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
+            "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
         ),
+    ),
+    Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
+)
+CASES += of("kernel_log.sxid")(
+    Case("none", PASS),
+    Case(
+        "fatal, with its lines of data",
+        FAIL,
+        sxid(
+            "20034, Fatal, Link 30 LTSSM Fault Up",
+            "20034, Severity 1 Engine instance 30 Sub-engine instance 00",
+            "20034, Data {0x50610002, 0x10100030}",
+        ),
+    ),
+    Case("non-fatal", WARN, sxid("12028, Non-fatal, Link 61 egress non-posted PRIV error (First)")),
+    Case("fatal after the loss of a GPU", WARN, says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up")),
+    Case(
+        "fatal before this boot",
+        PASS,
+        sxid("20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
+        profile=BOOTCHECK,
+    ),
+    Case("only a line of data", WARN, sxid("11111, Data {0x50610002, 0x10100030}")),
+    Case("an SXid line in a form that is not known", WARN, sxid("xyz, Fatal error")),
+    Case("the log was not read", ERROR, plant.section_fails("kernel_log", "timeout", "10 s")),
+)
+CASES += of("kernel_log.reaches_back")(
+    Case("it does", PASS),
+    Case("the ring buffer has wrapped", WARN, plant.set("kernel_log", "since_epoch_s", EPOCH_S - 3600)),
+    Case("lines were left out", WARN, left_out("network", 12, ago_s=60.0)),
+    Case("healthy: warnings of a firewall were left out", PASS, left_out("warning", 4711, ago_s=60.0)),
+    Case("lines of level error were left out", WARN, left_out("err", 12, ago_s=60.0)),
+    Case("healthy: lines of an earlier boot were left out", PASS, left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S)),
+    Case("the kernel overwrote messages", WARN, lambda machine: machine.sections["kernel_log"].update(missed=3)),
+    Case(
+        "nobody knows how far", ERROR, plant.set("kernel_log", "since_epoch_s", unread("missing", "no line has a time"))
+    ),
+)
+CASES += of("kernel_log.gpu_driver")(
+    Case("none", PASS),
+    Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)")),
+)
+CASES += of("kernel_log.pcie_errors")(
+    Case("none", PASS),
+    Case(
+        "an uncorrectable error",
+        FAIL,
+        says(
+            "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
+        ),
+    ),
+    Case(
+        "healthy: a corrected error is counted elsewhere",
+        PASS,
+        says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
+    ),
+)
+CASES += of("kernel_log.pcie_bandwidth")(
+    Case("none is limited", PASS),
+    Case("one of eight NICs at half", FAIL, says(HALF)),
+    Case("all eight NICs at half", WARN, every_rail_limited),
+    Case(
+        "healthy: available, and not limited",
+        PASS,
+        says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
+    ),
+    Case(
+        "healthy: a disk in a slow slot",
+        PASS,
+        says(
+            "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at "
+            "0000:e0:01.0 (capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
+        ),
+    ),
+    Case("the kernel does not know where the slow link is", FAIL, says(HALF.replace("0000:17:02.0", "<unknown>"))),
+    Case("a line without the place of the link", FAIL, says(HALF.replace(" at 0000:17:02.0", ""))),
+    Case("a wide device that is not there any more", FAIL, says(HALF.replace(NIC, "pci 0000:f1:00.0"))),
+    Case("before this boot", PASS, says(HALF, ago_s=BEFORE_THIS_BOOT_S)),
+)
+CASES += of("kernel_log.nic_flaps")(
+    Case("one long outage", FAIL, outage(300.0), limits={**FLAPS, "kernel.nic_outage_max_s": 30}),
+    Case(
+        "healthy: a cable that was changed before the last boot",
+        WARN,
+        outage(300.0, before_the_boot=True),
+        limits={**FLAPS, "kernel.nic_outage_max_s": 30},
+    ),
+    Case("one outage of 20 s", WARN, outage(20.0)),
+    Case("without a limit", NOT_JUDGED, limits={"kernel.nic_flap_max": None}),
+)
+CASES += of("kernel_log.nic_flaps", limits=FLAPS)(
+    Case("none", PASS),
+    Case("three in a day", FAIL, flaps(3)),
+    Case("two in a day", WARN, flaps(2)),
+    Case("it stays down", WARN, says("infiniband mlx5_3: Port: 1 Link DOWN")),
+    Case("soft-RoCE", WARN, says("infiniband rxe1: set down")),
+    Case("healthy: the shutdown before this boot", PASS, down_with_the_shutdown),
+    Case("healthy: bring-up", PASS, up_and_down_at_bring_up),
+    Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
+)
+CASES += of("kernel_log.nic_errors")(
+    Case("none", PASS),
+    Case(
+        "the firmware stopped",
+        FAIL,
+        says("mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"),
+        profile=BOOTCHECK,
+    ),
+    Case(
+        "a queue stands still",
+        WARN,
+        says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
+        profile=BOOTCHECK,
+    ),
+    Case(
+        "too little power",
+        WARN,
+        says(
+            "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the PCIe slot (27W)."
+        ),
+    ),
+    Case(
+        "healthy: refused registers, no watts, an unplugged cable",
+        PASS,
+        says(
+            "mlx5_core: Detected insufficient power on the PCIe slot (W).",
+            "mlx5_core: ACCESS_REG successful",
+            "mlx5_core 0000:d2:00.0: mlx5_cmd_out_err:838:(pid 91): ACCESS_REG(0x805) op_mod(0x1) failed",
+            "mlx5_core 0000:41:00.1: Port module event: module 1, Cable unplugged",
+        ),
+    ),
+)
+CASES += of("kernel_log.memory")(Case("none", PASS))
+CASES += of("kernel_log.memory", profile=BOOTCHECK)(
+    Case(
+        "the node ran out",
+        WARN,
+        says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
+    ),
+    Case(
+        "a job reached its own limit",
+        PASS,
+        says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
+    ),
+    Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
+)
+CASES += of("kernel_log.storage")(
+    Case("none", PASS),
+    Case(
+        "a disk fails", WARN, says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2")
+    ),
+    Case(
+        "healthy: a file system is mounted",
+        PASS,
+        says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
+    ),
+)
+CASES += of("kernel_log.host_faults")(
+    Case("none", PASS),
+    Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
+    Case(
+        "healthy: a crash that was asked for, before this boot",
+        PASS,
+        says("Kernel panic - not syncing: sysrq triggered crash", ago_s=BEFORE_THIS_BOOT_S),
     ),
 )
 

@@ -59,88 +59,74 @@ def corrupt(machine: Machine) -> None:
     machine.under_load(burn.NAME, change)
 
 
-LOG = (
-    *of("counters_log.reaches_back")(
-        Case("whole and of one boot", PASS),
-        Case("a restart under load", FAIL, restarted),
-        Case("no log", ERROR, no_log),
+CASES = of("counters_log.reaches_back")(
+    Case("whole and of one boot", PASS), Case("a restart under load", FAIL, restarted), Case("no log", ERROR, no_log)
+)
+CASES += of("counters_log.xid")(
+    Case("nothing said", PASS),
+    Case(
+        "a GPU that falls off the bus",
+        FAIL,
+        said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
     ),
-    *of("counters_log.xid")(
-        Case("nothing said", PASS),
-        Case(
-            "a GPU that falls off the bus",
-            FAIL,
-            said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
-        ),
-        Case("no log", ERROR, no_log),
+    Case("no log", ERROR, no_log),
+)
+CASES += of("counters_log.sxid")(
+    Case("nothing said", PASS),
+    Case(
+        "a fatal error of a switch",
+        FAIL,
+        said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
     ),
-    *of("counters_log.sxid")(
-        Case("nothing said", PASS),
-        Case(
-            "a fatal error of a switch",
-            FAIL,
-            said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
-        ),
-        Case("no log", ERROR, no_log),
+    Case("no log", ERROR, no_log),
+)
+CASES += of("counters_log.link_downs")(
+    Case("nothing said", PASS),
+    Case("a link that goes down once", FAIL, plant.during_load(after.link_goes_down(6, "ibs6"))),
+    Case("no log", ERROR, no_log),
+)
+CASES += of("counters_log.faults")(
+    Case("nothing said", PASS),
+    Case(
+        "a memory module",
+        FAIL,
+        said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
     ),
-    *of("counters_log.link_downs")(
-        Case("nothing said", PASS),
-        Case("a link that goes down once", FAIL, plant.during_load(after.link_goes_down(6, "ibs6"))),
-        Case("no log", ERROR, no_log),
-    ),
-    *of("counters_log.faults")(
-        Case("nothing said", PASS),
-        Case(
-            "a memory module",
-            FAIL,
-            said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
-        ),
-        Case("no log", ERROR, no_log),
+    Case("no log", ERROR, no_log),
+)
+CASES += of("burn.results")(Case("silent data corruption", FAIL, corrupt))
+CASES += of("burn.complete")(Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED)))
+CASES += of("burn.clock")(
+    Case(
+        "a power brake on a card without NVLink",
+        FAIL,
+        plant.under_load(burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)),
+        machine=L40S,
+    )
+)
+CASES += of("nccl.nvls")(Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls)))
+CASES += of("nccl.hang")(Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung)))
+CASES += of("nccl.all_reduce")(
+    Case("no nccl-tests", ERROR, plant.under_load(nccl.NAME, nccl.no_tool)),
+    Case(
+        "healthy: disturbed at first, well twice more",
+        PASS,
+        plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None),
     ),
 )
-WHOLE_WAY = (
-    *of("burn.results")(Case("silent data corruption", FAIL, corrupt)),
-    *of("burn.complete")(Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED))),
-    *of("burn.clock")(
-        Case(
-            "a power brake on a card without NVLink",
-            FAIL,
-            plant.under_load(
-                burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
-            ),
-            machine=L40S,
-        ),
-    ),
-    *of("nccl.nvls")(Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls))),
-    *of("nccl.hang")(Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung))),
-    *of("nccl.all_reduce")(
-        Case("no nccl-tests", ERROR, plant.under_load(nccl.NAME, nccl.no_tool)),
-        Case(
-            "healthy: disturbed at first, well twice more",
-            PASS,
-            plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None),
-        ),
-    ),
-    *of("rdma_bandwidth.share_of_rate")(
-        Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3))
-    ),
-    *of("counters.nic")(
-        Case("symbol errors under load", FAIL, plant.during_load(after.port_counts("mlx5_6", symbol_error=914))),
-        Case(
-            "healthy: few symbol errors under load",
-            PASS,
-            plant.during_load(after.port_counts("mlx5_6", symbol_error=9)),
-        ),
-    ),
-    *of("counters.ecc")(
-        Case(
-            "corrected memory errors under load", WARN, plant.during_load(after.gpu_counts(6, volatile_corrected=3720))
-        ),
-    ),
+CASES += of("rdma_bandwidth.share_of_rate")(
+    Case("a NIC at half of its rate", FAIL, plant.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3))
+)
+CASES += of("counters.nic")(
+    Case("symbol errors under load", FAIL, plant.during_load(after.port_counts("mlx5_6", symbol_error=914))),
+    Case("healthy: few symbol errors under load", PASS, plant.during_load(after.port_counts("mlx5_6", symbol_error=9))),
+)
+CASES += of("counters.ecc")(
+    Case("corrected memory errors under load", WARN, plant.during_load(after.gpu_counts(6, volatile_corrected=3720)))
 )
 
 
-test_what_a_check_says_of_a_machine_under_load = asserting(LOG, WHOLE_WAY)
+test_what_a_check_says_of_a_machine_under_load = asserting(CASES)
 
 
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])

@@ -42,7 +42,7 @@ def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
     ]
 
 
-DATA = of("nccl.data")(
+CASES = of("nccl.data")(
     NcclCase("all right", PASS),
     NcclCase("wrong sums", FAIL, told=fault("wrong", "alltoall")),
     NcclCase(
@@ -55,7 +55,7 @@ DATA = of("nccl.data")(
     NcclCase("no tool", ERROR, change=no_tool),
 )
 
-HANG = of("nccl.hang")(
+CASES += of("nccl.hang")(
     NcclCase("all end", PASS),
     NcclCase("NVLS hangs", FAIL, told=fault("hang", "all_reduce")),
     NcclCase("everything hangs", FAIL, told=fault("hang"), change=stops_after_hang),
@@ -65,7 +65,7 @@ HANG = of("nccl.hang")(
     NcclCase("no tool", ERROR, change=no_tool),
 )
 
-COMPLETE = of("nccl.complete")(
+CASES += of("nccl.complete")(
     NcclCase("all whole", PASS),
     NcclCase("a GPU is lost", FAIL, told=fault("lost")),
     NcclCase("an ECC error half-way", FAIL, told=fault("cuda", "all_reduce")),
@@ -77,7 +77,7 @@ COMPLETE = of("nccl.complete")(
     NcclCase("a whole table and then a crash", ERROR, told=fault("leftover", "sendrecv")),
 )
 
-ALL_REDUCE = of("nccl.all_reduce")(
+CASES += of("nccl.all_reduce")(
     NcclCase("as fast as its platform", PASS),
     NcclCase("slow", FAIL, told={"busbw": {"all_reduce": 300.0, "all_reduce ring": 200.0}}),
     NcclCase("NVLS in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
@@ -92,7 +92,7 @@ ALL_REDUCE = of("nccl.all_reduce")(
     NcclCase("hangs", ERROR, told=fault("hang", "all_reduce")),
 )
 
-NVLS = of("nccl.nvls")(
+CASES += of("nccl.nvls")(
     NcclCase("in use", PASS),
     NcclCase("not in use", FAIL, told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}, "nvls": False}),
     NcclCase("in use and slow", FAIL, told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}}),
@@ -107,7 +107,7 @@ NVLS = of("nccl.nvls")(
     NcclCase("a platform of which nothing is known", NOT_JUDGED, machine=L40S, limits={"nccl.nvls": None}),
 )
 
-COLLECTIVES = of("nccl.collectives")(
+CASES += of("nccl.collectives")(
     NcclCase("no limit for sendrecv", NOT_JUDGED, limits={"derived.collectives_percent": None}),
     NcclCase("sendrecv by NVLink's rate", PASS),
     NcclCase("a slow sendrecv", FAIL, told={"busbw": {"sendrecv": 100.0}}),
@@ -121,16 +121,14 @@ COLLECTIVES = of("nccl.collectives")(
     NcclCase("a crash of one", ERROR, told=fault("crash", "sendrecv")),
 )
 
-VERSION = of("nccl.version")(
+CASES += of("nccl.version")(
     NcclCase("new enough", PASS),
     NcclCase("with the fault of bootstrap messages", WARN, told={"nccl": "2.20.5"}),
     NcclCase("no tool", ERROR, change=no_tool),
 )
 
-CASES = [*DATA, *HANG, *COMPLETE, *ALL_REDUCE, *NVLS, *COLLECTIVES, *VERSION]
 
-
-test_each_case = asserting(CASES)
+test_each_case = asserting(CASES, CASES)
 
 
 def test_wrong_data_in_one_of_two_attempts_is_wrong_data() -> None:

@@ -74,7 +74,7 @@ FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet withou
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
-LAUNCH = of("nccl_groups.launch")(
+CASES = of("nccl_groups.launch")(
     GroupCase("launched", PASS, pairs()),
     GroupCase("two builds of NCCL", WARN, [ran(what, builds=2) for what in WHATS]),
     GroupCase("no launcher", ERROR, refused()),
@@ -86,7 +86,7 @@ LAUNCH = of("nccl_groups.launch")(
     ),
 )
 
-HANG = of("nccl_groups.hang")(
+CASES += of("nccl_groups.hang")(
     GroupCase("all end", PASS, pairs()),
     GroupCase("this node hangs with one that is well", FAIL, PAIR_HANGS_HERE),
     GroupCase("its neighbour hangs", PASS, PAIR_HANGS_THERE),
@@ -113,7 +113,7 @@ HANG = of("nccl_groups.hang")(
     GroupCase("no other node", SKIP, ALONE_RUN),
 )
 
-DATA = of("nccl_groups.data")(
+CASES += of("nccl_groups.data")(
     GroupCase("right", PASS, pairs()),
     GroupCase(
         "wrong sums, with a good node too",
@@ -128,74 +128,67 @@ DATA = of("nccl_groups.data")(
 
 FAST = {"nccl.group_all_reduce_gb_per_s": 360.0, "nccl.group_alltoall_gb_per_s": 360.0}
 SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
-BANDWIDTH = [
-    *of("nccl_groups.all_reduce", limits=FAST)(
-        GroupCase("as the site stored it", PASS, pairs()),
-        GroupCase("slow", FAIL, pairs(busbw=220.0)),
-        GroupCase(
-            "slow with a bad neighbour, fast with a good one",
-            PASS,
-            pairs(busbw=220.0),
-            again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
-        ),
-        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
+CASES += of("nccl_groups.all_reduce", limits=FAST)(
+    GroupCase("as the site stored it", PASS, pairs()),
+    GroupCase("slow", FAIL, pairs(busbw=220.0)),
+    GroupCase(
+        "slow with a bad neighbour, fast with a good one",
+        PASS,
+        pairs(busbw=220.0),
+        again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
     ),
-    *of("nccl_groups.collectives")(
-        GroupCase("no limit for sendrecv", NOT_JUDGED, pairs(), limits=FAST | {"derived.group_exchange_percent": None}),
-        GroupCase("both as fast as stored", PASS, pairs(), limits=FAST | SENDRECV),
+    GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
+)
+CASES += of("nccl_groups.collectives")(
+    GroupCase("no limit for sendrecv", NOT_JUDGED, pairs(), limits=FAST | {"derived.group_exchange_percent": None}),
+    GroupCase("both as fast as stored", PASS, pairs(), limits=FAST | SENDRECV),
+)
+CASES += of("nccl_groups.collectives", limits=FAST)(
+    GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0)),
+    GroupCase("sendrecv by the rate of the rails", PASS, pairs()),
+    GroupCase("not launched", ERROR, refused()),
+)
+CASES += of("nccl_groups.wide")(GroupCase("pairs only", SKIP, pairs()))
+CASES += of("nccl_groups.wide", limits=FAST)(
+    GroupCase("the fleet is fast", PASS, [*pairs(), fleet(), *EXCHANGES]),
+    GroupCase("alltoall over the fleet was not launched", ERROR, [*pairs(), fleet(), EXCHANGES[1]]),
+    GroupCase(
+        "the fleet is slow in alltoall alone",
+        FAIL,
+        [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]],
+        beside=("gpu02", "gpu03", "gpu04"),
     ),
-    *of("nccl_groups.collectives", limits=FAST)(
-        GroupCase("alltoall is slow", FAIL, pairs(busbw=220.0)),
-        GroupCase("sendrecv by the rate of the rails", PASS, pairs()),
-        GroupCase("not launched", ERROR, refused()),
+    GroupCase(
+        "the fleet is slow, and all its nodes are judged",
+        FAIL,
+        [*pairs(), fleet(busbw=200.0)],
+        beside=("gpu02", "gpu03", "gpu04"),
     ),
-    *of("nccl_groups.wide")(GroupCase("pairs only", SKIP, pairs())),
-    *of("nccl_groups.wide", limits=FAST)(
-        GroupCase("the fleet is fast", PASS, [*pairs(), fleet(), *EXCHANGES]),
-        GroupCase("alltoall over the fleet was not launched", ERROR, [*pairs(), fleet(), EXCHANGES[1]]),
-        GroupCase(
-            "the fleet is slow in alltoall alone",
-            FAIL,
-            [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]],
-            beside=("gpu02", "gpu03", "gpu04"),
-        ),
-        GroupCase(
-            "the fleet is slow, and all its nodes are judged",
-            FAIL,
-            [*pairs(), fleet(busbw=200.0)],
-            beside=("gpu02", "gpu03", "gpu04"),
-        ),
-        GroupCase(
-            "the fleet is slow, and its other nodes are not judged",
-            PASS,
-            [*pairs(), fleet(busbw=200.0), *EXCHANGES],
-        ),
-        GroupCase(
-            "the fleet is slow because of this node, and its other nodes are not judged",
-            FAIL,
-            [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
-        ),
-        GroupCase(
-            "the fleet is slow, and fast without another node",
-            PASS,
-            [*pairs(), fleet(busbw=200.0)],
-            again=[FLEET_WITHOUT],
-        ),
-        GroupCase(
-            "the rack is slow because of a node without which the fleet is fast",
-            PASS,
-            [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
-            again=[FLEET_WITHOUT],
-        ),
-        GroupCase(
-            "the fleet is slow because of another node",
-            PASS,
-            [*pairs(), fleet(busbw=200.0)],
-            again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
-        ),
-        GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
+    GroupCase(
+        "the fleet is slow, and its other nodes are not judged", PASS, [*pairs(), fleet(busbw=200.0), *EXCHANGES]
     ),
-]
+    GroupCase(
+        "the fleet is slow because of this node, and its other nodes are not judged",
+        FAIL,
+        [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
+    ),
+    GroupCase(
+        "the fleet is slow, and fast without another node", PASS, [*pairs(), fleet(busbw=200.0)], again=[FLEET_WITHOUT]
+    ),
+    GroupCase(
+        "the rack is slow because of a node without which the fleet is fast",
+        PASS,
+        [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
+        again=[FLEET_WITHOUT],
+    ),
+    GroupCase(
+        "the fleet is slow because of another node",
+        PASS,
+        [*pairs(), fleet(busbw=200.0)],
+        again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
+    ),
+    GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),
+)
 
 APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
 
@@ -204,41 +197,36 @@ def kept_apart(time_us: int = 0) -> ProgramRun:
     return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
 
 
-APART = (
-    *of("nccl_groups.apart")(
-        GroupCase("no times in the report", SKIP, [kept_apart()]),
-        GroupCase("an old version", SKIP, pairs()),
-    ),
-    *of("nccl_groups.apart", limits=APART_FAST)(
-        GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
-        GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
-        GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
-    ),
+CASES += of("nccl_groups.apart")(
+    GroupCase("no times in the report", SKIP, [kept_apart()]), GroupCase("an old version", SKIP, pairs())
+)
+CASES += of("nccl_groups.apart", limits=APART_FAST)(
+    GroupCase("fast", PASS, [*pairs(), kept_apart(time_us=4000)]),
+    GroupCase("slow", FAIL, [*pairs(), kept_apart(time_us=9000)]),
+    GroupCase("hangs", ERROR, [*pairs(), hung(kept_apart())]),
 )
 
 SHARED = {"nccl.group_share_of_rate_percent": 90.0}
-SHARE = (
-    *of("nccl_groups.share_of_rate")(
-        GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None})
+CASES += of("nccl_groups.share_of_rate")(
+    GroupCase("no share is stored", NOT_JUDGED, pairs(), limits={"nccl.group_share_of_rate_percent": None})
+)
+CASES += of("nccl_groups.share_of_rate", limits=SHARED)(
+    GroupCase("most of the rails", PASS, pairs()),
+    GroupCase(
+        "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
+        FAIL,
+        [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
     ),
-    *of("nccl_groups.share_of_rate", limits=SHARED)(
-        GroupCase("most of the rails", PASS, pairs()),
-        GroupCase(
-            "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
-            FAIL,
-            [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
-        ),
-        GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
-        GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
-    ),
+    GroupCase("one slow pair, whose other node met nobody else", ERROR, pairs(busbw=220.0)),
+    GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
 )
 
 
-test_cases = asserting(LAUNCH, HANG, DATA, BANDWIDTH, APART, SHARE)
+test_cases = asserting(CASES)
 
 
 def test_a_launch_that_says_nothing_of_a_node_proves_nothing_of_it() -> None:
-    case = next(each for each in BANDWIDTH if each.name == "the fleet is slow, and its other nodes are not judged")
+    case = next(each for each in CASES if each.name == "the fleet is slow, and its other nodes are not judged")
     left_out = [finding for finding in case.record().findings if finding.verdict is SKIP]
     assert [finding.is_open for finding in left_out] == [True]
     assert "3 of the 4 nodes of the launch are not judged in this run: judge them together" in left_out[0].text

@@ -78,40 +78,36 @@ REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", e
 ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 ONE = {"one_domain": True}
 
-CASES = [
-    *of("nccl_groups.transport")(
-        GroupCase("over InfiniBand", PASS, [ran(IB)]),
-        GroupCase(
-            "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
-            PASS,
-            [ran(HOST_MEMORY)],
-        ),
-        GroupCase("over EFA", PASS, [ran(EFA, EFA)]),
-        GroupCase("over sockets", FAIL, [ran(SOCKET)]),
-        GroupCase("under another name", FAIL, under_another_name(SOCKET)),
-        GroupCase("sockets once, in the first of two attempts", FAIL, [ran(SOCKET)], [ran(IB)]),
-        GroupCase("the other node goes over sockets", PASS, [ran(IB, SOCKET)]),
-        GroupCase(
-            "sockets are what the site asks for",
-            SKIP,
-            [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")],
-        ),
-        GroupCase("a node without RDMA", SKIP, [ran(SOCKET)], machine=no_rdma()),
-        GroupCase("NCCL says nothing", ERROR, [ran("")]),
-        GroupCase("recorded before NCCL was asked", SKIP, [not_asked(ran(SOCKET))]),
-        GroupCase("no launch started", SKIP, [REFUSED]),
-        GroupCase("no other node", SKIP, ALONE_RUN),
+CASES = of("nccl_groups.transport")(
+    GroupCase("over InfiniBand", PASS, [ran(IB)]),
+    GroupCase(
+        "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
+        PASS,
+        [ran(HOST_MEMORY)],
     ),
-    *of("nccl_groups.nvlink_between")(
-        GroupCase("two trays over NVLink", PASS, [ran(NVLINK, **ONE)]),
-        GroupCase("two trays of one domain over the network", FAIL, [ran(IB, **ONE)]),
-        GroupCase(
-            "an NCCL that says nothing of it", ERROR, [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)]
-        ),
-        GroupCase("trays of two domains, or no NVLink between nodes", SKIP, [ran(IB)]),
-        GroupCase("the site measures without it", SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
+    GroupCase("over EFA", PASS, [ran(EFA, EFA)]),
+    GroupCase("over sockets", FAIL, [ran(SOCKET)]),
+    GroupCase("under another name", FAIL, under_another_name(SOCKET)),
+    GroupCase("sockets once, in the first of two attempts", FAIL, [ran(SOCKET)], [ran(IB)]),
+    GroupCase("the other node goes over sockets", PASS, [ran(IB, SOCKET)]),
+    GroupCase(
+        "sockets are what the site asks for", SKIP, [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")]
     ),
-]
+    GroupCase("a node without RDMA", SKIP, [ran(SOCKET)], machine=no_rdma()),
+    GroupCase("NCCL says nothing", ERROR, [ran("")]),
+    GroupCase("recorded before NCCL was asked", SKIP, [not_asked(ran(SOCKET))]),
+    GroupCase("no launch started", SKIP, [REFUSED]),
+    GroupCase("no other node", SKIP, ALONE_RUN),
+)
+CASES += of("nccl_groups.nvlink_between")(
+    GroupCase("two trays over NVLink", PASS, [ran(NVLINK, **ONE)]),
+    GroupCase("two trays of one domain over the network", FAIL, [ran(IB, **ONE)]),
+    GroupCase(
+        "an NCCL that says nothing of it", ERROR, [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)]
+    ),
+    GroupCase("trays of two domains, or no NVLink between nodes", SKIP, [ran(IB)]),
+    GroupCase("the site measures without it", SKIP, [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)]),
+)
 
 
 test_cases = asserting(CASES)

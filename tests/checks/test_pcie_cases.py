@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, plant
 
 from nodegate.profile import Profile
@@ -12,8 +12,8 @@ from nodegate.records.finding import Limit
 
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
-DENIED = {"why": "denied", "detail": "EACCES"}
-ABSENT = {"why": "missing", "detail": "no such file"}
+DENIED = unread("denied", "EACCES")
+ABSENT = unread("missing", "no such file")
 PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU 0 of an HGX H100
 
 
@@ -156,152 +156,140 @@ def iommu_off(machine: Machine) -> None:
     machine.set("system", "iommu_groups", 0)
 
 
-CASES = (
-    *of("pcie.bridge_speed")(
-        Case("bridges at full speed", PASS),
-        Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
-        Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
-        Case(
-            "healthy: a switch of an older generation below a newer root port",
-            PASS,
-            both(
-                *(
-                    both(
-                        plant.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
-                        plant.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
-                    )
-                    for address in (UPLINK, ROOT)
+CASES = of("pcie.bridge_speed")(
+    Case("bridges at full speed", PASS),
+    Case("every bridge at half its generation", FAIL, every_bridge_at("8.0")),
+    Case("one uplink at Gen1", FAIL, plant.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe")),
+    Case(
+        "healthy: a switch of an older generation below a newer root port",
+        PASS,
+        both(
+            *(
+                both(
+                    plant.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
+                    plant.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
                 )
-            ),
-        ),
-        Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
-        Case(
-            "a bridge whose speed was not read",
-            ERROR,
-            plant.set_pci(UPLINK, "current_link_speed", {"why": "denied", "detail": "current_link_speed"}),
+                for address in (UPLINK, ROOT)
+            )
         ),
     ),
-    *of("pcie.acs")(
-        Case("ACS off", PASS),
-        Case(
-            "healthy: bridges without ACS",
-            PASS,
-            plant.set_pci(PORT, "acs", {"why": "not supported", "detail": "no ACS capability"}),
-        ),
-        Case(
-            "healthy: ACS at a root port, which all traffic of its switch stays below",
-            PASS,
-            plant.set_pci(ROOT, "acs", "001d"),
-        ),
-        Case("ACS on everywhere", FAIL, acs_everywhere),
-        Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
-        Case("ACS in a virtual machine", SKIP, both(acs_everywhere, in_a_virtual_machine)),
-        Case(
-            "ACS that needs root",
-            ERROR,
-            plant.set_pci(PORT, "acs", {"why": "denied", "detail": "extended configuration space"}),
-        ),
+    Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
+    Case(
+        "a bridge whose speed was not read",
+        ERROR,
+        plant.set_pci(UPLINK, "current_link_speed", unread("denied", "current_link_speed")),
     ),
-    *of("pcie.devices_answer")(
-        Case("every device answers", PASS),
-        Case("a GPU is lost", FAIL, plant.lose_gpu(3)),
-        Case("a NIC reads all ff", FAIL, nic(2, "config", "ff" * 64)),
-        Case("config space was not read", ERROR, gpu(0, "config", {"why": "denied", "detail": "config"})),
-        Case("there is nothing to judge", SKIP, lambda machine: machine.sections.update(pci=[])),
+)
+CASES += of("pcie.acs")(
+    Case("ACS off", PASS),
+    Case(
+        "healthy: bridges without ACS", PASS, plant.set_pci(PORT, "acs", unread("not supported", "no ACS capability"))
     ),
-    *of("pcie.link_width")(
-        Case("every link is full", PASS),
-        Case("one GPU at x8", FAIL, gpu_link(3, width=8)),
-        Case("one NIC at x8", FAIL, nic_link(2, width=8)),
-        Case("a NIC without a link", FAIL, nic(0, "current_link_width", "0")),
-        Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
-        Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
-        Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
-        Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
-        Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
-        Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
+    Case(
+        "healthy: ACS at a root port, which all traffic of its switch stays below",
+        PASS,
+        plant.set_pci(ROOT, "acs", "001d"),
     ),
-    *of("pcie.link_width", machine=L40S)(
-        Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
-        Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
-        Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
-        Case(
-            "all GPUs at x8 as the baseline says",
-            PASS,
-            every_gpu_at(8),
-            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-        ),
-        Case(
-            "a GPU at x4 where the baseline says x8",
-            FAIL,
-            gpu_link(1, width=4),
-            limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-        ),
+    Case("ACS on everywhere", FAIL, acs_everywhere),
+    Case("ACS on everywhere, before a job", WARN, acs_everywhere, profile=Profile.BOOTCHECK),
+    Case("ACS in a virtual machine", SKIP, both(acs_everywhere, in_a_virtual_machine)),
+    Case("ACS that needs root", ERROR, plant.set_pci(PORT, "acs", unread("denied", "extended configuration space"))),
+)
+CASES += of("pcie.devices_answer")(
+    Case("every device answers", PASS),
+    Case("a GPU is lost", FAIL, plant.lose_gpu(3)),
+    Case("a NIC reads all ff", FAIL, nic(2, "config", "ff" * 64)),
+    Case("config space was not read", ERROR, gpu(0, "config", unread("denied", "config"))),
+    Case("there is nothing to judge", SKIP, lambda machine: machine.sections.update(pci=[])),
+)
+CASES += of("pcie.link_width")(
+    Case("every link is full", PASS),
+    Case("one GPU at x8", FAIL, gpu_link(3, width=8)),
+    Case("one NIC at x8", FAIL, nic_link(2, width=8)),
+    Case("a NIC without a link", FAIL, nic(0, "current_link_width", "0")),
+    Case("a width that no link has", ERROR, gpu(3, "current_link_width", "999999")),
+    Case("a GPU that states no highest width", ERROR, gpu(3, "max_link_width", "0")),
+    Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
+    Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
+    Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
+    Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
+)
+CASES += of("pcie.link_width", machine=L40S)(
+    Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
+    Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
+    Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
+    Case(
+        "all GPUs at x8 as the baseline says",
+        PASS,
+        every_gpu_at(8),
+        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
     ),
-    *of("pcie.bridge_width")(
-        Case("every bridge is wide enough", PASS),
-        Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
-        Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
-        Case("a narrow GPU is not the bridge's fault", PASS, gpu_link(3, width=8)),
-        Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
-        Case("no bridge is visible", SKIP, without_bridges),
+    Case(
+        "a GPU at x4 where the baseline says x8",
+        FAIL,
+        gpu_link(1, width=4),
+        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
     ),
-    *of("pcie.link_speed")(
-        Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
-        Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
-        Case("every link at full speed", PASS),
-        Case("healthy: idle GPUs at 2.5 GT/s", PASS, every_gpu_idle, machine=L40S),
-        Case("a GPU at work at 2.5 GT/s", FAIL, working_at_gen1),
-        Case("a GPU at its highest clock at 2.5 GT/s", FAIL, at_full_clock_at_gen1),
-        Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
-        Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
-        Case("the speed was not read", ERROR, nic(0, "current_link_speed", {"why": "failed", "detail": "EIO"})),
+)
+CASES += of("pcie.bridge_width")(
+    Case("every bridge is wide enough", PASS),
+    Case("the uplink of a switch at x4", FAIL, uplink_at_x4),
+    Case("healthy: root port wider than its management NIC", PASS, management_nic_at_x1),
+    Case("a narrow GPU is not the bridge's fault", PASS, gpu_link(3, width=8)),
+    Case("a bridge was not read", ERROR, plant.set_pci("0000:17:01.0", "current_link_width", DENIED)),
+    Case("no bridge is visible", SKIP, without_bridges),
+)
+CASES += of("pcie.link_speed")(
+    Case("the highest speed of an idle GPU was not read", ERROR, gpu(3, "max_link_speed", "garbage")),
+    Case("a kernel that has no name for the device's speed (64 GT/s)", ERROR, gpu(3, "max_link_speed", "Unknown")),
+    Case("every link at full speed", PASS),
+    Case("healthy: idle GPUs at 2.5 GT/s", PASS, every_gpu_idle, machine=L40S),
+    Case("a GPU at work at 2.5 GT/s", FAIL, working_at_gen1),
+    Case("a GPU at its highest clock at 2.5 GT/s", FAIL, at_full_clock_at_gen1),
+    Case("a NIC at 8 GT/s", FAIL, nic_link(1, speed_gts="8.0")),
+    Case("a Gen5 NIC in a Gen4 slot", WARN, nic_in_a_gen4_slot),
+    Case("the speed was not read", ERROR, nic(0, "current_link_speed", unread("failed", "EIO"))),
+)
+CASES += of("pcie.uncorrectable_errors")(
+    Case("none", PASS),
+    Case("one fatal error", FAIL, uncorrectable("fatal", 1)),
+    Case("two non-fatal errors", WARN, uncorrectable("nonfatal", 2)),
+    Case("the firmware keeps the counters", SKIP, counters_kept_by_firmware),
+    Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_fatal", ABSENT)),
+    Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
+    Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
+)
+CASES += of("pcie.correctable_errors")(
+    Case(
+        "one GPU of eight has no counter",
+        ERROR,
+        gpu(0, "aer_dev_correctable", ABSENT),
+        limits={"pcie.aer_correctable_max": 480},
     ),
-    *of("pcie.uncorrectable_errors")(
-        Case("none", PASS),
-        Case("one fatal error", FAIL, uncorrectable("fatal", 1)),
-        Case("two non-fatal errors", WARN, uncorrectable("nonfatal", 2)),
-        Case("the firmware keeps the counters", SKIP, counters_kept_by_firmware),
-        Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_fatal", ABSENT)),
-        Case("no GPU has a counter, the NICs have: by design", PASS, no_gpu_counts),
-        Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
+    Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
+)
+CASES += of("pcie.correctable_errors", limits={"pcie.aer_correctable_max": 480})(
+    Case("more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)),
+    Case("as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)),
+    Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
+)
+CASES += of("pcie.replays")(
+    Case("no replays", PASS, limits={"pcie.replays_max": 80}),
+    Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits={"pcie.replays_max": 80}),
+    Case(
+        "the counter was not read",
+        ERROR,
+        plant.set_gpu(5, "pcie_replays", unread("failed", "NVML 999")),
+        limits={"pcie.replays_max": 80},
     ),
-    *of("pcie.correctable_errors")(
-        Case(
-            "one GPU of eight has no counter",
-            ERROR,
-            gpu(0, "aer_dev_correctable", ABSENT),
-            limits={"pcie.aer_correctable_max": 480},
-        ),
-        Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
-    ),
-    *of("pcie.correctable_errors", limits={"pcie.aer_correctable_max": 480})(
-        Case(
-            "more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)
-        ),
-        Case(
-            "as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)
-        ),
-        Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
-    ),
-    *of("pcie.replays")(
-        Case("no replays", PASS, limits={"pcie.replays_max": 80}),
-        Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits={"pcie.replays_max": 80}),
-        Case(
-            "the counter was not read",
-            ERROR,
-            plant.set_gpu(5, "pcie_replays", {"why": "failed", "detail": "NVML 999"}),
-            limits={"pcie.replays_max": 80},
-        ),
-        Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
-    ),
-    *of("pcie.iommu")(
-        Case("it passes through", PASS),
-        Case("it is off", PASS, iommu_off),
-        Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),
-        Case("in a virtual machine", SKIP, in_a_virtual_machine),
-        Case("it was not read", ERROR, plant.set("system", "iommu_groups", DENIED)),
-    ),
+    Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
+)
+CASES += of("pcie.iommu")(
+    Case("it passes through", PASS),
+    Case("it is off", PASS, iommu_off),
+    Case("it translates", WARN, plant.set("system", "cmdline", "ro quiet intel_iommu=on")),
+    Case("in a virtual machine", SKIP, in_a_virtual_machine),
+    Case("it was not read", ERROR, plant.set("system", "iommu_groups", DENIED)),
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import both, plant
 from support.link_changes import (
     LOST,
@@ -52,319 +52,306 @@ def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], l
     return lambda links: [attempt({key: ran for key, ran in links.items() if those(*key[:2])}, **about)]
 
 
-CASES = (
-    # complete
-    *of(COMPLETE)(
-        LinkCase("every rail", PASS),
-        LinkCase("a rail without a number", ERROR, without()),
-        LinkCase("a rail without a GID", ERROR, attempts=left_out),
-        LinkCase("every partner of a rail lacks something", ERROR, broken(cannot="gpu02: the connection broke")),
-        LinkCase("healthy: one partner of three was lost", PASS, broken("gpu02", cannot="gpu02: the connection broke")),
-        LinkCase(
-            "healthy: a rail that is down",
-            PASS,
-            machine=down,
-            attempts=kept(
-                lambda _, device: device != "mlx5_3", rails=[device for device in RAILS if device != "mlx5_3"]
-            ),
-        ),
-        LinkCase(
-            "a node that was lost after its first partner",
-            ERROR,
-            broken("gpu03", "gpu04", tool=READ, device="mlx5_7", cannot="gpu01: the connection broke", lost="gpu01"),
-            attempts=lambda links: [attempt(dict(sorted(links.items(), key=lambda item: item[1].cannot)))],
-        ),
-        LinkCase("a node alone", PASS, attempts=alone),
-        LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
-        LinkCase(
-            "healthy: storage NICs are left out by rule, and named",
-            PASS,
-            attempts=kept(
-                lambda _, device: device != "mlx5_7",
-                rails=RAILS[:7],
-                missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
-            ),
-        ),
-        LinkCase(
-            "healthy: nobody knows where the NIC is, and it is fast",
-            PASS,
-            lambda links: [
-                slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
-                for rail in RAILS
-            ],
+# complete
+CASES = of(COMPLETE)(
+    LinkCase("every rail", PASS),
+    LinkCase("a rail without a number", ERROR, without()),
+    LinkCase("a rail without a GID", ERROR, attempts=left_out),
+    LinkCase("every partner of a rail lacks something", ERROR, broken(cannot="gpu02: the connection broke")),
+    LinkCase("healthy: one partner of three was lost", PASS, broken("gpu02", cannot="gpu02: the connection broke")),
+    LinkCase(
+        "healthy: a rail that is down",
+        PASS,
+        machine=down,
+        attempts=kept(lambda _, device: device != "mlx5_3", rails=[device for device in RAILS if device != "mlx5_3"]),
+    ),
+    LinkCase(
+        "a node that was lost after its first partner",
+        ERROR,
+        broken("gpu03", "gpu04", tool=READ, device="mlx5_7", cannot="gpu01: the connection broke", lost="gpu01"),
+        attempts=lambda links: [attempt(dict(sorted(links.items(), key=lambda item: item[1].cannot)))],
+    ),
+    LinkCase("a node alone", PASS, attempts=alone),
+    LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+    LinkCase(
+        "healthy: storage NICs are left out by rule, and named",
+        PASS,
+        attempts=kept(
+            lambda _, device: device != "mlx5_7",
+            rails=RAILS[:7],
+            missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
         ),
     ),
-    # write and read
-    *of(WRITE_RATE)(
-        LinkCase("a slow rail", FAIL, slow(212.5)),
-        LinkCase("healthy: slow with one bad partner", PASS, slow(212.5, "gpu02", peer_best=212.5)),
-        LinkCase(
-            "healthy: disturbed at first, well twice more",
-            PASS,
-            attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
-        ),
-        LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != WRITE)),
-        LinkCase("a node alone", SKIP, attempts=alone),
-        LinkCase("healthy: slow to read is fast to write", PASS, slow(150.25, tool=READ)),
-        LinkCase(
-            "healthy: a bond whose driver says the rate of one port carries that of both",
-            PASS,
-            slow(391.5),
-            machine=both(
-                plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-                plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
-            ),
-        ),
-        LinkCase(
-            "known false alarm: the programs of the partners may have run on the other socket",
-            ERROR,
-            slow(300.25, server_unbound=UNPLACED),
-        ),
-        LinkCase(
-            "below its limit on every node of the run",
-            FAIL,
-            slow(371.5, peer_best=371.75),
-            fleet=dict.fromkeys(PARTNERS, 371.75),
-        ),
-        LinkCase(
-            "beside one partner alone it proves nothing", ERROR, attempts=lambda _links: [attempt(of_two(), partners=1)]
+    LinkCase(
+        "healthy: nobody knows where the NIC is, and it is fast",
+        PASS,
+        lambda links: [
+            slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
+            for rail in RAILS
+        ],
+    ),
+)
+# write and read
+CASES += of(WRITE_RATE)(
+    LinkCase("a slow rail", FAIL, slow(212.5)),
+    LinkCase("healthy: slow with one bad partner", PASS, slow(212.5, "gpu02", peer_best=212.5)),
+    LinkCase(
+        "healthy: disturbed at first, well twice more",
+        PASS,
+        attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
+    ),
+    LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != WRITE)),
+    LinkCase("a node alone", SKIP, attempts=alone),
+    LinkCase("healthy: slow to read is fast to write", PASS, slow(150.25, tool=READ)),
+    LinkCase(
+        "healthy: a bond whose driver says the rate of one port carries that of both",
+        PASS,
+        slow(391.5),
+        machine=both(
+            plant.set_port("mlx5_3", 1, "netdev", "bond0"), plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)")
         ),
     ),
-    *of("rdma_bandwidth.read")(
-        LinkCase("slow to read", FAIL, slow(150.25, tool=READ)),
-        LinkCase("healthy", PASS),
-        LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != READ)),
+    LinkCase(
+        "known false alarm: the programs of the partners may have run on the other socket",
+        ERROR,
+        slow(300.25, server_unbound=UNPLACED),
     ),
-    # latency
-    *of("rdma_bandwidth.latency")(
-        LinkCase("healthy", PASS),
-        LinkCase("a detour", FAIL, slow(6.75, "gpu02", tool="ib_write_lat")),
-        LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: not tool.endswith("lat"))),
-        LinkCase("a node alone", SKIP, attempts=alone),
+    LinkCase(
+        "below its limit on every node of the run",
+        FAIL,
+        slow(371.5, peer_best=371.75),
+        fleet=dict.fromkeys(PARTNERS, 371.75),
     ),
-    *of("rdma_bandwidth.latency", fleet=dict.fromkeys(NINE, 1.68))(
-        LinkCase(
-            "a NIC that is late beside the same rail of the others, while its neighbours are not",
-            FAIL,
-            slow(2.35, "gpu02", tool="ib_write_lat"),
-        ),
-        LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away),
-        LinkCase(
-            "a node whose rails are all later than a switch explains",
-            FAIL,
-            much_further_away,
-            limits={"rdma.write_latency_us": None},
-        ),
+    LinkCase(
+        "beside one partner alone it proves nothing", ERROR, attempts=lambda _links: [attempt(of_two(), partners=1)]
     ),
-    # the share of the link's own rate
-    *of(SHARE_OF_RATE)(
-        LinkCase("healthy", PASS),
-        LinkCase("far below its own rate", FAIL, slow(212.5)),
-        LinkCase(
-            "healthy: far below 0.01 Gb/s, where that is enough",
-            PASS,
-            slow(0.00374),
-            machine=plant.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
-        ),
-        LinkCase(
-            "known false alarm: of two nodes alone nobody can tell which end is slow",
-            ERROR,
-            attempts=lambda _links: [attempt(of_two(), partners=1)],
-        ),
-        LinkCase(
-            "known false alarm: a bond carries what one of its ports does",
-            ERROR,
-            slow(195.5),
-            machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-        ),
-        LinkCase(
-            "a bond carries less than one of its ports does",
-            FAIL,
-            slow(120.5),
-            machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-        ),
-        LinkCase(
-            "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
-            ERROR,
-            slow(300.25, client_unbound=UNPLACED),
-        ),
-        LinkCase(
-            "slow near its NIC with one partner, and with the others who knows where",
-            FAIL,
-            lambda links: (
-                slow(300.25, server_unbound=UNPLACED)(links),
-                slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links),
-            ),
-        ),
-        LinkCase(
-            "slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=dict.fromkeys(PARTNERS, 198.5)
-        ),
-        LinkCase(
-            "known false alarm: all partners happen to be slow, another node of the run is not",
-            ERROR,
-            slow(198.25, peer_best=198.5),
-            fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
-        ),
-        LinkCase(
-            "known false alarm: two of three nodes are slow, and the third met nobody else",
-            ERROR,
-            attempts=lambda _links: [attempt(of_three(), partners=2)],
-            fleet=dict.fromkeys(PARTNERS[:2], 198.5),
-        ),
-        LinkCase(
-            "the rate was not read",
-            ERROR,
-            machine=plant.set_port("mlx5_3", 1, "rate", {"why": "failed", "detail": "EIO"}),
-        ),
-        LinkCase(
-            "healthy: a link that trained slower carries what it can",
-            PASS,
-            lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
-            machine=plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
-        ),
-        LinkCase("a site without the share", NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
+)
+CASES += of("rdma_bandwidth.read")(
+    LinkCase("slow to read", FAIL, slow(150.25, tool=READ)),
+    LinkCase("healthy", PASS),
+    LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != READ)),
+)
+# latency
+CASES += of("rdma_bandwidth.latency")(
+    LinkCase("healthy", PASS),
+    LinkCase("a detour", FAIL, slow(6.75, "gpu02", tool="ib_write_lat")),
+    LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: not tool.endswith("lat"))),
+    LinkCase("a node alone", SKIP, attempts=alone),
+)
+CASES += of("rdma_bandwidth.latency", fleet=dict.fromkeys(NINE, 1.68))(
+    LinkCase(
+        "a NIC that is late beside the same rail of the others, while its neighbours are not",
+        FAIL,
+        slow(2.35, "gpu02", tool="ib_write_lat"),
     ),
-    *of(BOTH_WAYS)(
-        LinkCase(
-            "known false alarm: slow in one direction, from the other socket perhaps",
-            ERROR,
-            one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
-        ),
-        LinkCase("healthy", PASS),
-        LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
-        LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
-        LinkCase("healthy: slow both ways, which the other checks say", PASS, hurt_both_ways),
-        LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
-        LinkCase(
-            "sends 7 % less than the other nodes, within every limit",
-            FAIL,
-            one_way(gbps=365.0),
-            limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
-            fleet=GOOD_NINE,
-        ),
-        LinkCase("a node alone", SKIP, attempts=alone),
-        LinkCase(
-            "no limit",
-            NOT_JUDGED,
-            limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
+    LinkCase("known false alarm: a node on a leaf of its own, late with all rails alike", WARN, further_away),
+    LinkCase(
+        "a node whose rails are all later than a switch explains",
+        FAIL,
+        much_further_away,
+        limits={"rdma.write_latency_us": None},
+    ),
+)
+# the share of the link's own rate
+CASES += of(SHARE_OF_RATE)(
+    LinkCase("healthy", PASS),
+    LinkCase("far below its own rate", FAIL, slow(212.5)),
+    LinkCase(
+        "healthy: far below 0.01 Gb/s, where that is enough",
+        PASS,
+        slow(0.00374),
+        machine=plant.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
+    ),
+    LinkCase(
+        "known false alarm: of two nodes alone nobody can tell which end is slow",
+        ERROR,
+        attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    LinkCase(
+        "known false alarm: a bond carries what one of its ports does",
+        ERROR,
+        slow(195.5),
+        machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
+    ),
+    LinkCase(
+        "a bond carries less than one of its ports does",
+        FAIL,
+        slow(120.5),
+        machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
+    ),
+    LinkCase(
+        "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
+        ERROR,
+        slow(300.25, client_unbound=UNPLACED),
+    ),
+    LinkCase(
+        "slow near its NIC with one partner, and with the others who knows where",
+        FAIL,
+        lambda links: (
+            slow(300.25, server_unbound=UNPLACED)(links),
+            slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links),
         ),
     ),
-    # the same rail on many nodes
-    *of("rdma_bandwidth.rails")(
-        LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: tool.endswith("lat"))),
-        LinkCase("a node alone", SKIP, attempts=alone),
+    LinkCase(
+        "slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=dict.fromkeys(PARTNERS, 198.5)
     ),
-    *of("rdma_bandwidth.rails", fleet=GOOD_NINE)(
-        LinkCase("healthy", PASS),
-        LinkCase("known false alarm: one slow NIC is no slow rail", PASS, slow(212.5)),
-        LinkCase(
-            "known false alarm: four slow NICs, and as many of another rail",
-            PASS,
-            slow(212.5),
-            slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
-            | dict.fromkeys((("gpu05", "mlx5_1"), ("gpu06", "mlx5_1"), ("gpu08", "mlx5_1")), 210.5),
-        ),
-        LinkCase(
-            "the NICs behind one leaf",
-            FAIL,
-            slow(212.5),
-            slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
-        ),
-        LinkCase(
-            "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
-            WARN,
-            slow(372.5),
-            limits={"rdma.write_gbps": None},
-            slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
-        ),
+    LinkCase(
+        "known false alarm: all partners happen to be slow, another node of the run is not",
+        ERROR,
+        slow(198.25, peer_best=198.5),
+        fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
     ),
-    # errors
-    *of("rdma_bandwidth.errors")(
-        LinkCase("healthy", PASS),
-        LinkCase("a rail that loses its peers", FAIL, broken(**LOST)),
-        LinkCase("completion errors", FAIL, broken(text="completion-error.txt")),
-        LinkCase("a path that hangs", WARN, broken("gpu03", text="truncated.txt", timed_out=True)),
-        LinkCase("healthy: one partner hangs, nothing is known of it", PASS, broken("gpu03", peer_best=None, **LOST)),
-        LinkCase("only partners that are bad themselves", ERROR, broken(peer_best=None, peer_failed=True, **LOST)),
-        LinkCase("healthy: the partner had no perftest", PASS, broken("gpu02", cannot="gpu02: no ib_write_bw")),
-        LinkCase(
-            "a node alone whose NICs do not reach each other",
-            ERROR,
-            lambda links: links.clear(),
-            attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
-        ),
-        LinkCase(
-            "healthy: rails that do not reach each other inside the node, and are well with other nodes",
-            PASS,
-            attempts=nothing_inside,
-        ),
-        LinkCase("nothing was tried", ERROR, attempts=lambda links: [attempt({})]),
+    LinkCase(
+        "known false alarm: two of three nodes are slow, and the third met nobody else",
+        ERROR,
+        attempts=lambda _links: [attempt(of_three(), partners=2)],
+        fleet=dict.fromkeys(PARTNERS[:2], 198.5),
     ),
-    # both_ways
-    # path
-    *of("rdma_bandwidth.path")(
-        LinkCase("healthy", PASS),
-        LinkCase("a slow path", WARN, slow(98.5, "gpu03")),
-        LinkCase("healthy: a slow partner", PASS, slow(98.5, "gpu03", peer_best=99.25)),
-        LinkCase(
-            "healthy: a NIC that sends slowly to all is no path, though it receives well",
-            PASS,
-            one_way(peer_best_way=391.5),
-        ),
-        LinkCase(
-            "healthy: just below the limit with one partner, and just above it with others", PASS, slow(379.5, "gpu03")
-        ),
-        LinkCase("slow with all: the NIC, which is not the path's", PASS, slow(98.5)),
-        LinkCase("a node alone", SKIP, attempts=alone),
-        LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+    LinkCase("the rate was not read", ERROR, machine=plant.set_port("mlx5_3", 1, "rate", unread("failed", "EIO"))),
+    LinkCase(
+        "healthy: a link that trained slower carries what it can",
+        PASS,
+        lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
+        machine=plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
     ),
-    # inside
-    *of("rdma_bandwidth.inside")(
-        LinkCase("not asked for", SKIP),
-        LinkCase("a node alone", PASS, attempts=alone),
-        LinkCase("a slow NIC", FAIL, attempts=with_inside(value=61.5)),
-        LinkCase("the neighbour of a slow NIC is not blamed: one finding, of mlx5_3", FAIL, attempts=neighbour_inside),
-        LinkCase("healthy: no rail of the network reaches another one", SKIP, attempts=nothing_inside),
-        LinkCase("healthy: NICs of a node that do not reach each other", WARN, attempts=with_inside(**LOST)),
-        LinkCase(
-            "a node alone whose NIC loses its peer", FAIL, lambda links: links.clear(), attempts=with_inside(**LOST)
-        ),
-        LinkCase(
-            "a node alone whose program does not start",
-            ERROR,
-            lambda links: links.clear(),
-            attempts=with_inside(cannot="no memory"),
-        ),
+    LinkCase("a site without the share", NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
+)
+CASES += of(BOTH_WAYS)(
+    LinkCase(
+        "known false alarm: slow in one direction, from the other socket perhaps",
+        ERROR,
+        one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
     ),
-    # Both directions at once
-    *of("rdma_bandwidth.both_at_once")(
-        LinkCase("healthy", PASS, at_once(774.5)),
-        LinkCase("no more in both directions than in one", FAIL, at_once(412.5)),
-        LinkCase(
-            "known false alarm: perftest may have run on the other socket",
-            ERROR,
-            at_once(512.5, client_unbound=UNPLACED),
-        ),
-        LinkCase(
-            "perftest could not register its memory", ERROR, at_once(0.0, value=None, stderr=" Couldn't allocate MR\n")
-        ),
-        LinkCase("not part of a nightly run", SKIP),
-        LinkCase("no other node", SKIP, lambda links: links.clear(), attempts=alone),
+    LinkCase("healthy", PASS),
+    LinkCase("a rail that sends slowly to all, whoever is the client", FAIL, one_way()),
+    LinkCase("healthy: a partner that receives slowly", PASS, one_way("gpu03")),
+    LinkCase("healthy: slow both ways, which the other checks say", PASS, hurt_both_ways),
+    LinkCase("one partner alone", ERROR, attempts=lambda links: [attempt(of_two_one_way(), partners=1)]),
+    LinkCase(
+        "sends 7 % less than the other nodes, within every limit",
+        FAIL,
+        one_way(gbps=365.0),
+        limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
+        fleet=GOOD_NINE,
     ),
-    # GPU memory
-    *of("rdma_bandwidth.gpu_memory")(
-        LinkCase("no CUDA in perftest", SKIP),
-        LinkCase("healthy", PASS, attempts=with_gpu(value=380.5)),
-        LinkCase("a detour through host memory", FAIL, attempts=with_gpu(value=140.5)),
-        LinkCase(
-            "the detour on every node of the run",
-            FAIL,
-            attempts=detour_everywhere,
-            fleet=dict.fromkeys(PARTNERS, 140.5),
-            limits={"rdma.gpu_write_gbps": None},
-        ),
-        LinkCase("no peer memory", ERROR, attempts=with_gpu(stderr=" Couldn't allocate MR\n")),
+    LinkCase("a node alone", SKIP, attempts=alone),
+    LinkCase(
+        "no limit",
+        NOT_JUDGED,
+        limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
     ),
+)
+# the same rail on many nodes
+CASES += of("rdma_bandwidth.rails")(
+    LinkCase("not measured", ERROR, attempts=kept(lambda tool, _: tool.endswith("lat"))),
+    LinkCase("a node alone", SKIP, attempts=alone),
+)
+CASES += of("rdma_bandwidth.rails", fleet=GOOD_NINE)(
+    LinkCase("healthy", PASS),
+    LinkCase("known false alarm: one slow NIC is no slow rail", PASS, slow(212.5)),
+    LinkCase(
+        "known false alarm: four slow NICs, and as many of another rail",
+        PASS,
+        slow(212.5),
+        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
+        | dict.fromkeys((("gpu05", "mlx5_1"), ("gpu06", "mlx5_1"), ("gpu08", "mlx5_1")), 210.5),
+    ),
+    LinkCase(
+        "the NICs behind one leaf",
+        FAIL,
+        slow(212.5),
+        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
+    ),
+    LinkCase(
+        "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
+        WARN,
+        slow(372.5),
+        limits={"rdma.write_gbps": None},
+        slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
+    ),
+)
+# errors
+CASES += of("rdma_bandwidth.errors")(
+    LinkCase("healthy", PASS),
+    LinkCase("a rail that loses its peers", FAIL, broken(**LOST)),
+    LinkCase("completion errors", FAIL, broken(text="completion-error.txt")),
+    LinkCase("a path that hangs", WARN, broken("gpu03", text="truncated.txt", timed_out=True)),
+    LinkCase("healthy: one partner hangs, nothing is known of it", PASS, broken("gpu03", peer_best=None, **LOST)),
+    LinkCase("only partners that are bad themselves", ERROR, broken(peer_best=None, peer_failed=True, **LOST)),
+    LinkCase("healthy: the partner had no perftest", PASS, broken("gpu02", cannot="gpu02: no ib_write_bw")),
+    LinkCase(
+        "a node alone whose NICs do not reach each other",
+        ERROR,
+        lambda links: links.clear(),
+        attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
+    ),
+    LinkCase(
+        "healthy: rails that do not reach each other inside the node, and are well with other nodes",
+        PASS,
+        attempts=nothing_inside,
+    ),
+    LinkCase("nothing was tried", ERROR, attempts=lambda links: [attempt({})]),
+)
+# both_ways
+# path
+CASES += of("rdma_bandwidth.path")(
+    LinkCase("healthy", PASS),
+    LinkCase("a slow path", WARN, slow(98.5, "gpu03")),
+    LinkCase("healthy: a slow partner", PASS, slow(98.5, "gpu03", peer_best=99.25)),
+    LinkCase(
+        "healthy: a NIC that sends slowly to all is no path, though it receives well",
+        PASS,
+        one_way(peer_best_way=391.5),
+    ),
+    LinkCase(
+        "healthy: just below the limit with one partner, and just above it with others", PASS, slow(379.5, "gpu03")
+    ),
+    LinkCase("slow with all: the NIC, which is not the path's", PASS, slow(98.5)),
+    LinkCase("a node alone", SKIP, attempts=alone),
+    LinkCase("no perftest", ERROR, attempts=lambda links: [not_begun(NO_TOOL)]),
+)
+# inside
+CASES += of("rdma_bandwidth.inside")(
+    LinkCase("not asked for", SKIP),
+    LinkCase("a node alone", PASS, attempts=alone),
+    LinkCase("a slow NIC", FAIL, attempts=with_inside(value=61.5)),
+    LinkCase("the neighbour of a slow NIC is not blamed: one finding, of mlx5_3", FAIL, attempts=neighbour_inside),
+    LinkCase("healthy: no rail of the network reaches another one", SKIP, attempts=nothing_inside),
+    LinkCase("healthy: NICs of a node that do not reach each other", WARN, attempts=with_inside(**LOST)),
+    LinkCase("a node alone whose NIC loses its peer", FAIL, lambda links: links.clear(), attempts=with_inside(**LOST)),
+    LinkCase(
+        "a node alone whose program does not start",
+        ERROR,
+        lambda links: links.clear(),
+        attempts=with_inside(cannot="no memory"),
+    ),
+)
+# Both directions at once
+CASES += of("rdma_bandwidth.both_at_once")(
+    LinkCase("healthy", PASS, at_once(774.5)),
+    LinkCase("no more in both directions than in one", FAIL, at_once(412.5)),
+    LinkCase(
+        "known false alarm: perftest may have run on the other socket", ERROR, at_once(512.5, client_unbound=UNPLACED)
+    ),
+    LinkCase(
+        "perftest could not register its memory", ERROR, at_once(0.0, value=None, stderr=" Couldn't allocate MR\n")
+    ),
+    LinkCase("not part of a nightly run", SKIP),
+    LinkCase("no other node", SKIP, lambda links: links.clear(), attempts=alone),
+)
+# GPU memory
+CASES += of("rdma_bandwidth.gpu_memory")(
+    LinkCase("no CUDA in perftest", SKIP),
+    LinkCase("healthy", PASS, attempts=with_gpu(value=380.5)),
+    LinkCase("a detour through host memory", FAIL, attempts=with_gpu(value=140.5)),
+    LinkCase(
+        "the detour on every node of the run",
+        FAIL,
+        attempts=detour_everywhere,
+        fleet=dict.fromkeys(PARTNERS, 140.5),
+        limits={"rdma.gpu_write_gbps": None},
+    ),
+    LinkCase("no peer memory", ERROR, attempts=with_gpu(stderr=" Couldn't allocate MR\n")),
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, plant
 
 from nodegate.records.finding import Limit
@@ -79,99 +79,90 @@ def no_nic_at_all(machine: Machine) -> None:
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["vendor"] != "0x15b3"]
 
 
-CASES = (
-    *of("rdma.rails")(
-        Case("all eight", PASS, limits=EIGHT),
-        Case("one adapter is gone", FAIL, without("mlx5_4"), limits=EIGHT),
-        Case("one port is down", FAIL, down, limits=EIGHT),
-        Case("the inventory says how many", FAIL, without("mlx5_4"), expected={"nics": 8}),
-        Case("a slow rail is a rail", PASS, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits=EIGHT),
-        Case("healthy: the management bond does not count", PASS, without("mlx5_bond_0"), limits=EIGHT),
-        Case("healthy: second ports without a cable", PASS, second_ports_unplugged, limits=EIGHT),
-        Case("more than the limit", WARN, limits={"rdma.rails": Limit(4, "ports", "the site's own")}),
-        Case("NICs without an RDMA driver", ERROR, no_rdma_driver, limits=EIGHT),
-        Case("no NIC at all", FAIL, no_nic_at_all, limits=EIGHT),
-        Case("without a limit", NOT_JUDGED, machine=L40S),
-        Case("adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "5 s")),
+CASES = of("rdma.rails")(
+    Case("all eight", PASS, limits=EIGHT),
+    Case("one adapter is gone", FAIL, without("mlx5_4"), limits=EIGHT),
+    Case("one port is down", FAIL, down, limits=EIGHT),
+    Case("the inventory says how many", FAIL, without("mlx5_4"), expected={"nics": 8}),
+    Case("a slow rail is a rail", PASS, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits=EIGHT),
+    Case("healthy: the management bond does not count", PASS, without("mlx5_bond_0"), limits=EIGHT),
+    Case("healthy: second ports without a cable", PASS, second_ports_unplugged, limits=EIGHT),
+    Case("more than the limit", WARN, limits={"rdma.rails": Limit(4, "ports", "the site's own")}),
+    Case("NICs without an RDMA driver", ERROR, no_rdma_driver, limits=EIGHT),
+    Case("no NIC at all", FAIL, no_nic_at_all, limits=EIGHT),
+    Case("without a limit", NOT_JUDGED, machine=L40S),
+    Case("adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "5 s")),
+)
+CASES += of("rdma.port_state")(
+    Case("all active", PASS),
+    Case("one port is down", FAIL, down),
+    Case("an adapter lists no port", ERROR, plant.set_adapter("mlx5_4", "ports", {})),
+    Case("no subnet manager", FAIL, plant.set_port("mlx5_4", 1, "state", "2: INIT")),
+    Case("the link recovers from errors", FAIL, plant.set_port("mlx5_4", 1, "phys_state", "6: LinkErrorRecovery")),
+    Case("healthy: the management bond is down", PASS, plant.set_port("mlx5_bond_0", 1, "state", "1: DOWN")),
+    Case("healthy: a port beyond the platform's number is not plugged in", PASS, down, limits=MOST),
+    Case("healthy: second ports without a cable", PASS, second_ports_unplugged),
+    Case("the state was not read", ERROR, plant.set_port("mlx5_4", 1, "state", unread("failed", "EIO"))),
+    Case("no adapter", SKIP, no_nic_at_all),
+)
+CASES += of("rdma.port_rate")(
+    Case("all at the rate", PASS, limits={"rdma.rate_gbps": 400}),
+    Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits={"rdma.rate_gbps": 400}),
+    Case(
+        "one differs from its peers, without a limit",
+        FAIL,
+        rate("mlx5_2", "50 Gb/sec (1X HDR)"),
+        machine=L40S,
+        limits={"rdma.rate_gbps": None},
     ),
-    *of("rdma.port_state")(
-        Case("all active", PASS),
-        Case("one port is down", FAIL, down),
-        Case("an adapter lists no port", ERROR, plant.set_adapter("mlx5_4", "ports", {})),
-        Case("no subnet manager", FAIL, plant.set_port("mlx5_4", 1, "state", "2: INIT")),
-        Case("the link recovers from errors", FAIL, plant.set_port("mlx5_4", 1, "phys_state", "6: LinkErrorRecovery")),
-        Case("healthy: the management bond is down", PASS, plant.set_port("mlx5_bond_0", 1, "state", "1: DOWN")),
-        Case("healthy: a port beyond the platform's number is not plugged in", PASS, down, limits=MOST),
-        Case("healthy: second ports without a cable", PASS, second_ports_unplugged),
-        Case("the state was not read", ERROR, plant.set_port("mlx5_4", 1, "state", {"why": "failed", "detail": "EIO"})),
-        Case("no adapter", SKIP, no_nic_at_all),
+    Case(
+        "healthy: the bond of two lanes has another rate",
+        PASS,
+        rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"),
+        limits={"rdma.rate_gbps": 400},
     ),
-    *of("rdma.port_rate")(
-        Case("all at the rate", PASS, limits={"rdma.rate_gbps": 400}),
-        Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits={"rdma.rate_gbps": 400}),
-        Case(
-            "one differs from its peers, without a limit",
-            FAIL,
-            rate("mlx5_2", "50 Gb/sec (1X HDR)"),
-            machine=L40S,
-            limits={"rdma.rate_gbps": None},
-        ),
-        Case(
-            "healthy: the bond of two lanes has another rate",
-            PASS,
-            rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"),
-            limits={"rdma.rate_gbps": 400},
-        ),
-        Case("the rate was not read", ERROR, rate("mlx5_2", "fast"), limits={"rdma.rate_gbps": 400}),
-        Case("no adapter at all", SKIP, no_nic_at_all, limits={"rdma.rate_gbps": None}),
-        Case(
-            "every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}
-        ),
+    Case("the rate was not read", ERROR, rate("mlx5_2", "fast"), limits={"rdma.rate_gbps": 400}),
+    Case("no adapter at all", SKIP, no_nic_at_all, limits={"rdma.rate_gbps": None}),
+    Case("every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+)
+CASES += of("rdma.port_lanes")(
+    Case("all alike", PASS),
+    Case("one lane of four", FAIL, rate("mlx5_4", "100 Gb/sec (1X NDR)")),
+    Case("the lanes were not read", ERROR, rate("mlx5_4", "100 Gb/sec")),
+    Case("no adapter at all", SKIP, no_nic_at_all),
+    Case("every rail has other lanes", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+)
+CASES += of("rdma.firmware")(
+    Case("all alike", PASS),
+    Case("one is old", WARN, plant.set_adapter("mlx5_2", "fw_ver", "28.39.1002")),
+    Case("one was not read", ERROR, plant.set_adapter("mlx5_2", "fw_ver", unread("failed", "EIO"))),
+    Case("no adapter at all", SKIP, no_nic_at_all),
+    Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+)
+CASES += of("rdma.gids", machine=L40S)(
+    Case("RoCE v2", PASS),
+    Case("the network device of one is gone", ERROR, gids(1, {})),
+    Case("RoCE v1 only", WARN, gids(1, {"0": "IB/RoCE v1"})),
+    Case("only its link-local address", PASS, gids(1, {"1": "RoCE v2"})),
+    Case("the type of one was not read", ERROR, gids(1, {"0": ""})),
+    Case("none is in service", SKIP, no_network_device_and_all_down),
+)
+CASES += of("rdma.gids")(Case("InfiniBand has none to judge", SKIP))
+CASES += of("rdma.mtu")(
+    Case("all alike", PASS, machine=L40S),
+    Case("one is small", WARN, plant.set_netdev("ens2np0", "mtu", "1500"), machine=L40S),
+    Case("one was not read", ERROR, plant.set_netdev("ens2np0", "mtu", unread("failed", "EIO")), machine=L40S),
+    Case("one whose network device is not known", ERROR, plant.set_port("mlx5_1", 1, "netdev", ""), machine=L40S),
+    Case("one is a bond", NOT_JUDGED, plant.set_port("mlx5_1", 1, "netdev", "bond0"), machine=L40S),
+    Case(
+        "one is down, its network device not known: rdma.port_state says so",
+        PASS,
+        roce_port_without_driver_and_link,
+        machine=L40S,
     ),
-    *of("rdma.port_lanes")(
-        Case("all alike", PASS),
-        Case("one lane of four", FAIL, rate("mlx5_4", "100 Gb/sec (1X NDR)")),
-        Case("the lanes were not read", ERROR, rate("mlx5_4", "100 Gb/sec")),
-        Case("no adapter at all", SKIP, no_nic_at_all),
-        Case("every rail has other lanes", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
-    ),
-    *of("rdma.firmware")(
-        Case("all alike", PASS),
-        Case("one is old", WARN, plant.set_adapter("mlx5_2", "fw_ver", "28.39.1002")),
-        Case("one was not read", ERROR, plant.set_adapter("mlx5_2", "fw_ver", {"why": "failed", "detail": "EIO"})),
-        Case("no adapter at all", SKIP, no_nic_at_all),
-        Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
-    ),
-    *of("rdma.gids", machine=L40S)(
-        Case("RoCE v2", PASS),
-        Case("the network device of one is gone", ERROR, gids(1, {})),
-        Case("RoCE v1 only", WARN, gids(1, {"0": "IB/RoCE v1"})),
-        Case("only its link-local address", PASS, gids(1, {"1": "RoCE v2"})),
-        Case("the type of one was not read", ERROR, gids(1, {"0": ""})),
-        Case("none is in service", SKIP, no_network_device_and_all_down),
-    ),
-    *of("rdma.gids")(Case("InfiniBand has none to judge", SKIP)),
-    *of("rdma.mtu")(
-        Case("all alike", PASS, machine=L40S),
-        Case("one is small", WARN, plant.set_netdev("ens2np0", "mtu", "1500"), machine=L40S),
-        Case(
-            "one was not read",
-            ERROR,
-            plant.set_netdev("ens2np0", "mtu", {"why": "failed", "detail": "EIO"}),
-            machine=L40S,
-        ),
-        Case("one whose network device is not known", ERROR, plant.set_port("mlx5_1", 1, "netdev", ""), machine=L40S),
-        Case("one is a bond", NOT_JUDGED, plant.set_port("mlx5_1", 1, "netdev", "bond0"), machine=L40S),
-        Case(
-            "one is down, its network device not known: rdma.port_state says so",
-            PASS,
-            roce_port_without_driver_and_link,
-            machine=L40S,
-        ),
-        Case("no network device is known", ERROR, no_network_device_at_all, machine=L40S),
-        Case("none is in service", SKIP, no_network_device_and_all_down, machine=L40S),
-        Case("InfiniBand has none to judge", SKIP),
-    ),
+    Case("no network device is known", ERROR, no_network_device_at_all, machine=L40S),
+    Case("none is in service", SKIP, no_network_device_and_all_down, machine=L40S),
+    Case("InfiniBand has none to judge", SKIP),
 )
 
 

@@ -1,7 +1,5 @@
 """Nodes on which a job still runs, under troubleshoot: nothing asks to end it, and what is wrong with it is said."""
 
-from dataclasses import replace
-
 import pytest
 from fleet.changes import changes
 from fleet.machine import Machine
@@ -90,47 +88,41 @@ def another_users_login(machine: Machine) -> None:
     machine.sections["nvml"]["gpus"][5]["processes"][0]["pid"] = 90000
 
 
-IN_A_JOB = (
-    *of("idle.processes")(
-        Case("another login on the job's GPU", WARN, beside(1002, login(1002))),
-        Case("another login on a GPU of a node of Slurm", WARN, moved_in()),
-        Case("the job's user in a login", PASS, beside(1004, login(1004))),
-        Case("another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4712"), slurm=("4711", "4712"))),
-        Case("another job's user in a login", WARN, another_users_login()),
-        Case("left over of another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4690"))),
-        Case("a service of root", PASS, beside(0, "0::/system.slice/monitor.service")),
-        Case("two pods on one GPU", WARN, two_pods("")),
-        Case("two pods by MIG", PASS, two_pods("MIG")),
-        Case("two pods by MPS", PASS, two_pods("MPS")),
-        Case("two pods by time-slicing", PASS, two_pods("slices")),
-        Case("a login beside a pod", WARN, beside(1002, login(1002), slurm=(), own=POD)),
-        Case("two containers of one pod", PASS, beside(0, POD.replace("/x", "/y"), slurm=(), own=POD)),
-        Case("the job of Slurm that runs", PASS, works()),
-        Case("a pod that runs", PASS, works((), POD)),
-        Case("without root it is not known whose", PASS, works(pid=71111)),
-        Case("of a Slurm job that is over", WARN, works(())),
-        Case("of nobody known", WARN, works((), "0::/user.slice/user-1004.slice/session-3.scope")),
-    ),
-    *of("idle.memory")(Case("its memory", PASS, works())),
-    *of("clocks.event_reasons")(
-        Case("all at the same clock", PASS, works()),
-        Case("one held down among eight at work", FAIL, held(500)),
-        Case("healthy: a GPU that does nothing may be slow", PASS, held(345, 0)),
-        Case("healthy: clocks under a power limit differ", PASS, held(1395)),
-    ),
-    *of("power.draw")(
-        Case("at work", PASS, works()),
-        Case("all wait for a rank elsewhere", WARN, waits()),
-        Case("seven wait for the eighth", WARN, waits(3)),
-    ),
+CASES = of("idle.processes", profile=Profile.TROUBLESHOOT)(
+    Case("another login on the job's GPU", WARN, beside(1002, login(1002))),
+    Case("another login on a GPU of a node of Slurm", WARN, moved_in()),
+    Case("the job's user in a login", PASS, beside(1004, login(1004))),
+    Case("another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4712"), slurm=("4711", "4712"))),
+    Case("another job's user in a login", WARN, another_users_login()),
+    Case("left over of another job of Slurm", WARN, beside(1002, STEP.replace("4711", "4690"))),
+    Case("a service of root", PASS, beside(0, "0::/system.slice/monitor.service")),
+    Case("two pods on one GPU", WARN, two_pods("")),
+    Case("two pods by MIG", PASS, two_pods("MIG")),
+    Case("two pods by MPS", PASS, two_pods("MPS")),
+    Case("two pods by time-slicing", PASS, two_pods("slices")),
+    Case("a login beside a pod", WARN, beside(1002, login(1002), slurm=(), own=POD)),
+    Case("two containers of one pod", PASS, beside(0, POD.replace("/x", "/y"), slurm=(), own=POD)),
+    Case("the job of Slurm that runs", PASS, works()),
+    Case("a pod that runs", PASS, works((), POD)),
+    Case("without root it is not known whose", PASS, works(pid=71111)),
+    Case("of a Slurm job that is over", WARN, works(())),
+    Case("of nobody known", WARN, works((), "0::/user.slice/user-1004.slice/session-3.scope")),
+)
+CASES += of("idle.memory", profile=Profile.TROUBLESHOOT)(Case("its memory", PASS, works()))
+CASES += of("clocks.event_reasons", profile=Profile.TROUBLESHOOT)(
+    Case("all at the same clock", PASS, works()),
+    Case("one held down among eight at work", FAIL, held(500)),
+    Case("healthy: a GPU that does nothing may be slow", PASS, held(345, 0)),
+    Case("healthy: clocks under a power limit differ", PASS, held(1395)),
+)
+CASES += of("power.draw", profile=Profile.TROUBLESHOOT)(
+    Case("at work", PASS, works()),
+    Case("all wait for a rank elsewhere", WARN, waits()),
+    Case("seven wait for the eighth", WARN, waits(3)),
 )
 
 
-CASES = tuple(replace(case, profile=Profile.TROUBLESHOOT) for case in IN_A_JOB)
-del IN_A_JOB  # each case stands in one table
-
-
-test_a_running_job = asserting(CASES)
+test_a_running_job = asserting(CASES, CASES)
 
 
 @pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])

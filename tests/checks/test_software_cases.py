@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, plant
 
 from nodegate.profile import Profile
@@ -48,7 +48,7 @@ def proprietary_without_peermem(machine: Machine) -> None:
 
 def driver_file_unread(machine: Machine) -> None:
     without_peermem(machine)
-    machine.set("driver", "version", {"why": "denied", "detail": "/proc/driver/nvidia/version"})
+    machine.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
 
 
 def no_gpu_and_no_driver(machine: Machine) -> None:
@@ -72,235 +72,197 @@ def library(machine: Machine, name: str, path: str) -> None:
     machine.sections["software"]["libraries"] = {name: path}
 
 
-CASES = (
-    *of("software.required")(
-        Case(
-            "a kernel module",
-            PASS,
+CASES = of("software.required")(
+    Case(
+        "a kernel module",
+        PASS,
+        lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
+        expected={"require": ["gdrdrv"]},
+    ),
+    Case(
+        "a kernel module that is not loaded",
+        FAIL,
+        both(
             lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
-            expected={"require": ["gdrdrv"]},
+            lambda machine: machine.sections["system"]["modules"].pop("gdrdrv"),
         ),
-        Case(
-            "a kernel module that is not loaded",
-            FAIL,
-            both(
-                lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
-                lambda machine: machine.sections["system"]["modules"].pop("gdrdrv"),
-            ),
-            expected={"require": ["gdrdrv"]},
-        ),
-        Case(
-            "a program beside those that are always looked for",
-            PASS,
-            lambda machine: machine.sections["software"]["tools"].update(gcc="/usr/bin/gcc"),
-            expected={"require": ["gcc"]},
-        ),
-        Case(
-            "a program that is not there",
-            FAIL,
-            lambda machine: machine.sections["software"]["tools"].update(conda=""),
-            expected={"require": ["conda"]},
-        ),
-        *(
-            Case(f"{name} is there as a library", PASS, library(name, CUDNN), expected={"require": [name]})
-            for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
-        ),
-        Case("a library that is not where libraries are", ERROR, library("cudnn", ""), expected={"require": ["cudnn"]}),
-        Case(
-            "a library of which an older probe did not ask",
-            ERROR,
-            lambda machine: machine.sections["software"]["tools"].update(libcudnn9=""),
-            expected={"require": ["libcudnn9"]},
-        ),
-        Case("no NCCL where libraries are", ERROR, plant.set("software", "nccl", []), expected={"require": ["nccl"]}),
-        Case(
-            "a library of the name of a program is no program",
-            FAIL,
-            library("curl", "/usr/lib/x86_64-linux-gnu/libcurl.so.4"),
-            expected={"require": ["curl"]},
-        ),
-        Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
-        Case("not asked for", SKIP),
-        Case("asked for and there", PASS, expected={"require": ["cuda", "nvcc", "srun", "nccl"]}),
-        Case("asked for and not there", FAIL, expected={"require": ["cuda", "docker"]}),
-        Case(
-            "the toolkit is too old", FAIL, limits={"software.cuda_version_min": "12.8"}, expected={"require": "cuda"}
-        ),
-        Case(
-            "the toolkit's folder was not read",
-            ERROR,
-            plant.set("software", "cuda", {"why": "timeout", "detail": "5 s"}),
-            expected={"require": "cuda"},
-        ),
+        expected={"require": ["gdrdrv"]},
     ),
-    *of("software.driver_loaded")(
-        Case("loaded", PASS),
-        Case("not loaded", FAIL, unload),
-        Case("older than the platform needs", FAIL, limits={"software.driver_version_min": "570.86.10"}),
-        Case("the version was not read", ERROR, driver_file_unread),
-        Case("no GPU and no driver", SKIP, no_gpu_and_no_driver),
+    Case(
+        "a program beside those that are always looked for",
+        PASS,
+        lambda machine: machine.sections["software"]["tools"].update(gcc="/usr/bin/gcc"),
+        expected={"require": ["gcc"]},
     ),
-    *of("software.driver_and_library")(
-        Case("the same", PASS),
-        Case("another library", FAIL, plant.set("nvml", "driver_version", "550.54.15")),
-        Case(
-            "NVML refuses the driver",
-            FAIL,
-            plant.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
-        ),
-        Case("NVML hangs", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
-        Case("no driver", SKIP, unload),
+    Case(
+        "a program that is not there",
+        FAIL,
+        lambda machine: machine.sections["software"]["tools"].update(conda=""),
+        expected={"require": ["conda"]},
     ),
-    *of("software.nccl_version")(
-        Case("new enough", PASS, limits=NCCL),
-        Case("2.20.5", WARN, nccl_library("libnccl.so.2.20.5"), limits=NCCL),
-        Case("2.9 is older than 2.21", WARN, nccl_library("libnccl.so.2.9.6"), limits=NCCL),
-        Case("a file without a version", ERROR, nccl_library("libnccl.so.2"), limits=NCCL),
-        Case("no NCCL on the node", SKIP, plant.set("software", "nccl", []), limits=NCCL),
+    *(
+        Case(f"{name} is there as a library", PASS, library(name, CUDNN), expected={"require": [name]})
+        for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
     ),
-    *of("software.gpudirect")(
-        Case("nvidia_peermem is loaded", PASS),
-        Case("healthy: the open kernel module has dma-buf", PASS, without_peermem),
-        Case("dma-buf on a kernel that has none", FAIL, on_kernel("5.10.0-34-amd64")),
-        Case("a kernel of RHEL 8 may have it", NOT_JUDGED, on_kernel("4.18.0-553.el8_10.x86_64")),
-        Case("the kernel's version was not read", ERROR, on_kernel({"why": "denied", "detail": "osrelease"})),
-        Case("neither of the two", FAIL, proprietary_without_peermem),
-        Case("the driver's flavour was not read", ERROR, driver_file_unread),
-        Case("no GPU", SKIP, no_gpu_and_no_driver),
+    Case("a library that is not where libraries are", ERROR, library("cudnn", ""), expected={"require": ["cudnn"]}),
+    Case(
+        "a library of which an older probe did not ask",
+        ERROR,
+        lambda machine: machine.sections["software"]["tools"].update(libcudnn9=""),
+        expected={"require": ["libcudnn9"]},
     ),
-    *of("software.nccl_settings")(
-        Case("none that harms", PASS),
-        Case("InfiniBand switched off", FAIL, nccl_conf("NCCL_IB_DISABLE=1")),
-        Case("healthy: InfiniBand not switched off", PASS, nccl_conf("NCCL_IB_DISABLE=0")),
-        Case("healthy: a line that is commented out", PASS, nccl_conf("#NCCL_IB_DISABLE=1")),
-        Case("NVLink switched off", FAIL, nccl_conf("NCCL_P2P_DISABLE=1")),
-        Case("peer-to-peer switched off without NVSwitch", WARN, nccl_conf("NCCL_P2P_DISABLE=1"), machine=L40S),
-        Case("NVLS switched off", WARN, nccl_conf("NCCL_NVLS_ENABLE=0")),
-        Case(
-            "healthy: NVLS switched off where there is no NVSwitch", PASS, nccl_conf("NCCL_NVLS_ENABLE=0"), machine=L40S
-        ),
-        Case("a pinned algorithm", WARN, nccl_conf("NCCL_ALGO=Ring")),
-        Case("tracing", WARN, nccl_conf("NCCL_DEBUG=TRACE")),
-        Case("healthy: information", PASS, nccl_conf("NCCL_DEBUG=INFO")),
-        Case("an interface of another machine", FAIL, nccl_conf("NCCL_SOCKET_IFNAME=eth7")),
-        Case("healthy: a prefix of one that is there", PASS, nccl_conf("NCCL_SOCKET_IFNAME=en")),
-        Case("healthy: a bond, which the probe does not list", PASS, nccl_conf("NCCL_SOCKET_IFNAME=bond0")),
-        Case("healthy: all but some", PASS, nccl_conf("NCCL_SOCKET_IFNAME=^docker,lo")),
-        Case("an adapter of another machine", FAIL, nccl_conf("NCCL_IB_HCA=mlx4")),
-        Case(
-            "healthy: adapters by exact name and port",
-            PASS,
-            nccl_conf("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
-            limits={"rdma.rails": 2},
-        ),
-        Case("healthy: all adapters but the bond", PASS, nccl_conf("NCCL_IB_HCA=^mlx5_bond_0")),
-        Case(
-            "one adapter of the list is another board's",
-            FAIL,
-            nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_12", "NCCL_SOCKET_IFNAME=eno1"),
-        ),
-        Case(
-            "before a job: a rail is left out",
-            WARN,
-            nccl_conf(f"NCCL_IB_HCA={SEVEN}"),
-            profile=Profile.BOOTCHECK,
-        ),
-        Case("one of eight rails", FAIL, nccl_conf("NCCL_IB_HCA=mlx5_0")),
-        Case("a rail that is taken out", FAIL, nccl_conf("NCCL_IB_HCA=^mlx5_3")),
-        Case("one port that is not there", FAIL, nccl_conf(f"NCCL_IB_HCA=={SEVEN},mlx5_7:2")),
-        Case("all rails, and one more that is not there", WARN, nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_7,mlx5_12")),
-        Case(
-            "a name that is not there, of a platform without a number of rails",
-            WARN,
-            nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_12"),
-            machine=L40S,
-        ),
-        Case("healthy: all rails by name", PASS, nccl_conf(f"NCCL_IB_HCA=={SEVEN}:1,mlx5_7")),
-        Case(
-            "healthy: adapters by the beginning of their names",
-            PASS,
-            nccl_conf("NCCL_IB_HCA=mlx5,bnxt_re"),
-        ),
-        Case(
-            "healthy: as many rails as the site counts",
-            PASS,
-            nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
-            limits={"rdma.rails": 4},
-        ),
-        Case("one interface of the list is not there", WARN, nccl_conf("NCCL_SOCKET_IFNAME=eno1,eth7")),
-        Case(
-            "healthy: interfaces by the beginning of their names",
-            PASS,
-            nccl_conf("NCCL_SOCKET_IFNAME=en,eth,bond0"),
-        ),
-        Case(
-            "NVLink between trays is switched off",
-            WARN,
-            nccl_conf("NCCL_MNNVL_ENABLE=0"),
-            limits={"gpu.per_board": 2},
-        ),
-        Case(
-            "healthy: NVLink between trays is switched off where there are none",
-            PASS,
-            nccl_conf("NCCL_MNNVL_ENABLE=0"),
-            limits={"gpu.per_board": 1},
-        ),
-        Case("a topology file that is gone", WARN, topology_file(there=False)),
-        Case("healthy: a topology file", PASS, topology_file(there=True)),
-        Case(
-            "a topology file of which nothing is known",
-            ERROR,
-            topology_file(there={"why": "denied", "detail": TOPOLOGY}),
-        ),
-        Case(
-            "healthy: evidence from before files were looked for",
-            PASS,
-            nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}"),
-        ),
-        Case("a plugin path", WARN, nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so")),
-        Case("healthy: no plugin", PASS, nccl_conf("NCCL_NET_PLUGIN=none")),
-        Case(
-            "a debugging aid in the login environment",
-            FAIL,
-            lambda machine: machine.sections["environment"]["variables"].update(CUDA_LAUNCH_BLOCKING="1"),
-        ),
-        Case(
-            "nccl.conf was not read",
-            ERROR,
-            plant.set("environment", "nccl_conf", {"why": "denied", "detail": "/etc/nccl.conf"}),
-        ),
+    Case("no NCCL where libraries are", ERROR, plant.set("software", "nccl", []), expected={"require": ["nccl"]}),
+    Case(
+        "a library of the name of a program is no program",
+        FAIL,
+        library("curl", "/usr/lib/x86_64-linux-gnu/libcurl.so.4"),
+        expected={"require": ["curl"]},
     ),
-    *of("software.persistence_daemon")(
-        Case("it runs", PASS),
-        Case("it stopped", WARN, plant.stop_service("nvidia-persistenced")),
-        Case("systemd does not answer", ERROR, plant.section_fails("services", "timeout", "5 s")),
-        Case("no GPU", SKIP, no_gpu_and_no_driver),
+    Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
+    Case("not asked for", SKIP),
+    Case("asked for and there", PASS, expected={"require": ["cuda", "nvcc", "srun", "nccl"]}),
+    Case("asked for and not there", FAIL, expected={"require": ["cuda", "docker"]}),
+    Case("the toolkit is too old", FAIL, limits={"software.cuda_version_min": "12.8"}, expected={"require": "cuda"}),
+    Case(
+        "the toolkit's folder was not read",
+        ERROR,
+        plant.set("software", "cuda", unread("timeout", "5 s")),
+        expected={"require": "cuda"},
     ),
-    *of("platform.known")(
-        Case("recognised", PASS),
-        Case("named, and so it is", PASS, expected={"platform": "hgx-h100-8"}),
-        Case("another machine than the inventory says", FAIL, expected={"platform": "hgx-a100-80gb-8"}),
-        Case("no baseline has these GPUs", ERROR, unknown_gpus),
-    ),
-    *of("platform.serial")(
-        Case("the machine of the inventory", PASS, expected={"serial": "7XK0001"}),
-        Case("another machine answers", FAIL, expected={"serial": "7XK0002"}),
-        Case(
-            "the serial number needs root",
-            ERROR,
-            plant.set("system", "dmi.product_serial", {"why": "denied", "detail": "product_serial"}),
-            expected={"serial": "7XK0001"},
-        ),
-        Case("none given", SKIP),
-    ),
-    *of("platform.one_name")(
-        Case("alone", PASS),
-        Case(
-            "its boot id is hidden", NOT_JUDGED, plant.set("system", "boot_id", {"why": "denied", "detail": "EACCES"})
-        ),
-    ),
-    *of("drift.same_as_fleet")(Case("too few nodes", NOT_JUDGED)),
 )
+CASES += of("software.driver_loaded")(
+    Case("loaded", PASS),
+    Case("not loaded", FAIL, unload),
+    Case("older than the platform needs", FAIL, limits={"software.driver_version_min": "570.86.10"}),
+    Case("the version was not read", ERROR, driver_file_unread),
+    Case("no GPU and no driver", SKIP, no_gpu_and_no_driver),
+)
+CASES += of("software.driver_and_library")(
+    Case("the same", PASS),
+    Case("another library", FAIL, plant.set("nvml", "driver_version", "550.54.15")),
+    Case(
+        "NVML refuses the driver",
+        FAIL,
+        plant.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
+    ),
+    Case("NVML hangs", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+    Case("no driver", SKIP, unload),
+)
+CASES += of("software.nccl_version")(
+    Case("new enough", PASS, limits=NCCL),
+    Case("2.20.5", WARN, nccl_library("libnccl.so.2.20.5"), limits=NCCL),
+    Case("2.9 is older than 2.21", WARN, nccl_library("libnccl.so.2.9.6"), limits=NCCL),
+    Case("a file without a version", ERROR, nccl_library("libnccl.so.2"), limits=NCCL),
+    Case("no NCCL on the node", SKIP, plant.set("software", "nccl", []), limits=NCCL),
+)
+CASES += of("software.gpudirect")(
+    Case("nvidia_peermem is loaded", PASS),
+    Case("healthy: the open kernel module has dma-buf", PASS, without_peermem),
+    Case("dma-buf on a kernel that has none", FAIL, on_kernel("5.10.0-34-amd64")),
+    Case("a kernel of RHEL 8 may have it", NOT_JUDGED, on_kernel("4.18.0-553.el8_10.x86_64")),
+    Case("the kernel's version was not read", ERROR, on_kernel(unread("denied", "osrelease"))),
+    Case("neither of the two", FAIL, proprietary_without_peermem),
+    Case("the driver's flavour was not read", ERROR, driver_file_unread),
+    Case("no GPU", SKIP, no_gpu_and_no_driver),
+)
+CASES += of("software.nccl_settings")(
+    Case("none that harms", PASS),
+    Case("InfiniBand switched off", FAIL, nccl_conf("NCCL_IB_DISABLE=1")),
+    Case("healthy: InfiniBand not switched off", PASS, nccl_conf("NCCL_IB_DISABLE=0")),
+    Case("healthy: a line that is commented out", PASS, nccl_conf("#NCCL_IB_DISABLE=1")),
+    Case("NVLink switched off", FAIL, nccl_conf("NCCL_P2P_DISABLE=1")),
+    Case("peer-to-peer switched off without NVSwitch", WARN, nccl_conf("NCCL_P2P_DISABLE=1"), machine=L40S),
+    Case("NVLS switched off", WARN, nccl_conf("NCCL_NVLS_ENABLE=0")),
+    Case("healthy: NVLS switched off where there is no NVSwitch", PASS, nccl_conf("NCCL_NVLS_ENABLE=0"), machine=L40S),
+    Case("a pinned algorithm", WARN, nccl_conf("NCCL_ALGO=Ring")),
+    Case("tracing", WARN, nccl_conf("NCCL_DEBUG=TRACE")),
+    Case("healthy: information", PASS, nccl_conf("NCCL_DEBUG=INFO")),
+    Case("an interface of another machine", FAIL, nccl_conf("NCCL_SOCKET_IFNAME=eth7")),
+    Case("healthy: a prefix of one that is there", PASS, nccl_conf("NCCL_SOCKET_IFNAME=en")),
+    Case("healthy: a bond, which the probe does not list", PASS, nccl_conf("NCCL_SOCKET_IFNAME=bond0")),
+    Case("healthy: all but some", PASS, nccl_conf("NCCL_SOCKET_IFNAME=^docker,lo")),
+    Case("an adapter of another machine", FAIL, nccl_conf("NCCL_IB_HCA=mlx4")),
+    Case(
+        "healthy: adapters by exact name and port",
+        PASS,
+        nccl_conf("NCCL_IB_HCA==mlx5_0:1,mlx5_1:1"),
+        limits={"rdma.rails": 2},
+    ),
+    Case("healthy: all adapters but the bond", PASS, nccl_conf("NCCL_IB_HCA=^mlx5_bond_0")),
+    Case(
+        "one adapter of the list is another board's",
+        FAIL,
+        nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_12", "NCCL_SOCKET_IFNAME=eno1"),
+    ),
+    Case("before a job: a rail is left out", WARN, nccl_conf(f"NCCL_IB_HCA={SEVEN}"), profile=Profile.BOOTCHECK),
+    Case("one of eight rails", FAIL, nccl_conf("NCCL_IB_HCA=mlx5_0")),
+    Case("a rail that is taken out", FAIL, nccl_conf("NCCL_IB_HCA=^mlx5_3")),
+    Case("one port that is not there", FAIL, nccl_conf(f"NCCL_IB_HCA=={SEVEN},mlx5_7:2")),
+    Case("all rails, and one more that is not there", WARN, nccl_conf(f"NCCL_IB_HCA={SEVEN},mlx5_7,mlx5_12")),
+    Case(
+        "a name that is not there, of a platform without a number of rails",
+        WARN,
+        nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_12"),
+        machine=L40S,
+    ),
+    Case("healthy: all rails by name", PASS, nccl_conf(f"NCCL_IB_HCA=={SEVEN}:1,mlx5_7")),
+    Case("healthy: adapters by the beginning of their names", PASS, nccl_conf("NCCL_IB_HCA=mlx5,bnxt_re")),
+    Case(
+        "healthy: as many rails as the site counts",
+        PASS,
+        nccl_conf("NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2,mlx5_3"),
+        limits={"rdma.rails": 4},
+    ),
+    Case("one interface of the list is not there", WARN, nccl_conf("NCCL_SOCKET_IFNAME=eno1,eth7")),
+    Case("healthy: interfaces by the beginning of their names", PASS, nccl_conf("NCCL_SOCKET_IFNAME=en,eth,bond0")),
+    Case("NVLink between trays is switched off", WARN, nccl_conf("NCCL_MNNVL_ENABLE=0"), limits={"gpu.per_board": 2}),
+    Case(
+        "healthy: NVLink between trays is switched off where there are none",
+        PASS,
+        nccl_conf("NCCL_MNNVL_ENABLE=0"),
+        limits={"gpu.per_board": 1},
+    ),
+    Case("a topology file that is gone", WARN, topology_file(there=False)),
+    Case("healthy: a topology file", PASS, topology_file(there=True)),
+    Case("a topology file of which nothing is known", ERROR, topology_file(there=unread("denied", TOPOLOGY))),
+    Case("healthy: evidence from before files were looked for", PASS, nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")),
+    Case("a plugin path", WARN, nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so")),
+    Case("healthy: no plugin", PASS, nccl_conf("NCCL_NET_PLUGIN=none")),
+    Case(
+        "a debugging aid in the login environment",
+        FAIL,
+        lambda machine: machine.sections["environment"]["variables"].update(CUDA_LAUNCH_BLOCKING="1"),
+    ),
+    Case("nccl.conf was not read", ERROR, plant.set("environment", "nccl_conf", unread("denied", "/etc/nccl.conf"))),
+)
+CASES += of("software.persistence_daemon")(
+    Case("it runs", PASS),
+    Case("it stopped", WARN, plant.stop_service("nvidia-persistenced")),
+    Case("systemd does not answer", ERROR, plant.section_fails("services", "timeout", "5 s")),
+    Case("no GPU", SKIP, no_gpu_and_no_driver),
+)
+CASES += of("platform.known")(
+    Case("recognised", PASS),
+    Case("named, and so it is", PASS, expected={"platform": "hgx-h100-8"}),
+    Case("another machine than the inventory says", FAIL, expected={"platform": "hgx-a100-80gb-8"}),
+    Case("no baseline has these GPUs", ERROR, unknown_gpus),
+)
+CASES += of("platform.serial")(
+    Case("the machine of the inventory", PASS, expected={"serial": "7XK0001"}),
+    Case("another machine answers", FAIL, expected={"serial": "7XK0002"}),
+    Case(
+        "the serial number needs root",
+        ERROR,
+        plant.set("system", "dmi.product_serial", unread("denied", "product_serial")),
+        expected={"serial": "7XK0001"},
+    ),
+    Case("none given", SKIP),
+)
+CASES += of("platform.one_name")(
+    Case("alone", PASS),
+    Case("its boot id is hidden", NOT_JUDGED, plant.set("system", "boot_id", unread("denied", "EACCES"))),
+)
+CASES += of("drift.same_as_fleet")(Case("too few nodes", NOT_JUDGED))
 
 
 test_the_check_says = asserting(CASES)

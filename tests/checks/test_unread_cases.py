@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 from fleet.machine import Machine
-from support.cases import ERROR, asserting, of
+from support.cases import ERROR, asserting, of, unread
 from support.judging import Case, plant
 
 
-def unread(reading: str) -> Callable[[Machine], None]:
+def failing(reading: str) -> Callable[[Machine], None]:
     """One reading of GPU 3 fails."""
-    return plant.set_gpu(3, reading, {"why": "failed", "detail": "NVML 999: Unknown Error"})
+    return plant.set_gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
 
 
 def no_log(machine: Machine) -> None:
@@ -18,7 +18,7 @@ def no_log(machine: Machine) -> None:
 
 def switch_without_config(machine: Machine) -> None:
     switch = next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
-    switch["config"] = {"why": "failed", "detail": "EIO"}
+    switch["config"] = unread("failed", "EIO")
 
 
 OF_A_GPU = {
@@ -33,7 +33,7 @@ OF_A_GPU = {
     "power.enforced": "power_limit_enforced_mw",
 }
 CASES = (
-    *(Case("the reading fails", ERROR, unread(reading), check=check) for check, reading in OF_A_GPU.items()),
+    *(Case("the reading fails", ERROR, failing(reading), check=check) for check, reading in OF_A_GPU.items()),
     *of("fabric.nvswitches")(Case("a switch's configuration space cannot be read", ERROR, switch_without_config)),
     *(
         Case("the log cannot be read", ERROR, no_log, check=f"kernel_log.{name}")

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of
+from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 
-DENIED = {"why": "denied", "detail": "needs root"}
+DENIED = unread("denied", "needs root")
 DIMM, SLOW = {"mib": 65536, "mts": 4800}, {"mib": 65536, "mts": 4400}
-NO_SENSOR = {"why": "missing", "detail": "hwmon"}
+NO_SENSOR = unread("missing", "hwmon")
 PARTNER, MII = "bonds.bond0.ad_partner_mac", "bonds.bond0.members.eno2.mii_status"
 OLD = plant.section_fails("upkeep", "timeout", "10 s")
 
@@ -52,100 +52,76 @@ def shifted(machine: Machine) -> None:
 
 INDEX_3 = plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=3")
 L40S = {"machine": Machine.pcie_l40s}
-CASES = (
-    *of("upkeep.governor")(
-        Case("one governor", PASS),
-        Case("a few CPUs in another", WARN, kept("governors", {"performance": 222, "powersave": 2})),
-        Case("healthy: the firmware owns the clocks", SKIP, no("governors", "preferences")),
-        Case("the section was not read", ERROR, OLD),
-    ),
-    *of("upkeep.max_payload")(
-        Case("as the bridges above", PASS),
-        Case("larger than the bridges take", FAIL, payload("5977")),
-        Case("healthy: smaller than the bridges take", PASS, payload("5937")),
-        Case("healthy: a virtual machine's bridges are made up", SKIP, virtual),
-        Case("without root", SKIP, no("pcie")),
-        Case("the section was not read", ERROR, OLD),
-    ),
-    *of("upkeep.arrays")(
-        Case("two mirrors", PASS),
-        Case("a member is missing", FAIL, kept("arrays.md1.degraded", "1")),
-        Case("inactive", FAIL, kept("arrays.md1.array_state", "inactive")),
-        Case(
-            "a rebuild",
-            WARN,
-            both(
-                kept("arrays.md1.degraded", "1"),
-                kept("arrays.md1.sync_action", "recover"),
-            ),
-        ),
-        Case("healthy: the monthly check runs", PASS, kept("arrays.md1.sync_action", "check")),
-        Case("a pool that lost a disk", FAIL, kept("pools", {"tank": "DEGRADED"})),
-        Case("healthy: no array", SKIP, no("arrays")),
-        Case("the state cannot be read", ERROR, kept("arrays.md1.array_state", DENIED)),
-    ),
-    *of("upkeep.nvme")(
-        Case("all live", PASS),
-        Case("one resets", FAIL, kept("nvme.nvme3.state", "resetting")),
-        Case("one is hot", WARN, kept("nvme.nvme3.alarm", "1")),
-        Case("healthy: no sensor", PASS, kept("nvme.nvme3.alarm", {"why": "missing", "detail": "hwmon"})),
-        Case("healthy: no drive", SKIP, no("nvme")),
-        Case("the state cannot be read", ERROR, kept("nvme.nvme3.state", DENIED)),
-    ),
-    *of("upkeep.bonds")(
-        Case("two links and a switch that responds", PASS),
-        Case("one link is down", WARN, kept(MII, "down")),
-        Case(
-            "the switch does not speak LACP",
-            WARN,
-            kept(PARTNER, "00:00:00:00:00:00"),
-        ),
-        Case(
-            "healthy: active-backup has no partner",
-            PASS,
-            both(
-                kept("bonds.bond0.mode", "active-backup 1"),
-                kept(PARTNER, "00:00:00:00:00:00"),
-            ),
-        ),
-        Case("healthy: no bond", SKIP, no("bonds")),
-        Case("a link that cannot be read", ERROR, kept(MII, DENIED)),
-    ),
-    *of("upkeep.memory_modules")(
-        Case("alike, no error", PASS),
-        Case("an uncorrected error", FAIL, kept("memory_errors.mc2.ue_count", "1")),
-        Case(
-            "one slow module",
-            WARN,
-            kept("dimms", [SLOW, *31 * [DIMM]]),
-        ),
-        Case("healthy: corrected errors", PASS, kept("memory_errors.mc2.ce_count", "900")),
-        Case(
-            "healthy: a virtual machine has no table",
-            SKIP,
-            both(no("memory_errors"), kept("dimms", DENIED)),
-        ),
-        Case("a count that is none", ERROR, kept("memory_errors.mc2.ue_count", "x")),
-    ),
-    *of("upkeep.partition_keys")(
-        Case("full members", PASS),
-        Case("a limited member only", WARN, rail_key("0x7fff")),
-        Case("healthy: a tenant's key beside a limited one", PASS, rail_key("0x7fff", "0x8012")),
-        Case("one rail's could not be read", ERROR, rail_key()),
-        Case("none could be read", ERROR, no("keys")),
-        Case("the section was not read", ERROR, OLD),
-    ),
-    *of("rdma.gid_index", **L40S)(
-        Case("one place on all rails", PASS),
-        Case("a rail with it elsewhere", WARN, shifted),
-        Case("NCCL_IB_GID_INDEX fits", PASS, INDEX_3),
-        Case("NCCL_IB_GID_INDEX is not there on a rail", FAIL, both(INDEX_3, shifted)),
-        Case("NCCL_IB_GID_INDEX is RoCE v1", WARN, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=2")),
-        Case("healthy: NCCL picks by itself", PASS, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=-1")),
-        Case("the adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "10 s")),
-    ),
-    *of("rdma.gid_index")(Case("InfiniBand", SKIP)),
+CASES = of("upkeep.governor")(
+    Case("one governor", PASS),
+    Case("a few CPUs in another", WARN, kept("governors", {"performance": 222, "powersave": 2})),
+    Case("healthy: the firmware owns the clocks", SKIP, no("governors", "preferences")),
+    Case("the section was not read", ERROR, OLD),
 )
+CASES += of("upkeep.max_payload")(
+    Case("as the bridges above", PASS),
+    Case("larger than the bridges take", FAIL, payload("5977")),
+    Case("healthy: smaller than the bridges take", PASS, payload("5937")),
+    Case("healthy: a virtual machine's bridges are made up", SKIP, virtual),
+    Case("without root", SKIP, no("pcie")),
+    Case("the section was not read", ERROR, OLD),
+)
+CASES += of("upkeep.arrays")(
+    Case("two mirrors", PASS),
+    Case("a member is missing", FAIL, kept("arrays.md1.degraded", "1")),
+    Case("inactive", FAIL, kept("arrays.md1.array_state", "inactive")),
+    Case("a rebuild", WARN, both(kept("arrays.md1.degraded", "1"), kept("arrays.md1.sync_action", "recover"))),
+    Case("healthy: the monthly check runs", PASS, kept("arrays.md1.sync_action", "check")),
+    Case("a pool that lost a disk", FAIL, kept("pools", {"tank": "DEGRADED"})),
+    Case("healthy: no array", SKIP, no("arrays")),
+    Case("the state cannot be read", ERROR, kept("arrays.md1.array_state", DENIED)),
+)
+CASES += of("upkeep.nvme")(
+    Case("all live", PASS),
+    Case("one resets", FAIL, kept("nvme.nvme3.state", "resetting")),
+    Case("one is hot", WARN, kept("nvme.nvme3.alarm", "1")),
+    Case("healthy: no sensor", PASS, kept("nvme.nvme3.alarm", unread("missing", "hwmon"))),
+    Case("healthy: no drive", SKIP, no("nvme")),
+    Case("the state cannot be read", ERROR, kept("nvme.nvme3.state", DENIED)),
+)
+CASES += of("upkeep.bonds")(
+    Case("two links and a switch that responds", PASS),
+    Case("one link is down", WARN, kept(MII, "down")),
+    Case("the switch does not speak LACP", WARN, kept(PARTNER, "00:00:00:00:00:00")),
+    Case(
+        "healthy: active-backup has no partner",
+        PASS,
+        both(kept("bonds.bond0.mode", "active-backup 1"), kept(PARTNER, "00:00:00:00:00:00")),
+    ),
+    Case("healthy: no bond", SKIP, no("bonds")),
+    Case("a link that cannot be read", ERROR, kept(MII, DENIED)),
+)
+CASES += of("upkeep.memory_modules")(
+    Case("alike, no error", PASS),
+    Case("an uncorrected error", FAIL, kept("memory_errors.mc2.ue_count", "1")),
+    Case("one slow module", WARN, kept("dimms", [SLOW, *31 * [DIMM]])),
+    Case("healthy: corrected errors", PASS, kept("memory_errors.mc2.ce_count", "900")),
+    Case("healthy: a virtual machine has no table", SKIP, both(no("memory_errors"), kept("dimms", DENIED))),
+    Case("a count that is none", ERROR, kept("memory_errors.mc2.ue_count", "x")),
+)
+CASES += of("upkeep.partition_keys")(
+    Case("full members", PASS),
+    Case("a limited member only", WARN, rail_key("0x7fff")),
+    Case("healthy: a tenant's key beside a limited one", PASS, rail_key("0x7fff", "0x8012")),
+    Case("one rail's could not be read", ERROR, rail_key()),
+    Case("none could be read", ERROR, no("keys")),
+    Case("the section was not read", ERROR, OLD),
+)
+CASES += of("rdma.gid_index", **L40S)(
+    Case("one place on all rails", PASS),
+    Case("a rail with it elsewhere", WARN, shifted),
+    Case("NCCL_IB_GID_INDEX fits", PASS, INDEX_3),
+    Case("NCCL_IB_GID_INDEX is not there on a rail", FAIL, both(INDEX_3, shifted)),
+    Case("NCCL_IB_GID_INDEX is RoCE v1", WARN, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=2")),
+    Case("healthy: NCCL picks by itself", PASS, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=-1")),
+    Case("the adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "10 s")),
+)
+CASES += of("rdma.gid_index")(Case("InfiniBand", SKIP))
 test_case = asserting(CASES)
 
 DEMANDED = {

@@ -26,6 +26,7 @@ from nodegate.facts import NodeFacts
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.metric import Metric
+from nodegate.node_side.probe.reading import unknown as unread
 from nodegate.numbers.peers import NodePeers, Peers
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
@@ -36,6 +37,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "checks"
 GOLDEN = FOLDER.with_name("golden") / "checks"
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
+FAILED, UNSUPPORTED = unread("failed", "NVML 999"), unread("not supported", "")  # readings of a made-up node
 
 
 @dataclass(frozen=True)
