@@ -3,7 +3,7 @@
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of
-from support.judging import Case, both, every_gpu, plant
+from support.judging import Case, both, every_gpu, gpu, plant
 
 from nodegate.profile import Profile
 
@@ -22,37 +22,38 @@ def other_board(machine: Machine) -> None:
     machine.set_gpu(3, "name", "NVIDIA H20")
 
 
+NO_SIZE = {"gpu.memory_min_gib": None}
 CASES = of("boards.model")(
     Case("eight of one model", PASS),
     Case("another board", FAIL, other_board),
-    Case("NVML and PCIe see different boards", FAIL, plant.set_gpu(3, "pci_device_id", 0x232910DE)),
-    Case("the name could not be read", ERROR, plant.set_gpu(3, "name", FAILED)),
+    Case("NVML and PCIe see different boards", FAIL, gpu(3, "pci_device_id", 0x232910DE)),
+    Case("the name could not be read", ERROR, gpu(3, "name", FAILED)),
 )
 CASES += of("boards.revision")(
     Case("eight of one part number and VBIOS", PASS),
-    Case("another VBIOS", FAIL, plant.set_gpu(3, "vbios", "96.00.74.00.01")),
+    Case("another VBIOS", FAIL, gpu(3, "vbios", "96.00.74.00.01")),
     Case(
         "another VBIOS, later: a board that was replaced",
         WARN,
-        plant.set_gpu(3, "vbios", "96.00.74.00.01"),
+        gpu(3, "vbios", "96.00.74.00.01"),
         profile=Profile.NIGHTLY,
     ),
-    Case("another part number", FAIL, plant.set_gpu(3, "part_number", "692-2G520-0280-000")),
-    Case("the VBIOS could not be read", ERROR, plant.set_gpu(3, "vbios", FAILED)),
+    Case("another part number", FAIL, gpu(3, "part_number", "692-2G520-0280-000")),
+    Case("the VBIOS could not be read", ERROR, gpu(3, "vbios", FAILED)),
     Case(
         "consumer cards report neither", SKIP, both(*(every_gpu(key, UNSUPPORTED) for key in ("part_number", "vbios")))
     ),
 )
 CASES += of("boards.memory")(
     Case("as the platform has it", PASS),
-    Case("half of it", FAIL, plant.set_gpu(3, "memory_total_bytes", 40 << 30)),
+    Case("half of it", FAIL, gpu(3, "memory_total_bytes", 40 << 30)),
     Case(
         "half of what the others of an unknown platform have",
         FAIL,
-        plant.set_gpu(3, "memory_total_bytes", 40 << 30),
-        limits={"gpu.memory_min_gib": None},
+        gpu(3, "memory_total_bytes", 40 << 30),
+        limits=NO_SIZE,
     ),
-    Case("could not be read", ERROR, plant.set_gpu(3, "memory_total_bytes", FAILED)),
+    Case("could not be read", ERROR, gpu(3, "memory_total_bytes", FAILED)),
 )
 CASES += of("boards.listed")(
     Case("as many", PASS),
@@ -66,13 +67,13 @@ CASES += of("boards.identity")(
     Case("two with one UUID", FAIL, copied("uuid")),
     Case("consumer cards have no serial number", PASS, every_gpu("serial", UNSUPPORTED)),
     Case("cards that report zeros for one", PASS, every_gpu("serial", "0")),
-    Case("the UUID could not be read", ERROR, plant.set_gpu(3, "uuid", FAILED)),
+    Case("the UUID could not be read", ERROR, gpu(3, "uuid", FAILED)),
 )
 CASES += of("fabric.one_cluster")(
     Case("all in one", PASS),
-    Case("one in another clique", FAIL, plant.set_gpu(3, "fabric.clique", 7)),
-    Case("one in another cluster", FAIL, plant.set_gpu(3, "fabric.cluster_uuid", "1")),
-    Case("one could not be read", ERROR, plant.set_gpu(3, "fabric.clique", FAILED)),
+    Case("one in another clique", FAIL, gpu(3, "fabric.clique", 7)),
+    Case("one in another cluster", FAIL, gpu(3, "fabric.cluster_uuid", "1")),
+    Case("one could not be read", ERROR, gpu(3, "fabric.clique", FAILED)),
     Case("cards without a fabric", SKIP, machine=Machine.pcie_l40s),
 )
 

@@ -5,10 +5,14 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.burning import BurnCase, Document, every_window, ran_by_others, refused
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import plant
 
 from nodegate.profile import Profile
+
+FIRST = {"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12}
+STALLED_S = [*map(float, (*range(1, 10), *range(30, 37)))]
+UNEVEN_S = [1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]
 
 
 def gpu(index: int, **values: object) -> Callable[[Document], object]:
@@ -45,6 +49,10 @@ def odd_with_cublas(found: Document, *, stopped: bool = False, **own: object) ->
     ]
     found["again"][3]["phases"][0].update(own)
     found["again"][3]["error"] = "no answer within 60 s" if stopped else ""
+
+
+def slowed(**nanoseconds: int) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][3]["samples"]["violations_ns"].update(nanoseconds)
 
 
 def without_fp64(found: Document) -> None:
@@ -164,31 +172,14 @@ CASES = of("burn.complete")(
     BurnCase("a phase that was not reached", ERROR, phase(3, 2, tflops=None)),
     BurnCase("a GPU that worked for half of the time", ERROR, phase(3, 0, seconds=18.0)),
     BurnCase("a GPU that stood still", ERROR, idle_from(3, 24)),
-    BurnCase(
-        "a GPU that stalled for twenty seconds, in no sample",
-        ERROR,
-        phase(3, 0, windows_s=[*(float(at) for at in range(1, 10)), 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0]),
-    ),
-    BurnCase(
-        "pieces of uneven length",
-        PASS,
-        phase(3, 0, windows_s=[1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]),
-    ),
+    BurnCase("a GPU that stalled for twenty seconds, in no sample", ERROR, phase(3, 0, windows_s=STALLED_S)),
+    BurnCase("pieces of uneven length", PASS, phase(3, 0, windows_s=UNEVEN_S)),
     BurnCase("a GPU that nobody watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
     BurnCase("GPUs in use", ERROR, refused),
 )
 CASES += of("burn.results")(
     BurnCase("healthy", PASS),
-    BurnCase(
-        "a word that changes",
-        FAIL,
-        phase(
-            3,
-            0,
-            mismatches=12,
-            first_mismatch={"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12},
-        ),
-    ),
+    BurnCase("a word that changes", FAIL, phase(3, 0, mismatches=12, first_mismatch=FIRST)),
     BurnCase("a GPU that is always wrong", FAIL, phase(3, 1, checksum="deadbeef")),
     BurnCase("a result that is odd with cuBLAS alone", ERROR, odd_with_cublas()),
     *(
@@ -235,27 +226,10 @@ CASES += of("burn.clock_reasons")(
     BurnCase("the voltage limit is normal", PASS, load(3, reason_samples={"4": 5, "1024": 5})),
     BurnCase("heat in two samples of 300", WARN, moment(3, 30, reason_samples={"4": 5, "8": 2, "64": 2})),
     BurnCase("heat in three samples of 300", FAIL, moment(3, 30, reason_samples={"4": 5, "8": 3, "64": 3})),
-    BurnCase(
-        "slowed between two samples, at delivery",
-        FAIL,
-        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
-    ),
-    BurnCase(
-        "slowed between two samples, at night",
-        WARN,
-        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
-        profile=Profile.NIGHTLY,
-    ),
-    BurnCase(
-        "slowed by the board for longer than it may",
-        WARN,
-        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(board_limit=2_400_000_000),
-    ),
-    BurnCase(
-        "slowed for a moment",
-        PASS,
-        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=400_000_000, board_limit=1),
-    ),
+    BurnCase("slowed between two samples, at delivery", FAIL, slowed(thermal=2_400_000_000)),
+    BurnCase("slowed between two samples, at night", WARN, slowed(thermal=2_400_000_000), profile=Profile.NIGHTLY),
+    BurnCase("slowed by the board for longer than it may", WARN, slowed(board_limit=2_400_000_000)),
+    BurnCase("slowed for a moment", PASS, slowed(thermal=400_000_000, board_limit=1)),
     BurnCase("a fault before the load", PASS, moment(3, -1, reason_samples={"8": 5})),
     BurnCase("not watched", ERROR, gpu(3, samples={"error": "NVML 999"})),
 )
@@ -297,9 +271,7 @@ CASES += of("burn.power")(
     BurnCase("one GPU has no sensor, the others have", ERROR, without_quantity(3, "power_w", "not supported")),
     BurnCase("no GPU has a sensor: nothing is proven", NOT_JUDGED, all_without("power_w")),
     BurnCase("twice its limit", ERROR, load(3, power_w=[1300, 1400, 1500])),
-    BurnCase(
-        "no limit in force", ERROR, machine=plant.set_gpu(3, "power_limit_enforced_mw", unread("failed", "NVML 999"))
-    ),
+    BurnCase("no limit in force", ERROR, machine=plant.set_gpu(3, "power_limit_enforced_mw", FAILED)),
     BurnCase("a driver that tells only the limit that is set", PASS, machine=no_enforced_limit),
     BurnCase("a GPU that stopped", PASS, stopped),
     BurnCase("the watcher broke off", ERROR, gpu(3, samples={"windows": [], "error": "the sampler died"})),
@@ -313,7 +285,7 @@ CASES += of("burn.ecc")(
     BurnCase(
         "errors from before",
         PASS,
-        lambda found: [window.update(ecc_uncorrected=[3, 3, 3]) for window in found["gpus"][3]["samples"]["windows"]],
+        lambda found: [each.update(ecc_uncorrected=[3, 3, 3]) for each in found["gpus"][3]["samples"]["windows"]],
     ),
     BurnCase("counter reset", ERROR, moment(3, 30, ecc_uncorrected=[5, 5, 5])),
     BurnCase("one GPU without ECC", ERROR, without_quantity(3, "ecc_corrected", "not supported")),

@@ -53,7 +53,7 @@ def no_pairs(found: Document) -> None:
     found["peers"] = {"pairs": "none", "copies": []}
 
 
-def place(gpu: int, above: list[list[str]]) -> Callable[[Document], object]:
+def place(above: list[list[str]], gpu: int) -> Callable[[Document], object]:
     return lambda found: found["gpus"][gpu]["place"].update(above=above)
 
 
@@ -65,8 +65,14 @@ def at_once(*rates: float) -> Callable[[Document], object]:
     return together(rate("host_to_device", rates[0], when=AT_ONCE), rate("device_to_host", rates[1], when=AT_ONCE))
 
 
-def every_gpu(what: str, gb_per_s: float) -> Callable[[Document], object]:
-    return together(*(rate(what, gb_per_s, gpu=gpu) for gpu in range(8)))
+def each(change: Callable[..., Callable[[Document], object]], *given: object, **named: object):
+    """The change on every GPU."""
+    return together(*(change(*given, gpu=gpu, **named) for gpu in range(8)))
+
+
+OLD_LINKS = together(each(rate, "host_to_device", 26.0), each(link, link_gen=[4, 4, 4]))
+LOSES_A_FIFTH = together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad", 2410.0))
+USUALLY_LOW = together(*(each(rate, what, 2900.0) for what in ("read", "copy", "triad")))
 
 
 def gen4_slot(machine: Machine) -> None:
@@ -107,14 +113,8 @@ CASES += of("copies.host_to_device")(
     CopiesCase("slow behind a whole link", FAIL, rate("host_to_device", 27.0)),
     CopiesCase("slow once", PASS, rate("host_to_device", 27.0), again=(lambda found: None, lambda found: None)),
     CopiesCase("slower than the fleet", FAIL, rate("host_to_device", 51.5), nodes=9),
-    CopiesCase("half a link where nothing says what is right", WARN, every_gpu("host_to_device", 27.0), limits=NONE),
-    CopiesCase(
-        "an older platform",
-        NOT_JUDGED,
-        together(every_gpu("host_to_device", 26.0), *(link(gpu, link_gen=[4, 4, 4]) for gpu in range(8))),
-        machine=gen4_slot,
-        limits=NONE,
-    ),
+    CopiesCase("half a link where nothing says what is right", WARN, each(rate, "host_to_device", 27.0), limits=NONE),
+    CopiesCase("an older platform", NOT_JUDGED, OLD_LINKS, machine=gen4_slot, limits=NONE),
     CopiesCase("a link that NVML did not tell", PASS, of_gpu(0, link={"error": "NVML 999"})),
     CopiesCase("no rate from one GPU", ERROR, dead),
     CopiesCase("a rate that physics does not allow", ERROR, rate("host_to_device", 80.0)),
@@ -135,77 +135,36 @@ CASES += of("copies.host_at_once")(
 CASES += of("copies.host_both_ways")(
     CopiesCase("healthy", PASS),
     CopiesCase("slow only when both go", FAIL, rate("both_ways", 41.0)),
-    CopiesCase(
-        "one way in turn on every node", PASS, together(*(rate("both_ways", 56.0, gpu=gpu) for gpu in range(8)))
-    ),
+    CopiesCase("one way in turn on every node", PASS, each(rate, "both_ways", 56.0)),
     CopiesCase("more than the link carries", ERROR, rate("both_ways", 140.0)),
     CopiesCase("no rate from one GPU", ERROR, dead),
     CopiesCase("left out of a short run", SKIP, lambda found: found.update(both_ways=False)),
 )
+UNTOLD = {ALONE: {}, "unread": NOT_TOLD}
+FOUR = {"link_gen": [4, 4, 4], "link_width": [16, 16, 16]}
 GEN3 = ["0000:38:00.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", "16"]
 GEN4 = ["0000:39:00.0", "16.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
 DOWN = ["0000:38:00.0", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
-OLD_RATES = tuple(rate("host_to_device", 12.6, gpu=gpu) for gpu in range(8))
+OLD_RATES = each(rate, "host_to_device", 12.6)
+VIRTUAL, SECRET = each(of_link, virtualization=1), each(of_link, confidential=1)
 CASES += of("copies.host_to_device")(
+    CopiesCase("confidential computing on all GPUs", NOT_JUDGED, together(each(rate, "host_to_device", 6.2), SECRET)),
+    CopiesCase("a PCIe Gen3 host under switches of Gen4", WARN, together(OLD_RATES, each(place, [GEN4, GEN3]))),
+    CopiesCase("a port that trained down is no design", FAIL, together(OLD_RATES, each(place, [GEN4, DOWN]))),
+    CopiesCase("a virtual machine on such a host", WARN, together(OLD_RATES, VIRTUAL)),
     CopiesCase(
-        "confidential computing on all GPUs",
-        NOT_JUDGED,
-        together(
-            *(rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)),
-            *(of_link(gpu, confidential=1) for gpu in range(8)),
-        ),
+        "one GPU of a virtual machine is slower than the others", FAIL, together(rate("host_to_device", 12.6), VIRTUAL)
     ),
-    CopiesCase(
-        "a PCIe Gen3 host under switches of Gen4",
-        WARN,
-        together(*OLD_RATES, *(place(gpu, [GEN4, GEN3]) for gpu in range(8))),
-    ),
-    CopiesCase(
-        "a port that trained down is no design",
-        FAIL,
-        together(*OLD_RATES, *(place(gpu, [GEN4, DOWN]) for gpu in range(8))),
-    ),
-    CopiesCase(
-        "a virtual machine on such a host",
-        WARN,
-        together(*OLD_RATES, *(of_link(gpu, virtualization=1) for gpu in range(8))),
-    ),
-    CopiesCase(
-        "one GPU of a virtual machine is slower than the others",
-        FAIL,
-        together(rate("host_to_device", 12.6), *(of_link(gpu, virtualization=1) for gpu in range(8))),
-    ),
-    CopiesCase(
-        "slower than a Gen3 host can be",
-        FAIL,
-        together(
-            *(rate("host_to_device", 6.0, gpu=gpu) for gpu in range(8)),
-            *(of_link(gpu, virtualization=1) for gpu in range(8)),
-        ),
-    ),
+    CopiesCase("slower than a Gen3 host can be", FAIL, together(each(rate, "host_to_device", 6.0), VIRTUAL)),
 )
 CASES += of("copies.link")(
     CopiesCase("healthy", PASS),
     CopiesCase("a link that stays at Gen1", FAIL, link(link_gen=[1, 1, 1])),
     CopiesCase("a link that was at Gen1 for a moment", PASS, link(link_gen=[1, 5, 5])),
     CopiesCase("lanes lost at work", FAIL, link(link_width=[8, 8, 16])),
+    CopiesCase("a Gen4 slot", PASS, each(of_link, **dict.fromkeys((ALONE, AT_ONCE), FOUR)), machine=gen4_slot),
     CopiesCase(
-        "a Gen4 slot",
-        PASS,
-        together(
-            *(
-                of_gpu(
-                    gpu, link={when: {"link_gen": [4, 4, 4], "link_width": [16, 16, 16]} for when in (ALONE, AT_ONCE)}
-                )
-                for gpu in range(8)
-            )
-        ),
-        machine=gen4_slot,
-    ),
-    CopiesCase(
-        "a link that NVML does not tell",
-        SKIP,
-        together(*(of_gpu(gpu, link={ALONE: {}, "unread": NOT_TOLD}) for gpu in range(8))),
+        "a link that NVML does not tell", SKIP, lambda found: [each.update(link=UNTOLD) for each in found["gpus"]]
     ),
     CopiesCase("NVML returned no sample", ERROR, of_gpu(3, link={"error": "no answer within 20 s"})),
 )
@@ -216,17 +175,9 @@ CASES += of("copies.device_memory")(
 )
 CASES += of("copies.memory_bandwidth")(
     CopiesCase("healthy", PASS),
-    CopiesCase(
-        "a memory that lost a fifth of its rate",
-        FAIL,
-        together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad", 2410.0)),
-    ),
+    CopiesCase("a memory that lost a fifth of its rate", FAIL, LOSES_A_FIFTH),
     CopiesCase("one kernel far behind", FAIL, rate("triad", 1000.0)),
-    CopiesCase(
-        "lower than usual, within what good boards give",
-        PASS,
-        together(*(rate(what, 2900.0, gpu=gpu) for what in ("read", "copy", "triad") for gpu in range(8))),
-    ),
+    CopiesCase("lower than usual, within what good boards give", PASS, USUALLY_LOW),
     CopiesCase("faster than the memory can be", ERROR, rate("read", 3500.0)),
     CopiesCase("no rate from one GPU", ERROR, dead),
     CopiesCase("recorded by a release without kernels", SKIP, lambda found: found.pop("kernel_bytes")),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, plant
+from support.judging import Case, both, fails, gpu
 
 RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
 UNSUPPORTED = unread("not supported", "NVML 3: Not Supported", nvml=3)
@@ -70,18 +70,16 @@ CASES = of("fabric.imex_domain")(
 )
 CASES += of("ecc.corrected")(
     Case("none", PASS),
-    Case("healthy: a few are the work of ECC", PASS, plant.set_gpu(3, "ecc.volatile_corrected", 5000)),
-    Case("thousands an hour", WARN, plant.set_gpu(3, "ecc.volatile_corrected", 10_000_000)),
-    Case("a count that was not read", ERROR, plant.set_gpu(3, "ecc.volatile_corrected", FAILED)),
-    Case(
-        "a count that one GPU of eight does not report", ERROR, plant.set_gpu(3, "ecc.volatile_corrected", UNSUPPORTED)
-    ),
+    Case("healthy: a few are the work of ECC", PASS, gpu(3, "ecc.volatile_corrected", 5000)),
+    Case("thousands an hour", WARN, gpu(3, "ecc.volatile_corrected", 10_000_000)),
+    Case("a count that was not read", ERROR, gpu(3, "ecc.volatile_corrected", FAILED)),
+    Case("a count that one GPU of eight does not report", ERROR, gpu(3, "ecc.volatile_corrected", UNSUPPORTED)),
 )
 CASES += of("fabric.imex")(
     Case("no rack", SKIP),
     Case("IMEX runs", PASS, in_a_rack()),
     Case("IMEX does not run", WARN, in_a_rack(imex="failed")),
-    Case("systemd does not answer", ERROR, both(in_a_rack(), plant.section_fails("services", "timeout", "systemctl"))),
+    Case("systemd does not answer", ERROR, both(in_a_rack(), fails("services", "timeout", "systemctl"))),
 )
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.counting import CounterCase, judged
-from support.judging import every_gpu, plant
+from support.judging import every_gpu, fails, nvlink, plant
 
+AFTER_S = 1_795_249_000  # between the two readings
 L40S = Machine.pcie_l40s
 PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
 ABSENT = unread("not supported", "NVML 3")
@@ -18,11 +19,18 @@ def gpu(path: str, value: object) -> Callable[[Machine], object]:
 
 
 def link(key: str, value: object) -> Callable[[Machine], object]:
-    return plant.set_nvlink(2, 7, key, value)
+    return nvlink(2, 7, key, value)
 
 
 def port(counter: str, value: str, folder: str = "counters") -> Callable[[Machine], object]:
     return plant.set_port("mlx5_1", 1, f"{folder}.{counter}", value)
+
+
+FULL = port("link_downed", "255")
+
+
+def from_to(counter: str, before: str, after: str, folder: str = "counters") -> dict[str, object]:
+    return {"before": port(counter, before, folder), "during": port(counter, after, folder)}
 
 
 def no_port_counters(machine: Machine) -> None:
@@ -35,14 +43,17 @@ def aer(kind: str, count: int) -> Callable[[Machine], object]:
     return lambda machine: machine.set_pci(machine.gpu_address(2), f"aer_dev_{kind}", f"TOTAL_ERR_{total} {count}")
 
 
+def of_gpu_2(key: str, value: object) -> Callable[[Machine], object]:
+    return lambda machine: machine.set_pci(machine.gpu_address(2), key, value)
+
+
 def firmware_keeps_aer(machine: Machine) -> None:
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
             device[f"aer_dev_{kind}"] = unread("missing", "no such file")
 
 
-def no_fatal_count(machine: Machine) -> None:
-    machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", unread("missing", "no such file"))
+no_fatal_count = of_gpu_2("aer_dev_fatal", unread("missing", "no such file"))
 
 
 def flap(machine: Machine) -> None:
@@ -60,11 +71,9 @@ CASES = of("counters.devices")(
     CounterCase("a GPU falls off the bus", FAIL, plant.lose_gpu(2)),
     CounterCase("an adapter is gone", FAIL, lambda machine: machine.sections["infiniband"].pop("mlx5_1")),
     CounterCase(
-        "a GPU comes back",
-        WARN,
-        before=lambda machine: machine.remove_gpu(7) if machine.epoch_s < 1_795_249_000 else None,
+        "a GPU comes back", WARN, before=lambda machine: machine.remove_gpu(7) if machine.epoch_s < AFTER_S else None
     ),
-    CounterCase("the probe could not look", ERROR, plant.section_fails("pci", "timeout", "10 s")),
+    CounterCase("the probe could not look", ERROR, fails("pci", "timeout", "10 s")),
 )
 CASES += of("counters.ecc")(
     CounterCase("nothing is added", PASS),
@@ -111,46 +120,28 @@ CASES += of("counters.pcie_errors")(
     CounterCase("a fatal one", FAIL, aer("fatal", 1)),
     CounterCase("the firmware keeps them", SKIP, before=firmware_keeps_aer),
     CounterCase("one GPU of eight has no counter, before and after", ERROR, no_fatal_count, before=no_fatal_count),
-    CounterCase(
-        "not told after",
-        ERROR,
-        lambda machine: machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", unread("timeout", "2 s")),
-    ),
+    CounterCase("not told after", ERROR, of_gpu_2("aer_dev_fatal", unread("timeout", "2 s"))),
 )
 CASES += of("counters.nic")(
     CounterCase("healthy, with old errors", PASS),
-    CounterCase("a link that went down", FAIL, port("link_downed", "253"), before=port("link_downed", "250")),
-    CounterCase(
-        "full since before the load: a link that goes down cannot be seen",
-        NOT_JUDGED,
-        before=port("link_downed", "255"),
-    ),
+    CounterCase("a link that went down", FAIL, **from_to("link_downed", "250", "253")),
+    CounterCase("full since before the load: a link that goes down cannot be seen", NOT_JUDGED, before=FULL),
     CounterCase(
         "full since before the load, as that of a healthy port in service",
         NOT_JUDGED,
         before=port("excessive_buffer_overrun_errors", "15"),
     ),
-    CounterCase(
-        "full on a RoCE port, whose network device counts its flaps",
-        NOT_JUDGED,
-        before=port("link_downed", "255"),
-        machine=L40S,
-    ),
+    CounterCase("full on a RoCE port, whose network device counts its flaps", NOT_JUDGED, before=FULL, machine=L40S),
     CounterCase(
         "few symbol errors, but the counter came to its full scale and counts no further",
         ERROR,
-        port("symbol_error", "65535"),
-        before=port("symbol_error", "65530"),
+        **from_to("symbol_error", "65530", "65535"),
     ),
     CounterCase("symbol errors above the bit error rate", FAIL, port("symbol_error", "21")),
     CounterCase("symbol errors within it", PASS, port("symbol_error", "20")),
     CounterCase("many receive errors", WARN, port("port_rcv_errors", "60000")),
     CounterCase(
-        "RoCE slow restarts",
-        WARN,
-        port("roce_slow_restart", "90000", "hw_counters"),
-        before=port("roce_slow_restart", "131", "hw_counters"),
-        machine=L40S,
+        "RoCE slow restarts", WARN, **from_to("roce_slow_restart", "131", "90000", "hw_counters"), machine=L40S
     ),
     CounterCase("a flap of a RoCE port", FAIL, flap, machine=L40S),
     CounterCase("set to zero meanwhile", ERROR, port("symbol_error", "0"), before=port("symbol_error", "9")),

@@ -3,7 +3,7 @@
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
-from support.judging import Case, both, every_gpu, plant
+from support.judging import UNNAMED, Case, both, every_gpu, gpu
 
 
 def without_ecc(machine: Machine) -> None:
@@ -23,99 +23,89 @@ def before_ampere(machine: Machine, *, single: int = 0, double: int = 0, pending
     machine.set_gpu(2, "retired_pending", pending)
 
 
+ANY_ECC = {"gpu.ecc": None}
 CASES = of("ecc.enabled")(
     Case("on", PASS),
-    Case("off on one", FAIL, plant.set_gpu(1, "ecc_mode", [0, 0])),
-    Case("a change waits for a reset", WARN, plant.set_gpu(1, "ecc_mode", [1, 0])),
-    Case("a platform with ECC whose GPU does not tell", ERROR, plant.set_gpu(1, "ecc_mode", UNSUPPORTED)),
-    Case(
-        "a gaming card, of which nothing says that it should have ECC",
-        SKIP,
-        without_ecc,
-        limits={"gpu.ecc": None, "gpu.reports": None},
-    ),
+    Case("off on one", FAIL, gpu(1, "ecc_mode", [0, 0])),
+    Case("a change waits for a reset", WARN, gpu(1, "ecc_mode", [1, 0])),
+    Case("a platform with ECC whose GPU does not tell", ERROR, gpu(1, "ecc_mode", UNSUPPORTED)),
+    Case("a gaming card, of which nothing says that it should have ECC", SKIP, without_ecc, limits=ANY_ECC | UNNAMED),
     Case(
         "a gaming card with ECC off, of which nothing says that it should be on",
         PASS,
         every_gpu("ecc_mode", [0, 0]),
-        limits={"gpu.ecc": None},
+        limits=ANY_ECC,
     ),
 )
 
 CASES += of("ecc.volatile")(
     Case("none", PASS),
-    Case("one", FAIL, plant.set_gpu(4, "ecc.volatile_uncorrected", 1)),
+    Case("one", FAIL, gpu(4, "ecc.volatile_uncorrected", 1)),
     Case(
-        "fewer than the 20,000,000 that another suite lets pass",
-        FAIL,
-        plant.set_gpu(4, "ecc.volatile_uncorrected", 19_999_999),
+        "fewer than the 20,000,000 that another suite lets pass", FAIL, gpu(4, "ecc.volatile_uncorrected", 19_999_999)
     ),
     Case("corrected errors are the work of ECC", PASS, every_gpu("ecc.volatile_corrected", 4_000)),
-    Case("ECC on and no counter", ERROR, plant.set_gpu(4, "ecc.volatile_uncorrected", UNSUPPORTED)),
+    Case("ECC on and no counter", ERROR, gpu(4, "ecc.volatile_uncorrected", UNSUPPORTED)),
     Case(
         "MIG on: the whole GPU has no counter",
         SKIP,
         both(every_gpu("mig_mode", [1, 1]), every_gpu("ecc.volatile_uncorrected", UNSUPPORTED)),
     ),
-    Case("a gaming card", SKIP, without_ecc, limits={"gpu.reports": None}),
+    Case("a gaming card", SKIP, without_ecc, limits=UNNAMED),
 )
 CASES += of("ecc.lifetime")(
     Case("none ever", PASS),
-    Case("some, long ago", WARN, plant.set_gpu(4, "ecc.aggregate_uncorrected", 3)),
-    Case("very many corrected", WARN, plant.set_gpu(4, "ecc.aggregate_corrected", 10_000_000)),
-    Case("the corrected ones could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_corrected", FAILED)),
-    Case("the counter could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_uncorrected", FAILED)),
+    Case("some, long ago", WARN, gpu(4, "ecc.aggregate_uncorrected", 3)),
+    Case("very many corrected", WARN, gpu(4, "ecc.aggregate_corrected", 10_000_000)),
+    Case("the corrected ones could not be read", ERROR, gpu(4, "ecc.aggregate_corrected", FAILED)),
+    Case("the counter could not be read", ERROR, gpu(4, "ecc.aggregate_uncorrected", FAILED)),
 )
 
 CASES += of("ecc.sram_threshold")(
     Case("flag down", PASS),
-    Case("flag up", FAIL, plant.set_gpu(4, "sram_threshold_exceeded", True)),
+    Case("flag up", FAIL, gpu(4, "sram_threshold_exceeded", True)),
     Case(
         "a driver without the flag",
         SKIP,
         every_gpu("sram_threshold_exceeded", unread("missing", "function not found")),
-        limits={"gpu.reports": None},
+        limits=UNNAMED,
     ),
-    Case("the flag could not be read", ERROR, plant.set_gpu(4, "sram_threshold_exceeded", FAILED)),
+    Case("the flag could not be read", ERROR, gpu(4, "sram_threshold_exceeded", FAILED)),
 )
 CASES += of("ecc.sram")(
-    Case("as many as are allowed", PASS, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", 4)),
-    Case("one more", FAIL, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", 5)),
+    Case("as many as are allowed", PASS, gpu(4, "ecc.aggregate_sram_uncorrected", 4)),
+    Case("one more", FAIL, gpu(4, "ecc.aggregate_sram_uncorrected", 5)),
     Case(
         "a board before Turing does not count SRAM by itself",
         SKIP,
         every_gpu("ecc.aggregate_sram_uncorrected", UNSUPPORTED),
-        limits={"gpu.reports": None},
+        limits=UNNAMED,
     ),
-    Case("the SRAM counter could not be read", ERROR, plant.set_gpu(4, "ecc.aggregate_sram_uncorrected", FAILED)),
+    Case("the SRAM counter could not be read", ERROR, gpu(4, "ecc.aggregate_sram_uncorrected", FAILED)),
 )
 
 CASES += of("ecc.remap_pending")(
     Case("nothing waits", PASS),
-    Case("a remap waits for a reset", FAIL, plant.set_gpu(5, "remapped_rows", [0, 1, 1, 0])),
-    Case("a remap failed", FAIL, plant.set_gpu(5, "remapped_rows", [0, 12, 0, 1])),
-    Case("a card without row remapping", SKIP, without_ecc, limits={"gpu.reports": None}),
-    Case("it could not be read", ERROR, plant.set_gpu(5, "remapped_rows", FAILED)),
+    Case("a remap waits for a reset", FAIL, gpu(5, "remapped_rows", [0, 1, 1, 0])),
+    Case("a remap failed", FAIL, gpu(5, "remapped_rows", [0, 12, 0, 1])),
+    Case("a card without row remapping", SKIP, without_ecc, limits=UNNAMED),
+    Case("it could not be read", ERROR, gpu(5, "remapped_rows", FAILED)),
 )
 CASES += of("ecc.remapped_rows")(
-    Case("511 rows", PASS, plant.set_gpu(5, "remapped_rows", [0, 511, 0, 0])),
-    Case("512 rows", FAIL, plant.set_gpu(5, "remapped_rows", [0, 512, 0, 0])),
-    Case(
-        "600 rows for uncorrectable errors, none for correctable ones",
-        FAIL,
-        plant.set_gpu(5, "remapped_rows", [0, 600, 0, 0]),
-    ),
-    Case("600 rows for correctable errors are no fault", PASS, plant.set_gpu(5, "remapped_rows", [600, 0, 0, 0])),
+    Case("511 rows", PASS, gpu(5, "remapped_rows", [0, 511, 0, 0])),
+    Case("512 rows", FAIL, gpu(5, "remapped_rows", [0, 512, 0, 0])),
+    Case("600 rows for uncorrectable errors, none for correctable ones", FAIL, gpu(5, "remapped_rows", [0, 600, 0, 0])),
+    Case("600 rows for correctable errors are no fault", PASS, gpu(5, "remapped_rows", [600, 0, 0, 0])),
     Case("no limit", NOT_JUDGED, limits={"gpu.remapped_rows_uncorrectable_max": None}),
 )
 CASES += of("ecc.remapped_rows_new")(
-    Case("a new board", PASS), Case("a board with history", WARN, plant.set_gpu(5, "remapped_rows", [1, 2, 0, 0]))
+    Case("a new board", PASS), Case("a board with history", WARN, gpu(5, "remapped_rows", [1, 2, 0, 0]))
 )
 CASES += of("ecc.spare_rows")(
     Case("spare rows everywhere", PASS),
-    Case("banks with few left are no fault yet", PASS, plant.set_gpu(5, "remap_histogram", [2550, 4, 4, 2, 0])),
-    Case("a bank with none left", FAIL, plant.set_gpu(5, "remap_histogram", [2559, 0, 0, 0, 1])),
-    Case("the histogram is not whole", ERROR, plant.set_gpu(5, "remap_histogram", [2559, 0])),
+    Case("banks with few left are no fault yet", PASS, gpu(5, "remap_histogram", [2550, 4, 4, 2, 0])),
+    Case("a bank with none left", FAIL, gpu(5, "remap_histogram", [2559, 0, 0, 0, 1])),
+    Case("the histogram is not whole", ERROR, gpu(5, "remap_histogram", [2559, 0])),
 )
 
 CASES += of("ecc.retired_pages")(

@@ -7,7 +7,7 @@ import pytest
 from fleet.machine import Machine
 from fleet.machine import Machine as OneMachine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of
-from support.judging import Case, both, fleet_of, judge_one, plant
+from support.judging import Case, both, fails, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 from nodegate.profile import Profile
@@ -18,6 +18,15 @@ CHECK = "fleet_log.unknown_errors"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
 MUTE = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
 NOT_STARTED = "acme_fpga 0000:81:00.0: probe with driver acme_fpga failed with error -22"
+GSP_TIMEOUT = "NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting"
+NO_ERRORS = (
+    "nvidia-uvm: Loaded the UVM driver, 0 errors",
+    "pcieport 0000:64:01.0: AER: error handling enabled",
+    "EDAC MC0: Giving out device to module skx_edac",
+    "nvme nvme0: Shutdown timeout set to 10 seconds",
+    "ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND",
+    "audit: type=1400 apparmor=DENIED operation=failed name=nvidia",
+)
 EVERYDAY = (
     (3, "ACPI Error: AE_NOT_EXIST, Returned by Handler for [IPMI] (20230628/evregion-300)"),
     (3, "ACPI: SPCR: Unexpected SPCR Access Width. Defaulting to byte size"),
@@ -43,6 +52,14 @@ NODES = 8
 
 def says(line: str, ago_s: float = 600.0) -> Callable[[OneMachine], None]:
     return plant.kernel(line, ago_s=ago_s)
+
+
+def at_level(level: int, line: str) -> Callable[[OneMachine], None]:
+    return plant.kernel_at_level(level, line, ago_s=600)
+
+
+def log_is(**known: object) -> Callable[[OneMachine], None]:
+    return lambda machine: machine.sections["kernel_log"].update(known)
 
 
 def most_say(machine: OneMachine, number: int) -> None:
@@ -84,46 +101,20 @@ CASES = of(CHECK)(
     FleetCase(
         "healthy: what a known fault brings with it is its detail",
         PASS,
-        both(
-            plant.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
-            plant.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
-        ),
+        both(says(GSP_TIMEOUT), says("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", 599)),
     ),
     FleetCase("healthy: an error of an earlier boot", PASS, says(ODD, ago_s=20 * DAY_S)),
-    FleetCase(
-        "healthy: lines that say that there was no error, and firmware slips",
-        PASS,
-        both(
-            plant.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
-            plant.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
-            plant.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
-            plant.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
-            plant.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
-            plant.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
-        ),
-    ),
-    FleetCase(
-        "a line without a word of trouble that its driver calls an error",
-        WARN,
-        plant.kernel_at_level(3, MUTE, ago_s=600),
-    ),
-    FleetCase("a driver of its own whose probe failed", WARN, plant.kernel_at_level(4, NOT_STARTED, ago_s=600)),
+    FleetCase("healthy: lines that say that there was no error, and firmware slips", PASS, both(*map(says, NO_ERRORS))),
+    FleetCase("a line without a word of trouble that its driver calls an error", WARN, at_level(3, MUTE)),
+    FleetCase("a driver of its own whose probe failed", WARN, at_level(4, NOT_STARTED)),
     FleetCase(
         "healthy: what kernels print as errors and warnings on every second machine",
         PASS,
-        both(*(plant.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY)),
+        both(*(at_level(*each) for each in EVERYDAY)),
     ),
-    FleetCase(
-        "a log file, which names no level",
-        NOT_JUDGED,
-        lambda machine: machine.sections["kernel_log"].update(source="file:/var/log/messages", levels=False),
-    ),
-    FleetCase(
-        "healthy: a journal, whose levels were read",
-        PASS,
-        lambda machine: machine.sections["kernel_log"].update(levels=True),
-    ),
-    FleetCase("the log cannot be read", ERROR, plant.section_fails("kernel_log", "denied", "no")),
+    FleetCase("a log file, which names no level", NOT_JUDGED, log_is(source="file:/var/log/messages", levels=False)),
+    FleetCase("healthy: a journal, whose levels were read", PASS, log_is(levels=True)),
+    FleetCase("the log cannot be read", ERROR, fails("kernel_log", "denied", "no")),
 )
 
 

@@ -2,9 +2,10 @@
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, every_gpu, plant
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
+from support.judging import UNNAMED, Case, both, every_gpu, fails, gpu, plant
 
+LOST = unread("lost", "NVML 15")
 UPTIME_S = Machine.hgx_h100().sections["system"]["uptime_s"]
 
 
@@ -14,10 +15,10 @@ def hide(machine: Machine, *indices: int) -> None:
     nvml = machine.sections["nvml"]
     for index in indices:
         machine.sections["driver"]["devices"][f"nvidia{index}"] = "EPERM"
-    nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu["index"] not in indices]
+    nvml["gpus"] = [entry for entry in nvml["gpus"] if entry["index"] not in indices]
     nvml["count"] = len(nvml["gpus"])
-    for number, gpu in enumerate(nvml["gpus"]):
-        gpu["index"] = number
+    for number, entry in enumerate(nvml["gpus"]):
+        entry["index"] = number
 
 
 @changes
@@ -77,6 +78,14 @@ def in_a_container(machine: Machine, *shown: int) -> None:
 
 
 @changes
+def of_gpu_3(machine: Machine, key: str, value: object) -> None:
+    machine.set_pci(machine.gpu_address(3), key, value)
+
+
+no_driver_files = plant.set("driver", "gpus", unread("missing", "no such folder"))
+
+
+@changes
 def log(machine: Machine, *lines: str, ago_s: float = 60.0) -> None:
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - number * 0.001)
@@ -111,7 +120,7 @@ CASES += of("gpu.lost")(
     Case(
         "NVML gives a handle, and every call says lost",
         FAIL,
-        both(*(plant.set_gpu(5, key, unread("lost", "NVML 15")) for key in ("temperature_c", "power_mw"))),
+        both(gpu(5, "temperature_c", LOST), gpu(5, "power_mw", LOST)),
     ),
     Case(
         "NVML lists one that PCIe does not",
@@ -133,20 +142,16 @@ CASES += of("gpu.lost")(
     Case(
         "an index that cannot be",
         FAIL,
-        lambda machine: (refuse(3, "lost", "NVML 15")(machine), machine.sections["nvml"]["gpus"][3].update(index=8)),
+        both(refuse(3, "lost", "NVML 15"), lambda machine: machine.sections["nvml"]["gpus"][3].update(index=8)),
     ),
-    Case(
-        "NVML leaves one out, and the driver's files cannot be read",
-        FAIL,
-        both(leave_out(3), plant.set("driver", "gpus", unread("missing", "no such folder"))),
-    ),
+    Case("NVML leaves one out, and the driver's files cannot be read", FAIL, both(leave_out(3), no_driver_files)),
     Case("excluded by the driver's settings", FAIL, exclude(3)),
     Case(
         "no device node for one",
         ERROR,
-        lambda machine: (leave_out(3)(machine), machine.sections["driver"]["devices"].pop("nvidia3")),
+        both(leave_out(3), lambda machine: machine.sections["driver"]["devices"].pop("nvidia3")),
     ),
-    Case("NVML cannot be had", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+    Case("NVML cannot be had", ERROR, fails("nvml", "timeout", "10 s")),
     Case(
         "nvidia-smi names the lost one by its index, and tells of no other",
         FAIL,
@@ -157,23 +162,15 @@ CASES += of("gpu.count")(
     Case(
         "so does one that names it by its address: the others are never called lost",
         FAIL,
-        lambda machine: leave_it_to_nvidia_smi(f"GPU{machine.gpu_address(3)}: Unknown Error")(machine),
+        leave_it_to_nvidia_smi("GPU0000:3d:00.0: Unknown Error"),
     )
 )
 
 CASES += of("gpu.on_bus")(
     Case("all answer", PASS),
-    Case(
-        "one fell off the bus, and NVML hangs",
-        FAIL,
-        both(plant.lose_gpu(3), plant.section_fails("nvml", "hung", "10 s")),
-    ),
-    Case("revision ff alone", FAIL, lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff")),
-    Case(
-        "the configuration space may not be read",
-        ERROR,
-        lambda machine: machine.set_pci(machine.gpu_address(3), "config", unread("denied", "config")),
-    ),
+    Case("one fell off the bus, and NVML hangs", FAIL, both(plant.lose_gpu(3), fails("nvml", "hung", "10 s"))),
+    Case("revision ff alone", FAIL, of_gpu_3("revision", "0xff")),
+    Case("the configuration space may not be read", ERROR, of_gpu_3("config", unread("denied", "config"))),
     Case("no NVIDIA GPU on PCIe", ERROR, lambda machine: machine.sections["pci"].clear()),
 )
 
@@ -182,7 +179,7 @@ CASES += of("gpu.bound")(
     Case("the driver did not take one", FAIL, unbind(3)),
     Case("one is given to a virtual machine", FAIL, unbind(3, "vfio-pci")),
     Case("the driver is not loaded", FAIL, unload),
-    Case("PCIe cannot be read", ERROR, plant.section_fails("pci", "timeout", "5 s")),
+    Case("PCIe cannot be read", ERROR, fails("pci", "timeout", "5 s")),
 )
 
 CASES += of("gpu.fallen_off_bus")(
@@ -229,56 +226,42 @@ CASES += of("gpu.fallen_off_bus")(
         log("NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.", ago_s=UPTIME_S + 30.0),
     ),
     Case("the log begins long after the start of the node", NOT_JUDGED, begins_late),
-    Case("no log can be read", ERROR, plant.section_fails("kernel_log", "denied", "dmesg")),
+    Case("no log can be read", ERROR, fails("kernel_log", "denied", "dmesg")),
 )
 
 CASES += of("gpu.recovery_action")(
     Case("a driver that tells no recovery action", SKIP),
     Case("none needed", PASS, every_gpu("recovery_action", 0)),
-    Case("reset asked for", FAIL, plant.set_gpu(2, "recovery_action", 1)),
-    Case("drain of peer-to-peer work asked for", FAIL, plant.set_gpu(2, "recovery_action", 3)),
-    Case("an action of a later driver", FAIL, plant.set_gpu(2, "recovery_action", 9)),
-    Case(
-        "the recovery action could not be read",
-        ERROR,
-        plant.set_gpu(2, "recovery_action", unread("failed", "NVML 999")),
-    ),
+    Case("reset asked for", FAIL, gpu(2, "recovery_action", 1)),
+    Case("drain of peer-to-peer work asked for", FAIL, gpu(2, "recovery_action", 3)),
+    Case("an action of a later driver", FAIL, gpu(2, "recovery_action", 9)),
+    Case("the recovery action could not be read", ERROR, gpu(2, "recovery_action", FAILED)),
 )
 CASES += of("gpu.inforom")(
     Case("valid", PASS),
-    Case("corrupt", FAIL, plant.set_gpu(4, "inforom_valid", False)),
-    Case(
-        "a card without an InfoROM",
-        SKIP,
-        every_gpu("inforom_valid", unread("not supported", "")),
-        limits={"gpu.reports": None},
-    ),
+    Case("corrupt", FAIL, gpu(4, "inforom_valid", False)),
+    Case("a card without an InfoROM", SKIP, every_gpu("inforom_valid", UNSUPPORTED), limits=UNNAMED),
     Case("a lost GPU leaves the InfoROM unknown, never valid", ERROR, plant.lose_gpu(3)),
     Case("NVML lists nothing", ERROR, plant.set("nvml", "gpus", [])),
 )
 
 CASES += of("gpu.persistence")(
     Case("on", PASS),
-    Case("off on one", WARN, plant.set_gpu(1, "persistence_mode", 0)),
+    Case("off on one", WARN, gpu(1, "persistence_mode", 0)),
     Case("no limit for it", NOT_JUDGED, limits={"gpu.persistence": None}),
 )
 CASES += of("gpu.compute_mode")(
     Case("default", PASS),
-    Case("prohibited", FAIL, plant.set_gpu(1, "compute_mode", 2)),
+    Case("prohibited", FAIL, gpu(1, "compute_mode", 2)),
     Case("the site wants exclusive process", PASS, every_gpu("compute_mode", 3), limits={"gpu.compute_mode": 3}),
 )
 CASES += of("gpu.mig")(
     Case("off, and no policy", PASS),
     Case("on everywhere, and no policy: a site's choice", PASS, every_gpu("mig_mode", [1, 1])),
-    Case("on for one of eight, and no policy", FAIL, plant.set_gpu(6, "mig_mode", [1, 1])),
-    Case(
-        "on for one of eight, as the site wants it",
-        PASS,
-        plant.set_gpu(6, "mig_mode", [1, 1]),
-        expected={"mig": "mixed"},
-    ),
-    Case("on where the inventory wants it off", FAIL, plant.set_gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}),
-    Case("a change waits for a reset", WARN, plant.set_gpu(6, "mig_mode", [0, 1])),
+    Case("on for one of eight, and no policy", FAIL, gpu(6, "mig_mode", [1, 1])),
+    Case("on for one of eight, as the site wants it", PASS, gpu(6, "mig_mode", [1, 1]), expected={"mig": "mixed"}),
+    Case("on where the inventory wants it off", FAIL, gpu(6, "mig_mode", [1, 1]), expected={"mig": "off"}),
+    Case("a change waits for a reset", WARN, gpu(6, "mig_mode", [0, 1])),
     Case("a card without MIG", SKIP, machine=Machine.pcie_l40s),
 )
 

@@ -6,7 +6,20 @@ from dataclasses import replace
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
-from support.judging import Case, baseline_of, both, every_gpu, fleet_of, judge_one, plant
+from support.judging import (
+    UNNAMED,
+    Case,
+    Change,
+    baseline_of,
+    both,
+    every_gpu,
+    fails,
+    fleet_of,
+    gpu,
+    judge_one,
+    nvlink,
+    plant,
+)
 
 from nodegate import suite
 from nodegate.judge.judge import judge
@@ -25,6 +38,11 @@ def gsp_off(machine: Machine, *indices: int) -> None:
         information = machine.sections["driver"]["gpus"]
         address = machine.gpu_address(index)
         information[address] = information[address].replace("550.163.01", "N/A")
+
+
+STOPPED, OF_NONE = plant.stop_service("nvidia-fabricmanager"), {"fabric.required": None}
+ANY_LINKS = {"nvlink.count": None}
+UNCOUNTED = dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED)
 
 
 def old_driver(machine: Machine) -> None:
@@ -55,6 +73,33 @@ def peers(machine: Machine, *rows: tuple[int, ...]) -> None:
 
 
 @changes
+def links_of_gpu_3(machine: Machine, *links: int, **readings: object) -> None:
+    for link in links:
+        for key, value in readings.items():
+            machine.set_nvlink(3, link, key, value)
+
+
+def silent_links(machine: Machine) -> None:
+    for entry in machine.sections["nvml"]["gpus"]:
+        for link in entry["nvlinks"]:
+            link.update(UNCOUNTED)
+
+
+@changes
+def manager(machine: Machine, **properties: str) -> None:
+    for key, value in properties.items():
+        machine.set_unit("nvidia-fabricmanager", key, value)
+
+
+def said_by_manager(said: object) -> Change:
+    return plant.set("services", "fabric_manager_version", said)
+
+
+def a_switch(machine: Machine) -> dict[str, object]:
+    return next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
+
+
+@changes
 def fabric(machine: Machine, index: int, **readings: object) -> None:
     for key, value in readings.items():
         machine.set_gpu(index, f"fabric.{key}", value)
@@ -70,21 +115,19 @@ CASES = of("gsp.state")(
     Case("off on one", FAIL, gsp_off(3)),
     Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
     Case("a driver before GSP runs without it", PASS, old_driver),
-    Case("not told for one", ERROR, both(*(plant.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
+    Case("not told for one", ERROR, both(*(gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
 )
 CASES += of("gsp.agreement")(
     Case("both agree", PASS),
     Case(
-        "NVML and the driver's file differ",
-        FAIL,
-        both(plant.set_gpu(3, "gsp_mode", [0, 1]), plant.set_gpu(3, "gsp_firmware", UNSUPPORTED)),
+        "NVML and the driver's file differ", FAIL, both(gpu(3, "gsp_mode", [0, 1]), gpu(3, "gsp_firmware", UNSUPPORTED))
     ),
     Case("a driver before GSP", SKIP, old_driver),
     Case("the driver's files cannot be read", ERROR, plant.set("driver", "gpus", unread("missing", "no such folder"))),
 )
 CASES += of("gsp.version")(
     Case("the driver's own", PASS),
-    Case("of another driver", FAIL, plant.set_gpu(3, "gsp_firmware", "550.54.15")),
+    Case("of another driver", FAIL, gpu(3, "gsp_firmware", "550.54.15")),
     Case("off", SKIP, gsp_off(*range(8))),
 )
 CASES += of("gsp.fleet")(Case("alone in the run", NOT_JUDGED))
@@ -101,25 +144,20 @@ def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
 
 CASES += of("nvlink.links")(
     Case("all up", PASS),
-    Case("one down", FAIL, plant.set_nvlink(3, 7, "state", 0)),
+    Case("one down", FAIL, nvlink(3, 7, "state", 0)),
     Case(
         "the driver lists fewer",
         FAIL,
-        lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
+        lambda machine: machine.sections["nvml"]["gpus"][3].update(
+            nvlinks=machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]
+        ),
     ),
-    Case(
-        "one down on a platform without a number",
-        FAIL,
-        both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 8, "state", 0)),
-        limits={"nvlink.count": None},
-    ),
-    Case(
-        "PCIe cards without bridges: every link is listed, none is up", SKIP, bridges(0), limits={"nvlink.count": None}
-    ),
-    Case("the state of one cannot be read", ERROR, plant.set_nvlink(3, 7, "state", FAILED)),
-    Case("no NVLink told where the platform has some", ERROR, plant.set_gpu(3, "nvlinks", UNSUPPORTED)),
+    Case("one down on a platform without a number", FAIL, links_of_gpu_3(7, 8, state=0), limits=ANY_LINKS),
+    Case("PCIe cards without bridges: every link is listed, none is up", SKIP, bridges(0), limits=ANY_LINKS),
+    Case("the state of one cannot be read", ERROR, nvlink(3, 7, "state", FAILED)),
+    Case("no NVLink told where the platform has some", ERROR, gpu(3, "nvlinks", UNSUPPORTED)),
     Case("a PCIe card", SKIP, machine=Machine.pcie_l40s),
-    Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits={"nvlink.count": None}),
+    Case("a PCIe card of an unknown platform", SKIP, machine=Machine.pcie_l40s, limits=ANY_LINKS),
     Case("MIG on", SKIP, every_gpu("mig_mode", [1, 1])),
 )
 CASES += of("nvlink.links", limits={"nvlink.count": None, "nvlink.per_bridge": 4})(
@@ -139,149 +177,67 @@ CASES += of("nvlink.peer_access")(
 )
 CASES += of("nvlink.speed")(
     Case("full speed", PASS),
-    Case("one slow", FAIL, plant.set_nvlink(3, 7, "speed_mbps", 13281)),
+    Case("one slow", FAIL, nvlink(3, 7, "speed_mbps", 13281)),
     Case(
         "one slow on a platform without a speed",
         FAIL,
-        plant.set_nvlink(3, 7, "speed_mbps", 13281),
+        nvlink(3, 7, "speed_mbps", 13281),
         limits={"nvlink.speed_mbps": None},
     ),
-    Case("a speed that cannot be read", ERROR, plant.set_nvlink(3, 7, "speed_mbps", FAILED)),
-    Case(
-        "a link that is down is not judged for its speed",
-        PASS,
-        both(plant.set_nvlink(3, 7, "state", 0), plant.set_nvlink(3, 7, "speed_mbps", 0)),
-    ),
+    Case("a speed that cannot be read", ERROR, nvlink(3, 7, "speed_mbps", FAILED)),
+    Case("a link that is down is not judged for its speed", PASS, links_of_gpu_3(7, state=0, speed_mbps=0)),
 )
 CASES += of("nvlink.errors")(
     Case("no errors", PASS),
     Case(
         "replays on two links, recoveries on one",
         WARN,
-        both(
-            plant.set_nvlink(3, 7, "replay", 4),
-            plant.set_nvlink(3, 9, "replay", 1),
-            plant.set_nvlink(3, 9, "recovery", 2),
-        ),
+        both(links_of_gpu_3(7, replay=4), links_of_gpu_3(9, replay=1, recovery=2)),
     ),
-    Case("CRC errors that were corrected", PASS, plant.set_nvlink(0, 7, "crc", 12)),
-    Case("a counter at its end says nothing", PASS, plant.set_nvlink(3, 7, "replay", 0xFFFFFFFF)),
-    Case(
-        "a driver that tells no errors",
-        SKIP,
-        both(
-            *(
-                plant.set_nvlink(index, link, key, UNSUPPORTED)
-                for index in range(8)
-                for link in range(18)
-                for key in ("replay", "recovery", "crc")
-            )
-        ),
-    ),
-    Case("one link of eighteen does not report its errors", ERROR, plant.set_nvlink(3, 7, "replay", UNSUPPORTED)),
-    Case(
-        "healthy: a link that is down does not report its errors",
-        PASS,
-        both(
-            *(
-                plant.set_nvlink(3, 7, key, value)
-                for key, value in (
-                    ("state", 0),
-                    ("replay", UNSUPPORTED),
-                    ("recovery", UNSUPPORTED),
-                    ("crc", UNSUPPORTED),
-                )
-            )
-        ),
-    ),
-    Case("the errors of one cannot be read", ERROR, plant.set_nvlink(3, 7, "recovery", FAILED)),
+    Case("CRC errors that were corrected", PASS, nvlink(0, 7, "crc", 12)),
+    Case("a counter at its end says nothing", PASS, nvlink(3, 7, "replay", 0xFFFFFFFF)),
+    Case("a driver that tells no errors", SKIP, silent_links),
+    Case("one link of eighteen does not report its errors", ERROR, nvlink(3, 7, "replay", UNSUPPORTED)),
+    Case("healthy: a link that is down does not report its errors", PASS, links_of_gpu_3(7, state=0, **UNCOUNTED)),
+    Case("the errors of one cannot be read", ERROR, nvlink(3, 7, "recovery", FAILED)),
 )
 
 CASES += of("fabric.nvswitches")(
     Case("all there", PASS),
     Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
-    Case(
-        "one missing",
-        FAIL,
-        lambda machine: machine.sections["pci"].remove(
-            next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
-        ),
-    ),
+    Case("one missing", FAIL, lambda machine: machine.sections["pci"].remove(a_switch(machine))),
     Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
-    Case(
-        "one does not answer",
-        FAIL,
-        lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
-            config="ff" * 64
-        ),
-    ),
+    Case("one does not answer", FAIL, lambda machine: a_switch(machine).update(config="ff" * 64)),
     Case("a PCIe platform", SKIP, machine=Machine.pcie_l40s),
 )
 CASES += of("fabric.manager")(
     Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
     Case("active", PASS),
-    Case("failed", FAIL, plant.stop_service("nvidia-fabricmanager")),
-    Case(
-        "stopped by hand",
-        FAIL,
-        both(
-            *(
-                plant.set_unit("nvidia-fabricmanager", key, value)
-                for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
-            )
-        ),
-    ),
-    Case("active and exited: nothing runs", FAIL, plant.set_unit("nvidia-fabricmanager", "SubState", "exited")),
+    Case("failed", FAIL, STOPPED),
+    Case("stopped by hand", FAIL, manager(ActiveState="inactive", SubState="dead")),
+    Case("active and exited: nothing runs", FAIL, manager(SubState="exited")),
     Case(
         "starting again and again",
         FAIL,
-        both(
-            *(
-                plant.set_unit("nvidia-fabricmanager", key, value)
-                for key, value in (
-                    ("ActiveState", "activating"),
-                    ("SubState", "auto-restart"),
-                    ("Result", "exit-code"),
-                    ("NRestarts", "5"),
-                )
-            )
-        ),
+        manager(ActiveState="activating", SubState="auto-restart", Result="exit-code", NRestarts="5"),
     ),
-    Case("not installed", FAIL, plant.set_unit("nvidia-fabricmanager", "LoadState", "not-found")),
-    Case("was restarted", WARN, plant.set_unit("nvidia-fabricmanager", "NRestarts", "2")),
-    Case("the node's services cannot be had", ERROR, plant.section_fails("services", "timeout", "5 s")),
+    Case("not installed", FAIL, manager(LoadState="not-found")),
+    Case("was restarted", WARN, manager(NRestarts="2")),
+    Case("the node's services cannot be had", ERROR, fails("services", "timeout", "5 s")),
     Case("a PCIe platform needs none", SKIP, machine=Machine.pcie_l40s),
-    Case(
-        "an unknown platform without NVSwitches needs none",
-        SKIP,
-        machine=Machine.pcie_l40s,
-        limits={"fabric.required": None},
-    ),
-    Case(
-        "an unknown platform with NVSwitches needs it",
-        FAIL,
-        plant.stop_service("nvidia-fabricmanager"),
-        limits={"fabric.required": None},
-    ),
+    Case("an unknown platform without NVSwitches needs none", SKIP, machine=Machine.pcie_l40s, limits=OF_NONE),
+    Case("an unknown platform with NVSwitches needs it", FAIL, STOPPED, limits=OF_NONE),
     Case(
         "a platform that needs it although its NVSwitches are all gone",
         FAIL,
-        both(plant.stop_service("nvidia-fabricmanager"), no_switches),
+        both(STOPPED, no_switches),
         limits={"fabric.required": True},
     ),
 )
 CASES += of("fabric.version")(
     Case("the driver's own", PASS),
-    Case(
-        "of another driver",
-        FAIL,
-        plant.set("services", "fabric_manager_version", "Fabric Manager version is : 550.54.15"),
-    ),
-    Case(
-        "the program is not there",
-        ERROR,
-        plant.set("services", "fabric_manager_version", unread("missing", "nv-fabricmanager")),
-    ),
+    Case("of another driver", FAIL, said_by_manager("Fabric Manager version is : 550.54.15")),
+    Case("the program is not there", ERROR, said_by_manager(unread("missing", "nv-fabricmanager"))),
 )
 
 CASES += of("fabric.state")(
@@ -291,8 +247,8 @@ CASES += of("fabric.state")(
     Case("one is in progress", FAIL, fabric(4, state=2)),
     Case("one completed with an error", FAIL, fabric(4, status=999)),
     Case("one alone does not know the fabric", FAIL, fabric(4, state=0)),
-    Case("one could not be asked", ERROR, plant.set_gpu(4, "fabric", FAILED)),
-    Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits={"gpu.reports": None}),
+    Case("one could not be asked", ERROR, gpu(4, "fabric", FAILED)),
+    Case("A100 and PCIe cards tell none", SKIP, every_fabric(state=0), limits=UNNAMED),
 )
 CASES += of("fabric.health")(
     Case("healthy H100: 426", PASS, every_fabric(health_mask=426)),
@@ -300,7 +256,7 @@ CASES += of("fabric.health")(
     Case("a route recovers", WARN, fabric(6, health_mask=0x1A6)),
     Case("too few NVLinks", FAIL, fabric(6, health_mask=0x5AA)),
     Case("a value that a later driver has", ERROR, fabric(6, health_mask=0xCAA)),
-    Case("no field told", SKIP, every_fabric(health_mask=0), limits={"gpu.reports": None}),
+    Case("no field told", SKIP, every_fabric(health_mask=0), limits=UNNAMED),
     Case("the health of one could not be read", ERROR, fabric(6, health_mask=FAILED)),
 )
 CASES += of("fabric.summary")(

@@ -5,17 +5,24 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, plant
+from support.judging import Case, both, fails, plant
 
+UNREAD_LIMITS = unread("denied", "/proc/812/limits")
 KERNEL = {"kernel.version_min": "5.5"}
 SHM = {"host.shm_min_gib": 64}
 FILES = {"host.open_files_min": 65536}
 PROCESSES = {"host.processes_min": 16384}
 UNLIMITED = {"host.locked_memory_min_gib": "unlimited"}
+LOCKED = {"host.locked_memory_min_gib": 64}
+DATA = {"mounts": ["/mnt/data"]}
 SIZE = {"host.memory_gib": 2048, "host.memory_tolerance_percent": 5}
 OFFSET = {"host.clock_offset_max_s": 0.1}
 FREE = {"host.mount_free_min_percent": 5}
 AVAILABLE = {"host.memory_available_min_percent": 50}
+
+
+def cpus(key: str, value: str) -> Callable[[Machine], None]:
+    return plant.set("cpus", key, value)
 
 
 def release(text: str) -> Callable[[Machine], None]:
@@ -68,26 +75,20 @@ def data_read_only(machine: Machine) -> None:
     machine.set("mounts", "table", table.replace("/mnt/data nfs4 rw", "/mnt/data nfs4 ro"))
 
 
+UNREAD_PORTS = plant.set("jobs", "listening_ports", unread("timeout", "/proc/net/tcp"))
 CASES = of("host.cpus_online")(
     Case("every CPU works", PASS),
-    Case("two CPUs that the kernel took out", FAIL, plant.set("cpus", "online", "0-16,18-128,130-223")),
-    Case("healthy: SMT is off", PASS, both(plant.set("cpus", "online", "0-111"), plant.set("cpus", "smt", "off"))),
-    Case(
-        "SMT off, and a core besides", FAIL, both(plant.set("cpus", "online", "0-110"), plant.set("cpus", "smt", "off"))
-    ),
-    Case("more CPUs online than there are", ERROR, plant.set("cpus", "present", "0")),
-    Case("a list of CPUs that is none", ERROR, plant.set("cpus", "online", "9-3")),
+    Case("two CPUs that the kernel took out", FAIL, cpus("online", "0-16,18-128,130-223")),
+    Case("healthy: SMT is off", PASS, both(cpus("online", "0-111"), cpus("smt", "off"))),
+    Case("SMT off, and a core besides", FAIL, both(cpus("online", "0-110"), cpus("smt", "off"))),
+    Case("more CPUs online than there are", ERROR, cpus("present", "0")),
+    Case("a list of CPUs that is none", ERROR, cpus("online", "9-3")),
 )
 CASES += of("host.ports")(
     Case("no port asked for", SKIP),
     Case("the port is free", PASS, expected={"ports": 29500}),
     Case("the port is taken", FAIL, plant.set("jobs", "listening_ports", [22, 29500]), expected={"ports": [29500]}),
-    Case(
-        "the ports were not read",
-        ERROR,
-        plant.set("jobs", "listening_ports", unread("timeout", "/proc/net/tcp")),
-        expected={"ports": "29500"},
-    ),
+    Case("the ports were not read", ERROR, UNREAD_PORTS, expected={"ports": "29500"}),
 )
 CASES += of("host.kernel_version")(Case("without a limit", NOT_JUDGED, limits={"kernel.version_min": None}))
 CASES += of("host.kernel_version", limits=KERNEL)(
@@ -108,7 +109,7 @@ CASES += of("host.open_files", limits=FILES)(
     Case("slurmd grants too few, a job may raise it", WARN, slurmd_open_files(1024, 524288)),
     Case("slurmd grants too few", FAIL, slurmd_open_files(1024, 4096)),
     Case("no slurmd: the login's limit counts", FAIL, login_limits(nofile=[1024, 4096])),
-    Case("slurmd's limits were not read", ERROR, plant.set("limits", "slurmd", unread("denied", "/proc/812/limits"))),
+    Case("slurmd's limits were not read", ERROR, plant.set("limits", "slurmd", UNREAD_LIMITS)),
 )
 CASES += of("host.processes")(
     Case("unlimited", PASS, limits=PROCESSES),
@@ -118,19 +119,9 @@ CASES += of("host.processes")(
 CASES += of("host.locked_memory")(
     Case("unlimited", PASS, limits=UNLIMITED),
     Case("64 KiB", FAIL, login_limits(memlock=[65536, 65536]), limits=UNLIMITED),
-    Case(
-        "a number that a site finds enough",
-        PASS,
-        login_limits(memlock=[64 << 30, 64 << 30]),
-        limits={"host.locked_memory_min_gib": 64},
-    ),
-    Case(
-        "less than a site's number",
-        FAIL,
-        login_limits(memlock=[8 << 30, 8 << 30]),
-        limits={"host.locked_memory_min_gib": 64},
-    ),
-    Case("not read", ERROR, plant.set("limits", "slurmd", unread("denied", "/proc/812/limits")), limits=UNLIMITED),
+    Case("a number that a site finds enough", PASS, login_limits(memlock=[64 << 30, 64 << 30]), limits=LOCKED),
+    Case("less than a site's number", FAIL, login_limits(memlock=[8 << 30, 8 << 30]), limits=LOCKED),
+    Case("not read", ERROR, plant.set("limits", "slurmd", UNREAD_LIMITS), limits=UNLIMITED),
 )
 CASES += of("host.blocked_processes")(
     Case("none", PASS),
@@ -159,10 +150,10 @@ CASES += of("host.mounts")(
     Case("asked for and there", PASS, expected={"mounts": ["/mnt/data", "/scratch"]}),
     Case("asked for and not there", FAIL, expected={"mounts": "/mnt/data,/mnt/checkpoints"}),
     Case("only a folder of that name", FAIL, expected={"mounts": ["/tmp"]}),
-    Case("read-only", FAIL, data_read_only, expected={"mounts": ["/mnt/data"]}),
+    Case("read-only", FAIL, data_read_only, expected=DATA),
     Case("healthy: read-only, as asked for", PASS, data_read_only, expected={"mounts": ["/mnt/data:ro"]}),
-    Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected={"mounts": ["/mnt/data"]}),
-    Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected={"mounts": ["/mnt/data"]}),
+    Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected=DATA),
+    Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected=DATA),
     Case("not asked for", SKIP),
 )
 CASES += of("host.hung_mounts")(
@@ -170,14 +161,12 @@ CASES += of("host.hung_mounts")(
     Case("one hangs", FAIL, usage_fails("/mnt/data", "hung")),
     Case("a mount that is no file system of its own hangs", FAIL, usage_fails("/tmp", "timeout")),
     Case("late on busy processors: not hung, and not known to be sound", ERROR, usage_fails("/mnt/data", "busy")),
-    Case("the mount table was not read", ERROR, plant.section_fails("mounts", "failed", "EIO")),
+    Case("the mount table was not read", ERROR, fails("mounts", "failed", "EIO")),
 )
 CASES += of("host.free_space", limits=FREE)(
     Case("enough", PASS),
     Case("a full /tmp", WARN, usage("/tmp", free_bytes=1 << 30)),
-    Case(
-        "a full mount that jobs need", FAIL, usage("/mnt/data", free_bytes=1 << 30), expected={"mounts": ["/mnt/data"]}
-    ),
+    Case("a full mount that jobs need", FAIL, usage("/mnt/data", free_bytes=1 << 30), expected=DATA),
     Case("healthy: a full mount that nobody asked for", PASS, usage("/mnt/data", free_bytes=1 << 30)),
     Case("more free than there is", ERROR, usage("/tmp", size_bytes=1 << 20)),
     Case("not read", ERROR, usage_fails("/", "denied")),

@@ -52,6 +52,10 @@ def restarted(machine: Machine) -> None:
     machine.during_load(later)
 
 
+def braked(document: dict[str, Any]) -> None:
+    burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
+
+
 def corrupt(machine: Machine) -> None:
     def change(document: dict[str, Any]) -> None:
         document["gpus"][4]["phases"][0]["mismatches"] = 3
@@ -97,12 +101,7 @@ CASES += of("counters_log.faults")(
 CASES += of("burn.results")(Case("silent data corruption", FAIL, corrupt))
 CASES += of("burn.complete")(Case("blocked by the gate", ERROR, plant.not_measured(burn.NAME, BLOCKED)))
 CASES += of("burn.clock")(
-    Case(
-        "a power brake on a card without NVLink",
-        FAIL,
-        plant.under_load(burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)),
-        machine=L40S,
-    )
+    Case("a power brake on a card without NVLink", FAIL, plant.under_load(burn.NAME, braked), machine=L40S)
 )
 CASES += of("nccl.nvls")(Case("NVLS is off", FAIL, plant.under_load(nccl.NAME, nccl.without_nvls)))
 CASES += of("nccl.hang")(Case("a hang", FAIL, plant.under_load(nccl.NAME, nccl.hung)))
@@ -111,7 +110,7 @@ CASES += of("nccl.all_reduce")(
     Case(
         "healthy: disturbed at first, well twice more",
         PASS,
-        plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None),
+        plant.under_load(nccl.NAME, nccl.slower(0.8, ALL_REDUCE), *[lambda found: None] * 2),
     ),
 )
 CASES += of("rdma_bandwidth.share_of_rate")(

@@ -62,15 +62,17 @@ def refused(reason: str = "gpu01: no mpirun was found") -> list[ProgramRun]:
 
 ALONE_RUN = Attempt(node="gpu01", alone="no other node takes part")
 BROKEN = [replace(each, stdout="", stderr="", exit_code=139) for each in pairs()]
+OTHERS = ("gpu02", "gpu03", "gpu04")
+SLOW_FLEET = [*pairs(), fleet(busbw=200.0)]
+WITH_GOOD = [ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS]
 PAIR_HANGS_HERE = [hung(ran("all_reduce"), blamed=("gpu01",)), hung(part("gpu01", "gpu03", good=("gpu03",)))]
-PAIR_HANGS_THERE = [
-    hung(ran("all_reduce"), blamed=("gpu02",)),
-    part("gpu01", "gpu03", good=("gpu03",)),
-    *(ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS),
-]
+PAIR_HANGS_THERE = [hung(ran("all_reduce"), blamed=("gpu02",)), part("gpu01", "gpu03", good=("gpu03",)), *WITH_GOOD]
 FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed=("gpu04",)), part("gpu01", "gpu02")]
 THREE = ("gpu01", "gpu02", "gpu03")
 FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out=("gpu04",))
+SLOW_RACK = ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)
+ECC_SAID = "gpu02: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
+ECC_ENDS_IT = replace(PAIR_HANGS_THERE[0], stdout=ECC_SAID, exit_code=2, timed_out=False)
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
@@ -96,19 +98,7 @@ CASES += of("nccl_groups.hang")(
         "another node is named, and this one was seen well nowhere", ERROR, [hung(ran("all_reduce"), blamed=("gpu02",))]
     ),
     GroupCase("two nodes and no third", FAIL, [hung(ran("all_reduce"))]),
-    GroupCase(
-        "an ECC error on the other node ends the launch",
-        PASS,
-        [
-            replace(
-                hung(ran("all_reduce"), blamed=("gpu02",)),
-                stdout="gpu02: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n",
-                exit_code=2,
-                timed_out=False,
-            ),
-            *PAIR_HANGS_THERE[1:],
-        ],
-    ),
+    GroupCase("an ECC error on the other node ends the launch", PASS, [ECC_ENDS_IT, *PAIR_HANGS_THERE[1:]]),
     GroupCase("crashes", ERROR, BROKEN),
     GroupCase("no other node", SKIP, ALONE_RUN),
 )
@@ -131,12 +121,7 @@ SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
 CASES += of("nccl_groups.all_reduce", limits=FAST)(
     GroupCase("as the site stored it", PASS, pairs()),
     GroupCase("slow", FAIL, pairs(busbw=220.0)),
-    GroupCase(
-        "slow with a bad neighbour, fast with a good one",
-        PASS,
-        pairs(busbw=220.0),
-        again=[ran(what, nodes=("gpu01", "gpu03"), good=("gpu03",)) for what in WHATS],
-    ),
+    GroupCase("slow with a bad neighbour, fast with a good one", PASS, pairs(busbw=220.0), again=WITH_GOOD),
     GroupCase("hangs", ERROR, PAIR_HANGS_HERE),
 )
 CASES += of("nccl_groups.collectives")(
@@ -156,35 +141,26 @@ CASES += of("nccl_groups.wide", limits=FAST)(
         "the fleet is slow in alltoall alone",
         FAIL,
         [*pairs(), fleet(), fleet("alltoall", busbw=30.0), EXCHANGES[1]],
-        beside=("gpu02", "gpu03", "gpu04"),
+        beside=OTHERS,
     ),
-    GroupCase(
-        "the fleet is slow, and all its nodes are judged",
-        FAIL,
-        [*pairs(), fleet(busbw=200.0)],
-        beside=("gpu02", "gpu03", "gpu04"),
-    ),
-    GroupCase(
-        "the fleet is slow, and its other nodes are not judged", PASS, [*pairs(), fleet(busbw=200.0), *EXCHANGES]
-    ),
+    GroupCase("the fleet is slow, and all its nodes are judged", FAIL, SLOW_FLEET, beside=OTHERS),
+    GroupCase("the fleet is slow, and its other nodes are not judged", PASS, [*SLOW_FLEET, *EXCHANGES]),
     GroupCase(
         "the fleet is slow because of this node, and its other nodes are not judged",
         FAIL,
         [*pairs(), fleet(busbw=200.0, blamed=("gpu01",))],
     ),
-    GroupCase(
-        "the fleet is slow, and fast without another node", PASS, [*pairs(), fleet(busbw=200.0)], again=[FLEET_WITHOUT]
-    ),
+    GroupCase("the fleet is slow, and fast without another node", PASS, SLOW_FLEET, again=[FLEET_WITHOUT]),
     GroupCase(
         "the rack is slow because of a node without which the fleet is fast",
         PASS,
-        [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
+        [*pairs(), SLOW_RACK],
         again=[FLEET_WITHOUT],
     ),
     GroupCase(
         "the fleet is slow because of another node",
         PASS,
-        [*pairs(), fleet(busbw=200.0)],
+        SLOW_FLEET,
         again=[*pairs(), fleet(busbw=200.0, blamed=("gpu04",))],
     ),
     GroupCase("the fleet hangs", ERROR, [*pairs(), hung(fleet())]),

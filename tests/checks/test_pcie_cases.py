@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, plant
+from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
+from support.judging import Case, both, fails, plant
 
 from nodegate.profile import Profile
 from nodegate.records.finding import Limit
 
+EIGHT_LANES = Limit(8, "lanes", "AWS g6e")
+REPLAYS, CORRECTABLE = {"pcie.replays_max": 80}, {"pcie.aer_correctable_max": 480}
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
 DENIED = unread("denied", "EACCES")
@@ -27,6 +29,10 @@ def nic(machine: Machine, number: int, key: str, value: object) -> None:
     machine.set_pci(machine.nic_address(number), key, value)
 
 
+def nic_corrects(count: int) -> Callable[[Machine], None]:
+    return lambda machine: machine.count_correctable_errors(machine.nic_address(0), count)
+
+
 @changes
 def gpu_link(machine: Machine, index: int, **link: object) -> None:
     machine.set_link(machine.gpu_address(index), **link)
@@ -35,6 +41,12 @@ def gpu_link(machine: Machine, index: int, **link: object) -> None:
 @changes
 def nic_link(machine: Machine, number: int, **link: object) -> None:
     machine.set_link(machine.nic_address(number), **link)
+
+
+@changes
+def at_16(machine: Machine, *places: str) -> None:
+    for address, key in zip(places[::2], places[1::2], strict=True):
+        machine.set_pci(address, key, "16.0 GT/s PCIe")
 
 
 def acs_everywhere(machine: Machine) -> None:
@@ -163,15 +175,7 @@ CASES = of("pcie.bridge_speed")(
     Case(
         "healthy: a switch of an older generation below a newer root port",
         PASS,
-        both(
-            *(
-                both(
-                    plant.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
-                    plant.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
-                )
-                for address in (UPLINK, ROOT)
-            )
-        ),
+        at_16(UPLINK, "max_link_speed", UPLINK, "current_link_speed", ROOT, "current_link_speed"),
     ),
     Case("healthy: idle GPUs alone below the switches", SKIP, uplinks_above_idle_gpus_alone),
     Case(
@@ -212,24 +216,14 @@ CASES += of("pcie.link_width")(
     Case("healthy: a management NIC at x1 of x2", PASS, management_nic_at_x1),
     Case("healthy: a virtual function has no link of its own", PASS, virtual_function),
     Case("the width was not read", ERROR, gpu(0, "current_link_width", DENIED)),
-    Case("PCIe was not read", ERROR, plant.section_fails("pci", "timeout", "10 s")),
+    Case("PCIe was not read", ERROR, fails("pci", "timeout", "10 s")),
 )
 CASES += of("pcie.link_width", machine=L40S)(
     Case("all GPUs at x8 on bare metal", FAIL, all_narrow_on_metal),
     Case("all GPUs at x8 in a virtual machine", WARN, all_narrow_in_a_virtual_machine),
     Case("only one GPU at x8 in a virtual machine", FAIL, some_narrow_in_a_virtual_machine),
-    Case(
-        "all GPUs at x8 as the baseline says",
-        PASS,
-        every_gpu_at(8),
-        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-    ),
-    Case(
-        "a GPU at x4 where the baseline says x8",
-        FAIL,
-        gpu_link(1, width=4),
-        limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
-    ),
+    Case("all GPUs at x8 as the baseline says", PASS, every_gpu_at(8), limits={"pcie.gpu_width": EIGHT_LANES}),
+    Case("a GPU at x4 where the baseline says x8", FAIL, gpu_link(1, width=4), limits={"pcie.gpu_width": EIGHT_LANES}),
 )
 CASES += of("pcie.bridge_width")(
     Case("every bridge is wide enough", PASS),
@@ -260,28 +254,18 @@ CASES += of("pcie.uncorrectable_errors")(
     Case("a counter was not read", ERROR, gpu(0, "aer_dev_fatal", DENIED)),
 )
 CASES += of("pcie.correctable_errors")(
-    Case(
-        "one GPU of eight has no counter",
-        ERROR,
-        gpu(0, "aer_dev_correctable", ABSENT),
-        limits={"pcie.aer_correctable_max": 480},
-    ),
+    Case("one GPU of eight has no counter", ERROR, gpu(0, "aer_dev_correctable", ABSENT), limits=CORRECTABLE),
     Case("without a limit", NOT_JUDGED, limits={"pcie.aer_correctable_max": None}),
 )
-CASES += of("pcie.correctable_errors", limits={"pcie.aer_correctable_max": 480})(
-    Case("more than the limit", WARN, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481)),
-    Case("as many as the limit", PASS, lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480)),
+CASES += of("pcie.correctable_errors", limits=CORRECTABLE)(
+    Case("more than the limit", WARN, nic_corrects(481)),
+    Case("as many as the limit", PASS, nic_corrects(480)),
     Case("a counter was not read", ERROR, gpu(0, "aer_dev_correctable", DENIED)),
 )
 CASES += of("pcie.replays")(
-    Case("no replays", PASS, limits={"pcie.replays_max": 80}),
-    Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits={"pcie.replays_max": 80}),
-    Case(
-        "the counter was not read",
-        ERROR,
-        plant.set_gpu(5, "pcie_replays", unread("failed", "NVML 999")),
-        limits={"pcie.replays_max": 80},
-    ),
+    Case("no replays", PASS, limits=REPLAYS),
+    Case("more than the limit", WARN, plant.set_gpu(5, "pcie_replays", 4000), limits=REPLAYS),
+    Case("the counter was not read", ERROR, plant.set_gpu(5, "pcie_replays", FAILED), limits=REPLAYS),
     Case("without a limit", NOT_JUDGED, limits={"pcie.replays_max": None}),
 )
 CASES += of("pcie.iommu")(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import both, plant
+from support.judging import Change, both, plant
 from support.link_changes import (
     LOST,
     READ,
@@ -53,17 +53,51 @@ def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], l
 
 
 # complete
+def of_two_alone(_links: Links) -> list[Attempt]:
+    return [attempt(of_two(), partners=1)]
+
+
+def disturbed_at_first(links: Links) -> list[Attempt]:
+    return [attempt({**links, **hurt(links)}), attempt(links), attempt(links)]
+
+
+def fast_wherever(links: Links) -> None:
+    for rail in RAILS:
+        slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
+
+
+def slow_near_one_and_with_others_who_knows(links: Links) -> None:
+    slow(300.25, server_unbound=UNPLACED)(links)
+    slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links)
+
+
+def slow_rails(**devices: tuple[int, ...]) -> dict[tuple[str, str], float]:
+    """The nodes of which a device is slow too."""
+    return {(f"gpu{number:02}", device): 210.5 for device, nodes in devices.items() for number in nodes}
+
+
+def port_of_3(key: str, value: object) -> Change:
+    return plant.set_port("mlx5_3", 1, key, value)
+
+
+BOND, HDR = port_of_3("netdev", "bond0"), port_of_3("rate", "200 Gb/sec (4X HDR)")
+SLOW_ALIKE = dict.fromkeys(PARTNERS, 198.5)
+FREE = {"rdma.write_gbps": None, "rdma.read_gbps": None}
+LOSES_PEER = {"cannot": "gpu02: the connection broke"}
+BY_RULE = MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)
+WITHOUT_3 = [device for device in RAILS if device != "mlx5_3"]
+
 CASES = of(COMPLETE)(
     LinkCase("every rail", PASS),
     LinkCase("a rail without a number", ERROR, without()),
     LinkCase("a rail without a GID", ERROR, attempts=left_out),
-    LinkCase("every partner of a rail lacks something", ERROR, broken(cannot="gpu02: the connection broke")),
-    LinkCase("healthy: one partner of three was lost", PASS, broken("gpu02", cannot="gpu02: the connection broke")),
+    LinkCase("every partner of a rail lacks something", ERROR, broken(**LOSES_PEER)),
+    LinkCase("healthy: one partner of three was lost", PASS, broken("gpu02", **LOSES_PEER)),
     LinkCase(
         "healthy: a rail that is down",
         PASS,
         machine=down,
-        attempts=kept(lambda _, device: device != "mlx5_3", rails=[device for device in RAILS if device != "mlx5_3"]),
+        attempts=kept(lambda _, device: device in WITHOUT_3, rails=WITHOUT_3),
     ),
     LinkCase(
         "a node that was lost after its first partner",
@@ -76,30 +110,15 @@ CASES = of(COMPLETE)(
     LinkCase(
         "healthy: storage NICs are left out by rule, and named",
         PASS,
-        attempts=kept(
-            lambda _, device: device != "mlx5_7",
-            rails=RAILS[:7],
-            missing=[MissingRail("mlx5_7", STORAGE.reason, STORAGE.next_step, by_rule=True)],
-        ),
+        attempts=kept(lambda _, device: device != "mlx5_7", rails=RAILS[:7], missing=[BY_RULE]),
     ),
-    LinkCase(
-        "healthy: nobody knows where the NIC is, and it is fast",
-        PASS,
-        lambda links: [
-            slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
-            for rail in RAILS
-        ],
-    ),
+    LinkCase("healthy: nobody knows where the NIC is, and it is fast", PASS, fast_wherever),
 )
 # write and read
 CASES += of(WRITE_RATE)(
     LinkCase("a slow rail", FAIL, slow(212.5)),
     LinkCase("healthy: slow with one bad partner", PASS, slow(212.5, "gpu02", peer_best=212.5)),
-    LinkCase(
-        "healthy: disturbed at first, well twice more",
-        PASS,
-        attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
-    ),
+    LinkCase("healthy: disturbed at first, well twice more", PASS, attempts=disturbed_at_first),
     LinkCase("no number of any rail", ERROR, attempts=kept(lambda tool, _: tool != WRITE)),
     LinkCase("a node alone", SKIP, attempts=alone),
     LinkCase("healthy: slow to read is fast to write", PASS, slow(150.25, tool=READ)),
@@ -107,9 +126,7 @@ CASES += of(WRITE_RATE)(
         "healthy: a bond whose driver says the rate of one port carries that of both",
         PASS,
         slow(391.5),
-        machine=both(
-            plant.set_port("mlx5_3", 1, "netdev", "bond0"), plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)")
-        ),
+        machine=both(BOND, HDR),
     ),
     LinkCase(
         "known false alarm: the programs of the partners may have run on the other socket",
@@ -122,9 +139,7 @@ CASES += of(WRITE_RATE)(
         slow(371.5, peer_best=371.75),
         fleet=dict.fromkeys(PARTNERS, 371.75),
     ),
-    LinkCase(
-        "beside one partner alone it proves nothing", ERROR, attempts=lambda _links: [attempt(of_two(), partners=1)]
-    ),
+    LinkCase("beside one partner alone it proves nothing", ERROR, attempts=of_two_alone),
 )
 CASES += of("rdma_bandwidth.read")(
     LinkCase("slow to read", FAIL, slow(150.25, tool=READ)),
@@ -160,25 +175,11 @@ CASES += of(SHARE_OF_RATE)(
         "healthy: far below 0.01 Gb/s, where that is enough",
         PASS,
         slow(0.00374),
-        machine=plant.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
+        machine=port_of_3("rate", "0.004 Gb/sec (1X SDR)"),
     ),
-    LinkCase(
-        "known false alarm: of two nodes alone nobody can tell which end is slow",
-        ERROR,
-        attempts=lambda _links: [attempt(of_two(), partners=1)],
-    ),
-    LinkCase(
-        "known false alarm: a bond carries what one of its ports does",
-        ERROR,
-        slow(195.5),
-        machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-    ),
-    LinkCase(
-        "a bond carries less than one of its ports does",
-        FAIL,
-        slow(120.5),
-        machine=plant.set_port("mlx5_3", 1, "netdev", "bond0"),
-    ),
+    LinkCase("known false alarm: of two nodes alone nobody can tell which end is slow", ERROR, attempts=of_two_alone),
+    LinkCase("known false alarm: a bond carries what one of its ports does", ERROR, slow(195.5), machine=BOND),
+    LinkCase("a bond carries less than one of its ports does", FAIL, slow(120.5), machine=BOND),
     LinkCase(
         "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
         ERROR,
@@ -187,19 +188,14 @@ CASES += of(SHARE_OF_RATE)(
     LinkCase(
         "slow near its NIC with one partner, and with the others who knows where",
         FAIL,
-        lambda links: (
-            slow(300.25, server_unbound=UNPLACED)(links),
-            slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links),
-        ),
+        slow_near_one_and_with_others_who_knows,
     ),
-    LinkCase(
-        "slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=dict.fromkeys(PARTNERS, 198.5)
-    ),
+    LinkCase("slow on every node of the run", FAIL, slow(198.25, peer_best=198.5), fleet=SLOW_ALIKE),
     LinkCase(
         "known false alarm: all partners happen to be slow, another node of the run is not",
         ERROR,
         slow(198.25, peer_best=198.5),
-        fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
+        fleet={**SLOW_ALIKE, "gpu05": 391.5},
     ),
     LinkCase(
         "known false alarm: two of three nodes are slow, and the third met nobody else",
@@ -207,12 +203,12 @@ CASES += of(SHARE_OF_RATE)(
         attempts=lambda _links: [attempt(of_three(), partners=2)],
         fleet=dict.fromkeys(PARTNERS[:2], 198.5),
     ),
-    LinkCase("the rate was not read", ERROR, machine=plant.set_port("mlx5_3", 1, "rate", unread("failed", "EIO"))),
+    LinkCase("the rate was not read", ERROR, machine=port_of_3("rate", unread("failed", "EIO"))),
     LinkCase(
         "healthy: a link that trained slower carries what it can",
         PASS,
-        lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
-        machine=plant.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
+        both(slow(195.5), slow(194.5, tool=READ)),
+        machine=HDR,
     ),
     LinkCase("a site without the share", NOT_JUDGED, limits={"rdma.share_of_rate_percent": None}),
 )
@@ -231,15 +227,11 @@ CASES += of(BOTH_WAYS)(
         "sends 7 % less than the other nodes, within every limit",
         FAIL,
         one_way(gbps=365.0),
-        limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
+        limits=FREE,
         fleet=GOOD_NINE,
     ),
     LinkCase("a node alone", SKIP, attempts=alone),
-    LinkCase(
-        "no limit",
-        NOT_JUDGED,
-        limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
-    ),
+    LinkCase("no limit", NOT_JUDGED, limits=FREE | {"rdma.share_of_rate_percent": None}),
 )
 # the same rail on many nodes
 CASES += of("rdma_bandwidth.rails")(
@@ -253,15 +245,9 @@ CASES += of("rdma_bandwidth.rails", fleet=GOOD_NINE)(
         "known false alarm: four slow NICs, and as many of another rail",
         PASS,
         slow(212.5),
-        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
-        | dict.fromkeys((("gpu05", "mlx5_1"), ("gpu06", "mlx5_1"), ("gpu08", "mlx5_1")), 210.5),
+        slow_rails=slow_rails(mlx5_3=(5, 6, 7), mlx5_1=(5, 6, 8)),
     ),
-    LinkCase(
-        "the NICs behind one leaf",
-        FAIL,
-        slow(212.5),
-        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
-    ),
+    LinkCase("the NICs behind one leaf", FAIL, slow(212.5), slow_rails=slow_rails(mlx5_3=(5, 6, 7))),
     LinkCase(
         "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
         WARN,
@@ -282,7 +268,7 @@ CASES += of("rdma_bandwidth.errors")(
     LinkCase(
         "a node alone whose NICs do not reach each other",
         ERROR,
-        lambda links: links.clear(),
+        dict.clear,
         attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
     ),
     LinkCase(
@@ -318,13 +304,8 @@ CASES += of("rdma_bandwidth.inside")(
     LinkCase("the neighbour of a slow NIC is not blamed: one finding, of mlx5_3", FAIL, attempts=neighbour_inside),
     LinkCase("healthy: no rail of the network reaches another one", SKIP, attempts=nothing_inside),
     LinkCase("healthy: NICs of a node that do not reach each other", WARN, attempts=with_inside(**LOST)),
-    LinkCase("a node alone whose NIC loses its peer", FAIL, lambda links: links.clear(), attempts=with_inside(**LOST)),
-    LinkCase(
-        "a node alone whose program does not start",
-        ERROR,
-        lambda links: links.clear(),
-        attempts=with_inside(cannot="no memory"),
-    ),
+    LinkCase("a node alone whose NIC loses its peer", FAIL, dict.clear, attempts=with_inside(**LOST)),
+    LinkCase("a node alone whose program does not start", ERROR, dict.clear, attempts=with_inside(cannot="no memory")),
 )
 # Both directions at once
 CASES += of("rdma_bandwidth.both_at_once")(
@@ -337,7 +318,7 @@ CASES += of("rdma_bandwidth.both_at_once")(
         "perftest could not register its memory", ERROR, at_once(0.0, value=None, stderr=" Couldn't allocate MR\n")
     ),
     LinkCase("not part of a nightly run", SKIP),
-    LinkCase("no other node", SKIP, lambda links: links.clear(), attempts=alone),
+    LinkCase("no other node", SKIP, dict.clear, attempts=alone),
 )
 # GPU memory
 CASES += of("rdma_bandwidth.gpu_memory")(

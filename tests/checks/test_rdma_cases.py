@@ -6,11 +6,12 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, plant
+from support.judging import Case, fails, plant
 
 from nodegate.records.finding import Limit
 
 L40S = Machine.pcie_l40s
+ANY_RATE, NDR = {"rdma.rate_gbps": None}, {"rdma.rate_gbps": 400}
 EIGHT = {"rdma.rails": Limit(8, "ports", "the site's own")}
 MOST = {"rdma.rails": Limit(7, "ports", "the site's own")}
 
@@ -91,7 +92,7 @@ CASES = of("rdma.rails")(
     Case("NICs without an RDMA driver", ERROR, no_rdma_driver, limits=EIGHT),
     Case("no NIC at all", FAIL, no_nic_at_all, limits=EIGHT),
     Case("without a limit", NOT_JUDGED, machine=L40S),
-    Case("adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "5 s")),
+    Case("adapters were not read", ERROR, fails("infiniband", "timeout", "5 s")),
 )
 CASES += of("rdma.port_state")(
     Case("all active", PASS),
@@ -106,38 +107,35 @@ CASES += of("rdma.port_state")(
     Case("no adapter", SKIP, no_nic_at_all),
 )
 CASES += of("rdma.port_rate")(
-    Case("all at the rate", PASS, limits={"rdma.rate_gbps": 400}),
-    Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits={"rdma.rate_gbps": 400}),
+    Case("all at the rate", PASS, limits=NDR),
+    Case("one fell back to HDR", FAIL, rate("mlx5_4", "200 Gb/sec (4X HDR)"), limits=NDR),
     Case(
         "one differs from its peers, without a limit",
         FAIL,
         rate("mlx5_2", "50 Gb/sec (1X HDR)"),
         machine=L40S,
-        limits={"rdma.rate_gbps": None},
+        limits=ANY_RATE,
     ),
     Case(
-        "healthy: the bond of two lanes has another rate",
-        PASS,
-        rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"),
-        limits={"rdma.rate_gbps": 400},
+        "healthy: the bond of two lanes has another rate", PASS, rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"), limits=NDR
     ),
-    Case("the rate was not read", ERROR, rate("mlx5_2", "fast"), limits={"rdma.rate_gbps": 400}),
-    Case("no adapter at all", SKIP, no_nic_at_all, limits={"rdma.rate_gbps": None}),
-    Case("every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+    Case("the rate was not read", ERROR, rate("mlx5_2", "fast"), limits=NDR),
+    Case("no adapter at all", SKIP, no_nic_at_all, limits=ANY_RATE),
+    Case("every rail has another rate, and no limit", NOT_JUDGED, every_rail_unlike, limits=ANY_RATE),
 )
 CASES += of("rdma.port_lanes")(
     Case("all alike", PASS),
     Case("one lane of four", FAIL, rate("mlx5_4", "100 Gb/sec (1X NDR)")),
     Case("the lanes were not read", ERROR, rate("mlx5_4", "100 Gb/sec")),
     Case("no adapter at all", SKIP, no_nic_at_all),
-    Case("every rail has other lanes", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+    Case("every rail has other lanes", NOT_JUDGED, every_rail_unlike, limits=ANY_RATE),
 )
 CASES += of("rdma.firmware")(
     Case("all alike", PASS),
     Case("one is old", WARN, plant.set_adapter("mlx5_2", "fw_ver", "28.39.1002")),
     Case("one was not read", ERROR, plant.set_adapter("mlx5_2", "fw_ver", unread("failed", "EIO"))),
     Case("no adapter at all", SKIP, no_nic_at_all),
-    Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits={"rdma.rate_gbps": None}),
+    Case("every rail has another firmware", NOT_JUDGED, every_rail_unlike, limits=ANY_RATE),
 )
 CASES += of("rdma.gids", machine=L40S)(
     Case("RoCE v2", PASS),

@@ -5,11 +5,14 @@ from collections.abc import Callable
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, plant
+from support.judging import Case, both, fails, plant
 
 from nodegate.profile import Profile
 
 L40S = Machine.pcie_l40s
+CURL = "/usr/lib/x86_64-linux-gnu/libcurl.so.4"
+SERIAL = {"serial": "7XK0001"}
+ALONE = {"gpu.per_board": 1}
 CUDNN = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9"
 SEVEN = ",".join(f"mlx5_{number}" for number in range(7))
 TOPOLOGY = "/opt/site/topology.xml"
@@ -30,8 +33,16 @@ def topology_file(machine: Machine, *, there: object) -> None:
     machine.sections["environment"]["files"] = {TOPOLOGY: there}
 
 
-def without_peermem(machine: Machine) -> None:
-    machine.sections["system"]["modules"].pop("nvidia_peermem")
+def tools(**found: str) -> Callable[[Machine], None]:
+    return lambda machine: machine.sections["software"]["tools"].update(found)
+
+
+@changes
+def without_module(machine: Machine, name: str) -> None:
+    machine.sections["system"]["modules"].pop(name)
+
+
+without_peermem = without_module("nvidia_peermem")
 
 
 @changes
@@ -73,50 +84,31 @@ def library(machine: Machine, name: str, path: str) -> None:
 
 
 CASES = of("software.required")(
-    Case(
-        "a kernel module",
-        PASS,
-        lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
-        expected={"require": ["gdrdrv"]},
-    ),
+    Case("a kernel module", PASS, tools(gdrdrv=""), expected={"require": ["gdrdrv"]}),
     Case(
         "a kernel module that is not loaded",
         FAIL,
-        both(
-            lambda machine: machine.sections["software"]["tools"].update(gdrdrv=""),
-            lambda machine: machine.sections["system"]["modules"].pop("gdrdrv"),
-        ),
+        both(tools(gdrdrv=""), without_module("gdrdrv")),
         expected={"require": ["gdrdrv"]},
     ),
     Case(
         "a program beside those that are always looked for",
         PASS,
-        lambda machine: machine.sections["software"]["tools"].update(gcc="/usr/bin/gcc"),
+        tools(gcc="/usr/bin/gcc"),
         expected={"require": ["gcc"]},
     ),
-    Case(
-        "a program that is not there",
-        FAIL,
-        lambda machine: machine.sections["software"]["tools"].update(conda=""),
-        expected={"require": ["conda"]},
-    ),
+    Case("a program that is not there", FAIL, tools(conda=""), expected={"require": ["conda"]}),
     *(
         Case(f"{name} is there as a library", PASS, library(name, CUDNN), expected={"require": [name]})
         for name in ("cudnn", "libcudnn9", "libcudnn.so.9")
     ),
     Case("a library that is not where libraries are", ERROR, library("cudnn", ""), expected={"require": ["cudnn"]}),
     Case(
-        "a library of which an older probe did not ask",
-        ERROR,
-        lambda machine: machine.sections["software"]["tools"].update(libcudnn9=""),
-        expected={"require": ["libcudnn9"]},
+        "a library of which an older probe did not ask", ERROR, tools(libcudnn9=""), expected={"require": ["libcudnn9"]}
     ),
     Case("no NCCL where libraries are", ERROR, plant.set("software", "nccl", []), expected={"require": ["nccl"]}),
     Case(
-        "a library of the name of a program is no program",
-        FAIL,
-        library("curl", "/usr/lib/x86_64-linux-gnu/libcurl.so.4"),
-        expected={"require": ["curl"]},
+        "a library of the name of a program is no program", FAIL, library("curl", CURL), expected={"require": ["curl"]}
     ),
     Case("a program that nobody looked for", ERROR, expected={"require": ["ninja"]}),
     Case("not asked for", SKIP),
@@ -140,12 +132,8 @@ CASES += of("software.driver_loaded")(
 CASES += of("software.driver_and_library")(
     Case("the same", PASS),
     Case("another library", FAIL, plant.set("nvml", "driver_version", "550.54.15")),
-    Case(
-        "NVML refuses the driver",
-        FAIL,
-        plant.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
-    ),
-    Case("NVML hangs", ERROR, plant.section_fails("nvml", "timeout", "10 s")),
+    Case("NVML refuses the driver", FAIL, fails("nvml", "failed", "NVML 18: Driver/library version mismatch")),
+    Case("NVML hangs", ERROR, fails("nvml", "timeout", "10 s")),
     Case("no driver", SKIP, unload),
 )
 CASES += of("software.nccl_version")(
@@ -220,7 +208,7 @@ CASES += of("software.nccl_settings")(
         "healthy: NVLink between trays is switched off where there are none",
         PASS,
         nccl_conf("NCCL_MNNVL_ENABLE=0"),
-        limits={"gpu.per_board": 1},
+        limits=ALONE,
     ),
     Case("a topology file that is gone", WARN, topology_file(there=False)),
     Case("healthy: a topology file", PASS, topology_file(there=True)),
@@ -231,14 +219,14 @@ CASES += of("software.nccl_settings")(
     Case(
         "a debugging aid in the login environment",
         FAIL,
-        lambda machine: machine.sections["environment"]["variables"].update(CUDA_LAUNCH_BLOCKING="1"),
+        plant.set("environment", "variables", {"CUDA_LAUNCH_BLOCKING": "1"}),
     ),
     Case("nccl.conf was not read", ERROR, plant.set("environment", "nccl_conf", unread("denied", "/etc/nccl.conf"))),
 )
 CASES += of("software.persistence_daemon")(
     Case("it runs", PASS),
     Case("it stopped", WARN, plant.stop_service("nvidia-persistenced")),
-    Case("systemd does not answer", ERROR, plant.section_fails("services", "timeout", "5 s")),
+    Case("systemd does not answer", ERROR, fails("services", "timeout", "5 s")),
     Case("no GPU", SKIP, no_gpu_and_no_driver),
 )
 CASES += of("platform.known")(
@@ -248,13 +236,13 @@ CASES += of("platform.known")(
     Case("no baseline has these GPUs", ERROR, unknown_gpus),
 )
 CASES += of("platform.serial")(
-    Case("the machine of the inventory", PASS, expected={"serial": "7XK0001"}),
+    Case("the machine of the inventory", PASS, expected=SERIAL),
     Case("another machine answers", FAIL, expected={"serial": "7XK0002"}),
     Case(
         "the serial number needs root",
         ERROR,
         plant.set("system", "dmi.product_serial", unread("denied", "product_serial")),
-        expected={"serial": "7XK0001"},
+        expected=SERIAL,
     ),
     Case("none given", SKIP),
 )

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from fleet.machine import Machine
 from support.cases import ERROR, asserting, of, unread
-from support.judging import Case, plant
+from support.judging import Case, gpu
 
 
 def failing(reading: str) -> Callable[[Machine], None]:
     """One reading of GPU 3 fails."""
-    return plant.set_gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
+    return gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
 
 
 def no_log(machine: Machine) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Case, both, fleet_of, judge_one, plant
+from support.judging import Case, both, fails, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 
@@ -13,7 +13,7 @@ DENIED = unread("denied", "needs root")
 DIMM, SLOW = {"mib": 65536, "mts": 4800}, {"mib": 65536, "mts": 4400}
 NO_SENSOR = unread("missing", "hwmon")
 PARTNER, MII = "bonds.bond0.ad_partner_mac", "bonds.bond0.members.eno2.mii_status"
-OLD = plant.section_fails("upkeep", "timeout", "10 s")
+OLD = fails("upkeep", "timeout", "10 s")
 
 
 def kept(path: str, value: object) -> Any:
@@ -50,6 +50,7 @@ def shifted(machine: Machine) -> None:
     gids["gid_types"] = {("5" if index == "3" else index): kind for index, kind in gids["gid_types"].items()}
 
 
+NO_PARTNER = kept(PARTNER, "00:00:00:00:00:00")
 INDEX_3 = plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=3")
 L40S = {"machine": Machine.pcie_l40s}
 CASES = of("upkeep.governor")(
@@ -87,12 +88,8 @@ CASES += of("upkeep.nvme")(
 CASES += of("upkeep.bonds")(
     Case("two links and a switch that responds", PASS),
     Case("one link is down", WARN, kept(MII, "down")),
-    Case("the switch does not speak LACP", WARN, kept(PARTNER, "00:00:00:00:00:00")),
-    Case(
-        "healthy: active-backup has no partner",
-        PASS,
-        both(kept("bonds.bond0.mode", "active-backup 1"), kept(PARTNER, "00:00:00:00:00:00")),
-    ),
+    Case("the switch does not speak LACP", WARN, NO_PARTNER),
+    Case("healthy: active-backup has no partner", PASS, both(kept("bonds.bond0.mode", "active-backup 1"), NO_PARTNER)),
     Case("healthy: no bond", SKIP, no("bonds")),
     Case("a link that cannot be read", ERROR, kept(MII, DENIED)),
 )
@@ -119,7 +116,7 @@ CASES += of("rdma.gid_index", **L40S)(
     Case("NCCL_IB_GID_INDEX is not there on a rail", FAIL, both(INDEX_3, shifted)),
     Case("NCCL_IB_GID_INDEX is RoCE v1", WARN, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=2")),
     Case("healthy: NCCL picks by itself", PASS, plant.set("environment", "nccl_conf", "NCCL_IB_GID_INDEX=-1")),
-    Case("the adapters were not read", ERROR, plant.section_fails("infiniband", "timeout", "10 s")),
+    Case("the adapters were not read", ERROR, fails("infiniband", "timeout", "10 s")),
 )
 CASES += of("rdma.gid_index")(Case("InfiniBand", SKIP))
 test_case = asserting(CASES)

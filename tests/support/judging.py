@@ -35,6 +35,7 @@ from nodegate.suite import Check
 
 Change = Callable[[Machine], object]
 SITE = "the site's own"  # the source that limits given by a test name
+UNNAMED = {"gpu.reports": None}  # limits of a platform that names no reading which its boards must have
 
 
 def judge_one(check_id: str, machine: Machine, **about: Any) -> Record:
@@ -127,6 +128,7 @@ class _Plant:
 
 
 plant = _Plant()
+gpu, nvlink, fails = plant.set_gpu, plant.set_nvlink, plant.section_fails  # the most frequent ones
 
 
 @changes
