@@ -50,7 +50,6 @@ def apart(*numbers: int, state: object = "DISCONNECTED") -> dict[str, object]:
 
 
 CASES = of("fabric.imex_domain")(
-    Case("no rack", SKIP),
     Case("IMEX does not run on the host", SKIP, in_a_rack(imex="inactive")),
     Case("up, and connected to all", PASS, imex()),
     Case("healthy: another node is being serviced", PASS, imex(status="DEGRADED")),
@@ -69,14 +68,12 @@ CASES = of("fabric.imex_domain")(
     Case("a probe that did not ask", SKIP, older_probe()),
 )
 CASES += of("ecc.corrected")(
-    Case("none", PASS),
     Case("healthy: a few are the work of ECC", PASS, gpu(3, "ecc.volatile_corrected", 5000)),
     Case("thousands an hour", WARN, gpu(3, "ecc.volatile_corrected", 10_000_000)),
     Case("a count that was not read", ERROR, gpu(3, "ecc.volatile_corrected", FAILED)),
     Case("a count that one GPU of eight does not report", ERROR, gpu(3, "ecc.volatile_corrected", UNSUPPORTED)),
 )
 CASES += of("fabric.imex")(
-    Case("no rack", SKIP),
     Case("IMEX runs", PASS, in_a_rack()),
     Case("IMEX does not run", WARN, in_a_rack(imex="failed")),
     Case("systemd does not answer", ERROR, both(in_a_rack(), fails("services", "timeout", "systemctl"))),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
-from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
+from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
 from support.judging import (
     UNNAMED,
     Case,
@@ -110,7 +110,6 @@ def every_fabric(**readings: object) -> Callable[[Machine], object]:
 
 
 CASES = of("gsp.state")(
-    Case("on everywhere", PASS),
     Case("off everywhere, and no policy: a site's choice", PASS, gsp_off(*range(8))),
     Case("off on one", FAIL, gsp_off(3)),
     Case("on where the inventory wants it off", FAIL, expected={"gsp": "off"}),
@@ -118,7 +117,6 @@ CASES = of("gsp.state")(
     Case("not told for one", ERROR, both(*(gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")))),
 )
 CASES += of("gsp.agreement")(
-    Case("both agree", PASS),
     Case(
         "NVML and the driver's file differ", FAIL, both(gpu(3, "gsp_mode", [0, 1]), gpu(3, "gsp_firmware", UNSUPPORTED))
     ),
@@ -126,11 +124,8 @@ CASES += of("gsp.agreement")(
     Case("the driver's files cannot be read", ERROR, plant.set("driver", "gpus", unread("missing", "no such folder"))),
 )
 CASES += of("gsp.version")(
-    Case("the driver's own", PASS),
-    Case("of another driver", FAIL, gpu(3, "gsp_firmware", "550.54.15")),
-    Case("off", SKIP, gsp_off(*range(8))),
+    Case("of another driver", FAIL, gpu(3, "gsp_firmware", "550.54.15")), Case("off", SKIP, gsp_off(*range(8)))
 )
-CASES += of("gsp.fleet")(Case("alone in the run", NOT_JUDGED))
 
 
 @changes
@@ -143,7 +138,6 @@ def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
 
 
 CASES += of("nvlink.links")(
-    Case("all up", PASS),
     Case("one down", FAIL, nvlink(3, 7, "state", 0)),
     Case(
         "the driver lists fewer",
@@ -166,7 +160,6 @@ CASES += of("nvlink.links", limits={"nvlink.count": None, "nvlink.per_bridge": 4
     Case("one card without the bridge that the others have", WARN, bridges(4, of_gpu_3=0)),
 )
 CASES += of("nvlink.peer_access")(
-    Case("all", PASS),
     Case("disabled for two", FAIL, peers((3, 5, 4, 0, 0))),
     Case("refused", ERROR, plant.set("nvml", "peers", unread("denied", "NVML 4: No Permission"))),
     Case("no numbers", ERROR, plant.set("nvml", "peers", [[0, 1, "yes"]])),
@@ -176,7 +169,6 @@ CASES += of("nvlink.peer_access")(
     Case("a lost GPU", ERROR, plant.lose_gpu(3)),
 )
 CASES += of("nvlink.speed")(
-    Case("full speed", PASS),
     Case("one slow", FAIL, nvlink(3, 7, "speed_mbps", 13281)),
     Case(
         "one slow on a platform without a speed",
@@ -188,7 +180,6 @@ CASES += of("nvlink.speed")(
     Case("a link that is down is not judged for its speed", PASS, links_of_gpu_3(7, state=0, speed_mbps=0)),
 )
 CASES += of("nvlink.errors")(
-    Case("no errors", PASS),
     Case(
         "replays on two links, recoveries on one",
         WARN,
@@ -203,7 +194,6 @@ CASES += of("nvlink.errors")(
 )
 
 CASES += of("fabric.nvswitches")(
-    Case("all there", PASS),
     Case("a virtual machine whose host keeps the switches", SKIP, in_a_virtual_machine),
     Case("one missing", FAIL, lambda machine: machine.sections["pci"].remove(a_switch(machine))),
     Case("all missing on a node that is said to be an HGX", FAIL, no_switches, limits={"fabric.nvswitch_count": 4}),
@@ -212,7 +202,6 @@ CASES += of("fabric.nvswitches")(
 )
 CASES += of("fabric.manager")(
     Case("a virtual machine whose host runs the fabric manager", SKIP, in_a_virtual_machine),
-    Case("active", PASS),
     Case("failed", FAIL, STOPPED),
     Case("stopped by hand", FAIL, manager(ActiveState="inactive", SubState="dead")),
     Case("active and exited: nothing runs", FAIL, manager(SubState="exited")),
@@ -235,13 +224,11 @@ CASES += of("fabric.manager")(
     ),
 )
 CASES += of("fabric.version")(
-    Case("the driver's own", PASS),
     Case("of another driver", FAIL, said_by_manager("Fabric Manager version is : 550.54.15")),
     Case("the program is not there", ERROR, said_by_manager(unread("missing", "nv-fabricmanager"))),
 )
 
 CASES += of("fabric.state")(
-    Case("all completed", PASS),
     Case("the last one has not started", FAIL, fabric(7, state=1)),
     Case("none has started", FAIL, every_fabric(state=1)),
     Case("one is in progress", FAIL, fabric(4, state=2)),
@@ -263,7 +250,6 @@ CASES += of("fabric.summary")(
     Case("a driver that tells a summary", PASS, every_fabric(health_summary=1)),
     Case("unhealthy", FAIL, fabric(6, health_summary=2)),
     Case("limited capacity", FAIL, fabric(6, health_summary=3)),
-    Case("a driver that tells none", SKIP),
     Case("the summary of one could not be read", ERROR, fabric(6, health_summary=FAILED)),
     Case("a summary that a later driver has", ERROR, every_fabric(health_summary=7)),
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
+from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of, unread
 from support.judging import Case, both, fails, plant
 
 UNREAD_LIMITS = unread("denied", "/proc/812/limits")
@@ -77,7 +77,6 @@ def data_read_only(machine: Machine) -> None:
 
 UNREAD_PORTS = plant.set("jobs", "listening_ports", unread("timeout", "/proc/net/tcp"))
 CASES = of("host.cpus_online")(
-    Case("every CPU works", PASS),
     Case("two CPUs that the kernel took out", FAIL, cpus("online", "0-16,18-128,130-223")),
     Case("healthy: SMT is off", PASS, both(cpus("online", "0-111"), cpus("smt", "off"))),
     Case("SMT off, and a core besides", FAIL, both(cpus("online", "0-110"), cpus("smt", "off"))),
@@ -85,7 +84,6 @@ CASES = of("host.cpus_online")(
     Case("a list of CPUs that is none", ERROR, cpus("online", "9-3")),
 )
 CASES += of("host.ports")(
-    Case("no port asked for", SKIP),
     Case("the port is free", PASS, expected={"ports": 29500}),
     Case("the port is taken", FAIL, plant.set("jobs", "listening_ports", [22, 29500]), expected={"ports": [29500]}),
     Case("the ports were not read", ERROR, UNREAD_PORTS, expected={"ports": "29500"}),
@@ -124,7 +122,6 @@ CASES += of("host.locked_memory")(
     Case("not read", ERROR, plant.set("limits", "slurmd", UNREAD_LIMITS), limits=UNLIMITED),
 )
 CASES += of("host.blocked_processes")(
-    Case("none", PASS),
     Case("nvidia-smi hangs in the driver", FAIL, blocked("nvidia-smi", "os_acquire_rwlock_write")),
     Case("tar waits for a file server", WARN, blocked("tar", "rpc_wait_bit_killable")),
     Case("not read", ERROR, plant.set("system", "dstate", unread("timeout", "2 s"))),
@@ -154,10 +151,8 @@ CASES += of("host.mounts")(
     Case("healthy: read-only, as asked for", PASS, data_read_only, expected={"mounts": ["/mnt/data:ro"]}),
     Case("it hangs", FAIL, usage_fails("/mnt/data", "hung"), expected=DATA),
     Case("its usage was not read", ERROR, usage_fails("/mnt/data", "denied"), expected=DATA),
-    Case("not asked for", SKIP),
 )
 CASES += of("host.hung_mounts")(
-    Case("none hangs", PASS),
     Case("one hangs", FAIL, usage_fails("/mnt/data", "hung")),
     Case("a mount that is no file system of its own hangs", FAIL, usage_fails("/tmp", "timeout")),
     Case("late on busy processors: not hung, and not known to be sound", ERROR, usage_fails("/mnt/data", "busy")),

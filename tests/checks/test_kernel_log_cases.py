@@ -92,7 +92,6 @@ def gsp_times_out_again_and_again(machine: Machine) -> None:
 
 
 CASES = of("kernel_log.xid")(
-    Case("none", PASS),
     Case(
         "31: a program's own fault",
         WARN,
@@ -188,7 +187,6 @@ CASES += of("kernel_log.xid", profile=BOOTCHECK)(
     Case("154 alone", FAIL, xid("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)")),
 )
 CASES += of("kernel_log.sxid")(
-    Case("none", PASS),
     Case(
         "fatal, with its lines of data",
         FAIL,
@@ -204,7 +202,6 @@ CASES += of("kernel_log.sxid")(
     Case("the log was not read", ERROR, fails("kernel_log", "timeout", "10 s")),
 )
 CASES += of("kernel_log.reaches_back")(
-    Case("it does", PASS),
     Case("the ring buffer has wrapped", WARN, plant.set("kernel_log", "since_epoch_s", EPOCH_S - 3600)),
     Case("lines were left out", WARN, left_out("network", 12, ago_s=60.0)),
     Case("healthy: warnings of a firewall were left out", PASS, left_out("warning", 4711, ago_s=60.0)),
@@ -216,11 +213,9 @@ CASES += of("kernel_log.reaches_back")(
     ),
 )
 CASES += of("kernel_log.gpu_driver")(
-    Case("none", PASS),
-    Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)")),
+    Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)"))
 )
 CASES += of("kernel_log.pcie_errors")(
-    Case("none", PASS),
     Case(
         "an uncorrectable error",
         FAIL,
@@ -235,7 +230,6 @@ CASES += of("kernel_log.pcie_errors")(
     ),
 )
 CASES += of("kernel_log.pcie_bandwidth")(
-    Case("none is limited", PASS),
     Case("one of eight NICs at half", FAIL, says(HALF)),
     Case("all eight NICs at half", WARN, every_rail_limited),
     Case(
@@ -278,7 +272,6 @@ CASES += of("kernel_log.nic_flaps", limits=FLAPS)(
     Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
 )
 CASES += of("kernel_log.nic_errors")(
-    Case("none", PASS),
     Case(
         "the firmware stopped",
         FAIL,
@@ -309,7 +302,6 @@ CASES += of("kernel_log.nic_errors")(
         ),
     ),
 )
-CASES += of("kernel_log.memory")(Case("none", PASS))
 CASES += of("kernel_log.memory", profile=BOOTCHECK)(
     Case(
         "the node ran out",
@@ -324,7 +316,6 @@ CASES += of("kernel_log.memory", profile=BOOTCHECK)(
     Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
 )
 CASES += of("kernel_log.storage")(
-    Case("none", PASS),
     Case(
         "a disk fails", WARN, says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2")
     ),
@@ -335,7 +326,6 @@ CASES += of("kernel_log.storage")(
     ),
 )
 CASES += of("kernel_log.host_faults")(
-    Case("none", PASS),
     Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
     Case(
         "healthy: a crash that was asked for, before this boot",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 from support import coverage_page
-from support.cases import GOLDEN, cases, record_of, words_of, write_words
+from support.cases import GOLDEN, assert_findings, cases, words_of, write_words
 from support.judging import fleet_of, judge_one
 
 from nodegate import suite
@@ -235,6 +235,7 @@ def test_checks_that_need_more_than_one_machine(check: str) -> None:
     for verdict, make in BY_HAND[check].items():
         record = make()
         assert record.verdict is verdict, record.message
+        assert_findings(record)
 
 
 def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(
@@ -258,24 +259,3 @@ def test_the_words_of_each_case_are_kept_and_no_others() -> None:
 
 def test_each_table_speaks_of_checks_that_there_are() -> None:
     assert {case.check for case in cases()} <= {check.id for check in CHECKS}
-
-
-def judged(check: str) -> list[Record]:
-    """What a check says in each of its cases."""
-    by_hand = [make() for make in BY_HAND.get(check, {}).values()]
-    return by_hand + [record_of(case) for case in cases() if case.check == check]
-
-
-def test_each_finding_that_is_no_pass_says_what_to_do(subtests: pytest.Subtests) -> None:
-    for check in CHECKS:
-        with subtests.test(check.id):
-            for record in judged(check.id):
-                for finding in record.findings:
-                    if finding.verdict in (WARN, FAIL, ERROR):
-                        assert finding.action, finding.message
-                        assert finding.message.endswith(f" - {finding.action}")
-                    elif finding.verdict is PASS:
-                        assert finding.action == ""
-                    assert "\n" not in finding.message
-                    assert finding.part.label
-                assert "itself failed" not in record.message

@@ -1,6 +1,7 @@
 """No code looks into a sentence to decide something: what decides is a field of its own."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,7 @@ def files() -> dict[str, Path]:
     return {str(path.relative_to(folder)): path for folder in FOLDERS for path in folder.rglob("*.py")}
 
 
+@cache
 def places() -> dict[str, list[int]]:
     """Where something looks into a sentence."""
     found = {name: looks(ast.parse(path.read_text(encoding="utf-8"))) for name, path in files().items()}

@@ -1,7 +1,7 @@
 """No file is opened for reading but by `files`: anything else could wait for a pipe, or never end."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,11 +51,12 @@ EXCEPTIONS = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        name = file.relative_to(SOURCE).as_posix()
-        if not name.startswith(ELSEWHERE):
-            yield name, ast.parse(file.read_text("utf-8"))
+@cache
+def found() -> set[tuple[str, str]]:
+    """Every opening, with the file that it is in."""
+    files = {file.relative_to(SOURCE).as_posix(): file for file in SOURCE.rglob("*.py")}
+    trees = {name: ast.parse(file.read_text("utf-8")) for name, file in files.items() if not name.startswith(ELSEWHERE)}
+    return {(name, each) for name, tree in trees.items() for each in openings(tree)}
 
 
 def openings(tree: ast.Module) -> list[str]:
@@ -80,13 +81,11 @@ def _writes(call: ast.Call) -> bool:
 
 
 def test_every_file_is_opened_in_one_place() -> None:
-    found = {(name, each) for name, tree in modules() for each in openings(tree)}
-    assert found - EXCEPTIONS.keys() == set()
+    assert found() - EXCEPTIONS.keys() == set()
 
 
 def test_each_exception_is_needed() -> None:
-    found = {(name, each) for name, tree in modules() for each in openings(tree)}
-    assert EXCEPTIONS.keys() - found == set()
+    assert EXCEPTIONS.keys() - found() == set()
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,20 @@ def assert_case(case: Case) -> None:
     assert record.verdict is case.verdict, record.message
     kept = words_of(case.check).get(case.name)
     assert record.message == kept, f"\nsaid: {record.message}\nkept: {kept}"
+    assert_findings(record)
+
+
+def assert_findings(record: Record) -> None:
+    """Each finding that is no pass says what to do, and no check broke."""
+    for finding in record.findings:
+        if finding.verdict in (WARN, FAIL, ERROR):
+            assert finding.action, finding.message
+            assert finding.message.endswith(f" - {finding.action}")
+        else:
+            assert not finding.action or finding.verdict is not PASS
+        assert "\n" not in finding.message
+        assert finding.part.label
+    assert "itself failed" not in record.message
 
 
 @cache
