@@ -44,58 +44,34 @@ L40S = Board(
 def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, driver: str) -> Gpu:
     """One GPU at idle."""
     linked = board.nvlinks > 0
-    return {
-        "index": index,
-        "name": board.name,
-        "uuid": uuid,
-        "serial": serial,
-        "part_number": board.part_number,
-        "vbios": board.vbios,
-        "inforom_image": board.inforom,
-        "bus_id": f"0000{address.upper()}",
-        "pci_device_id": board.pci_device_id,
-        "module_id": index + 1 if linked else dict(NOT_SUPPORTED),
-        "link_width": 16,
-        "link_width_max": 16,
-        "link_gen_max": board.gen,
-        "pcie_replays": 0,
-        **_clocks(board),
-        **_power(board, index),
-        "temperature_c": 33 + index % 4,
-        "temperature_margin_c": board.margin_c - index % 4,
-        "temperature_slowdown_c": dict(NOT_SUPPORTED),
-        "memory_temperature_c": 41 + index % 3 if linked else dict(NOT_SUPPORTED),
-        "memory_temperature_limit_c": 95 if linked else dict(NOT_SUPPORTED),
-        **_memory_health(board),
-        "gsp_firmware": driver,
-        "gsp_mode": [1, 1],
-        "fabric": _fabric() if linked else dict(NOT_SUPPORTED),
-        "nvlinks": [nvlink(board, link) for link in range(board.nvlinks)],
-        "nvlink5": dict(NOT_SUPPORTED),
-        "recovery_action": dict(NOT_SUPPORTED),  # since driver 565
-        "inforom_valid": True,
-        "virtualization_mode": 0,
-        "persistence_mode": 1,
-        "compute_mode": 0,
-        "mig_mode": [0, 0] if linked else dict(NOT_SUPPORTED),
-        "utilization_percent": 0,
-        "memory_total_bytes": board.memory_mib << 20,
-        "memory_used_bytes": 1 << 20,
-        "processes": [],
-    }
+    return (
+        {"index": index, "name": board.name, "uuid": uuid, "serial": serial, "part_number": board.part_number}
+        | {"vbios": board.vbios, "inforom_image": board.inforom, "inforom_valid": True}
+        | {"bus_id": f"0000{address.upper()}", "pci_device_id": board.pci_device_id, "pcie_replays": 0}
+        | {"link_width": 16, "link_width_max": 16, "link_gen_max": board.gen}
+        | _clocks(board)
+        | _power(board, index)
+        | {"temperature_c": 33 + index % 4, "temperature_margin_c": board.margin_c - index % 4}
+        | _memory_health(board)
+        | {"gsp_firmware": driver, "gsp_mode": [1, 1], "virtualization_mode": 0, "utilization_percent": 0}
+        | {"persistence_mode": 1, "compute_mode": 0, "processes": []}
+        | {"memory_total_bytes": board.memory_mib << 20, "memory_used_bytes": 1 << 20}
+        | {"nvlinks": [nvlink(board, link) for link in range(board.nvlinks)]}
+        | {name: dict(NOT_SUPPORTED) for name in ("nvlink5", "recovery_action", "temperature_slowdown_c")}
+        | {name: value if linked else dict(NOT_SUPPORTED) for name, value in _of_linked(index).items()}
+    )
+
+
+def _of_linked(index: int) -> dict[str, Any]:
+    """What boards with NVLink say."""
+    heat = {"memory_temperature_c": 41 + index % 3, "memory_temperature_limit_c": 95}
+    return {"module_id": index + 1, "mig_mode": [0, 0], "fabric": _fabric(), **heat}
 
 
 def nvlink(board: Board, link: int) -> dict[str, Any]:
     """One NVLink to a switch, up and without errors."""
-    return {
-        "link": link,
-        "state": 1,
-        "speed_mbps": board.nvlink_speed,
-        "remote_type": 2,
-        "replay": 0,
-        "recovery": 0,
-        "crc": 0,
-    }
+    errors = dict.fromkeys(("replay", "recovery", "crc"), 0)
+    return {"link": link, "state": 1, "speed_mbps": board.nvlink_speed, "remote_type": 2, **errors}
 
 
 def nvlink5() -> dict[str, Any]:
@@ -105,57 +81,32 @@ def nvlink5() -> dict[str, Any]:
 
 
 def _clocks(board: Board) -> dict[str, Any]:
-    return {
-        "sm_clock_mhz": board.sm_clock_idle,
-        "sm_clock_max_mhz": board.sm_clock_max,
-        "memory_clock_max_mhz": board.memory_clock,
-        "sm_clock_app_mhz": board.sm_clock_max,
-        "memory_clock_app_mhz": board.memory_clock,
-        "sm_clock_app_default_mhz": board.sm_clock_max,
-        "memory_clock_app_default_mhz": board.memory_clock,
-        "event_reasons": 0x1,
-        "violation_ns": {"thermal": 0, "board_limit": 0, "reliability": 0},
-    }
+    violations = dict.fromkeys(("thermal", "board_limit", "reliability"), 0)
+    return (
+        dict.fromkeys(("sm_clock_max_mhz", "sm_clock_app_mhz", "sm_clock_app_default_mhz"), board.sm_clock_max)
+        | {f"memory_clock_{name}_mhz": board.memory_clock for name in ("max", "app", "app_default")}
+        | {"sm_clock_mhz": board.sm_clock_idle, "event_reasons": 0x1, "violation_ns": violations}
+    )
 
 
 def _power(board: Board, index: int) -> dict[str, Any]:
-    return {
-        "power_mw": board.power_idle * 1000 + index * 310,
-        "power_limit_mw": board.power_max * 1000,
-        "power_limit_default_mw": board.power_max * 1000,
-        "power_limit_enforced_mw": board.power_max * 1000,
-        "power_limit_range_mw": [board.power_min * 1000, board.power_max * 1000],
-    }
+    limits = ("power_limit_mw", "power_limit_default_mw", "power_limit_enforced_mw")
+    least, most = board.power_min * 1000, board.power_max * 1000
+    own = {"power_mw": board.power_idle * 1000 + index * 310, "power_limit_range_mw": [least, most]}
+    return {**dict.fromkeys(limits, most), **own}
 
 
 def _memory_health(board: Board) -> dict[str, Any]:
-    return {
-        "ecc_mode": [1, 1],
-        "ecc": {
-            "volatile_corrected": 0,
-            "volatile_uncorrected": 0,
-            "aggregate_corrected": 0,
-            "aggregate_uncorrected": 0,
-            "aggregate_sram_uncorrected": 0,
-            "aggregate_dram_uncorrected": 0,
-        },
-        "sram_threshold_exceeded": False,
-        "remapped_rows": [0, 0, 0, 0],
-        "remap_histogram": [board.remap_banks, 0, 0, 0, 0],
-        "retired_pages": dict(NOT_SUPPORTED),
-        "retired_pending": dict(NOT_SUPPORTED),
-    }
+    kinds = ("corrected", "uncorrected", "sram_uncorrected", "dram_uncorrected")
+    counts = {f"{life}_{kind}": 0 for life in ("volatile", "aggregate") for kind in kinds[: 2 if life[0] == "v" else 4]}
+    rows = {"remapped_rows": [0, 0, 0, 0], "remap_histogram": [board.remap_banks, 0, 0, 0, 0]}
+    pages = {name: dict(NOT_SUPPORTED) for name in ("retired_pages", "retired_pending")}
+    return {"ecc_mode": [1, 1], "ecc": counts, "sram_threshold_exceeded": False, **rows, **pages}
 
 
 def _fabric() -> dict[str, Any]:
-    return {
-        "state": 3,
-        "status": 0,
-        "clique": 0,
-        "cluster_uuid": "00000000-0000-0000-0000-000000000000",
-        "health_mask": 426,
-        "health_summary": dict(NOT_SUPPORTED),  # version 3 of the call: since driver 570
-    }
+    joined = {"state": 3, "status": 0, "clique": 0, "cluster_uuid": "00000000-0000-0000-0000-000000000000"}
+    return {**joined, "health_mask": 426, "health_summary": dict(NOT_SUPPORTED)}  # the last since driver 570
 
 
 def peers(count: int) -> list[list[int]]:

@@ -69,15 +69,8 @@ def _adapter(kind: tuple[str, str], address: str, port: dict[str, Any], *, guid:
 def _port(
     layer: str, rate: str, counters: dict[str, str], hw_counters: dict[str, str], netdev_name: str
 ) -> dict[str, Any]:
-    return {
-        "state": "4: ACTIVE",
-        "phys_state": "5: LinkUp",
-        "rate": rate,
-        "link_layer": layer,
-        "counters": counters,
-        "hw_counters": hw_counters,
-        "netdev": netdev_name,
-    }
+    up = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": rate, "link_layer": layer, "netdev": netdev_name}
+    return {**up, "counters": counters, "hw_counters": hw_counters}
 
 
 def _counters(number: int, names: tuple[str, ...]) -> dict[str, str]:

@@ -37,33 +37,23 @@ BCM5720 = Model("0x020000", "0x14e4", "0x165f", "0x00", "tg3", "5.0", 2)
 def device(model: Model, address: str, parent: str, *, numa: int, speed: str = "", width: int = 0) -> Device:
     """One device with its link at its best, or at the speed and width that are given."""
     vendor, number = model.vendor[2:], model.device[2:]
-    return {
-        "address": address,
-        "class": model.class_code,
-        "vendor": model.vendor,
-        "device": model.device,
-        "revision": model.revision,
-        "current_link_speed": f"{speed or model.speed_max} GT/s PCIe",
-        "current_link_width": str(width or model.width_max),
-        "max_link_speed": f"{model.speed_max} GT/s PCIe",
-        "max_link_width": str(model.width_max),
-        "numa_node": str(numa),
-        "aer_dev_correctable": aer(_AER_NAMES, "COR"),
-        "aer_dev_nonfatal": aer(_AER_UNCORRECTABLE, "NONFATAL"),
-        "aer_dev_fatal": aer(_AER_UNCORRECTABLE, "FATAL"),
-        "driver": model.driver,
-        "parent": parent,
-        "config": vendor[2:] + vendor[:2] + number[2:] + number[:2] + "07041000" + "00" * 56,
-        "acs": "0000",
-    }
+    width_now, speed_now = str(width or model.width_max), f"{speed or model.speed_max} GT/s PCIe"
+    return (
+        {"address": address, "class": model.class_code, "vendor": model.vendor, "device": model.device}
+        | {"revision": model.revision, "driver": model.driver, "parent": parent, "numa_node": str(numa)}
+        | {"current_link_speed": speed_now, "max_link_speed": f"{model.speed_max} GT/s PCIe"}
+        | {"current_link_width": width_now, "max_link_width": str(model.width_max)}
+        | {"aer_dev_correctable": aer(_AER_NAMES, "COR")}
+        | {f"aer_dev_{kind}": aer(_AER_UNCORRECTABLE, kind.upper()) for kind in ("nonfatal", "fatal")}
+        | {"config": vendor[2:] + vendor[:2] + number[2:] + number[:2] + "07041000" + "00" * 56, "acs": "0000"}
+    )
 
 
 def aer(names: tuple[str, ...], kind: str, first: int = 0) -> str:
     """The text of one AER counter file; `first` counts on the first name."""
     counts = [first] + [0] * (len(names) - 1)
-    return "\n".join(
-        [f"{name} {count}" for name, count in zip(names, counts, strict=True)] + [f"TOTAL_ERR_{kind} {first}"]
-    )
+    lines = [f"{name} {count}" for name, count in zip(names, counts, strict=True)]
+    return "\n".join([*lines, f"TOTAL_ERR_{kind} {first}"])
 
 
 def correctable(count: int) -> str:

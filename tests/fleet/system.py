@@ -6,37 +6,32 @@ Section = dict[str, Any]
 
 DRIVER = "550.163.01"
 KERNEL = "5.15.0-119-generic"
+_UNITS = (
+    *("nvidia-persistenced", "nvidia-fabricmanager", "chrony", "ntp", "ntpd", "ntpsec", "systemd-timesyncd"),
+    *("nvidia-imex", "slurmd"),
+)
 _MISSING = "No such file or directory"
 
 
 def system(name: str, serial: str, product: tuple[str, str], *, cpu: str, cpus: int, memory_kib: int) -> Section:
     """Section `system`."""
-    return {
-        "hostname": name,
-        "boot_id": f"5f0c7a3e-2b1d-4c58-9e60-{abs(hash_of(name)):012x}",
-        "uptime_s": 1_080_012.31,
-        "kernel_release": KERNEL,
-        "os_release": 'PRETTY_NAME="Ubuntu 22.04.5 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu',
-        "cmdline": f"BOOT_IMAGE=/boot/vmlinuz-{KERNEL} root=UUID=8f6e7d1c ro iommu=pt pci=realloc=off",
-        "dmi": {
-            "sys_vendor": product[0],
-            "product_name": product[1],
-            "product_serial": serial,
-            "bios_version": "2.3.5",
-            "bios_date": "09/04/2024",
-        },
-        "cpu_model": cpu,
-        "cpu_count": cpus,
-        "cpu_sockets": 2,
-        "meminfo": f"MemTotal:       {memory_kib} kB\nMemFree:        {memory_kib - 60_000_000} kB\n"
-        f"MemAvailable:   {memory_kib - 40_000_000} kB\nSwapTotal:             0 kB",
-        "modules": dict.fromkeys(("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"), DRIVER)
-        | {"gdrdrv": "2.4.1", "ib_core": "24.10-1.1.4", "ib_uverbs": "24.10-1.1.4", "rdma_cm": "24.10-1.1.4"}
-        | {"mlx5_core": "24.10-1.1.4", "mlx5_ib": "24.10-1.1.4", "ib_umad": "24.10-1.1.4"},
-        "dstate": [],
-        "iommu_groups": 268,
-        "pid_namespace": "pid:[4026531836]",
-    }
+    nvidia, ofed = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"), "24.10-1.1.4"
+    mellanox = ("ib_core", "ib_uverbs", "rdma_cm", "mlx5_core", "mlx5_ib", "ib_umad")
+    dmi = {"sys_vendor": product[0], "product_name": product[1], "product_serial": serial}
+    return (
+        {"hostname": name, "boot_id": f"5f0c7a3e-2b1d-4c58-9e60-{abs(hash_of(name)):012x}", "uptime_s": 1_080_012.31}
+        | {"kernel_release": KERNEL}
+        | {"os_release": 'PRETTY_NAME="Ubuntu 22.04.5 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nID=ubuntu'}
+        | {"cmdline": f"BOOT_IMAGE=/boot/vmlinuz-{KERNEL} root=UUID=8f6e7d1c ro iommu=pt pci=realloc=off"}
+        | {"dmi": {**dmi, "bios_version": "2.3.5", "bios_date": "09/04/2024"}}
+        | {"cpu_model": cpu, "cpu_count": cpus, "cpu_sockets": 2}
+        | {
+            "meminfo": f"MemTotal:       {memory_kib} kB\nMemFree:        {memory_kib - 60_000_000} kB\n"
+            f"MemAvailable:   {memory_kib - 40_000_000} kB\nSwapTotal:             0 kB"
+        }
+        | {"modules": {**dict.fromkeys(nvidia, DRIVER), **dict.fromkeys(mellanox, ofed), "gdrdrv": "2.4.1"}}
+        | {"dstate": [], "iommu_groups": 268, "pid_namespace": "pid:[4026531836]"}
+    )
 
 
 def driver(gpus: list[Section]) -> Section:
@@ -62,18 +57,13 @@ def gpu_information(gpu: Section) -> str:
 
 def units(*, fabric_manager: bool) -> dict[str, dict[str, str]]:
     """The units of section `services`, in systemd's own order."""
-    found = {
-        "nvidia-persistenced": _unit("nvidia-persistenced", "active"),
-        "nvidia-fabricmanager": _unit("nvidia-fabricmanager", "active" if fabric_manager else ""),
-        "chronyd": _unit("chrony", "active"),
-        "ntp": _unit("ntp", ""),
-        "ntpd": _unit("ntpd", ""),
-        "ntpsec": _unit("ntpsec", ""),
-        "systemd-timesyncd": _unit("systemd-timesyncd", "inactive"),
-        "nvidia-imex": _unit("nvidia-imex", ""),
-        "slurmd": _unit("slurmd", "active"),
+    active = {
+        **dict.fromkeys(("nvidia-persistenced", "chrony", "slurmd"), "active"),
+        "nvidia-fabricmanager": "active" if fabric_manager else "",
+        **dict.fromkeys(("ntp", "ntpd", "ntpsec", "nvidia-imex"), ""),
+        "systemd-timesyncd": "inactive",
     }
-    return {unit["Id"].removesuffix(".service"): unit for unit in found.values()}
+    return {name: _unit(name, active[name]) for name in _UNITS}
 
 
 def services(units_by_name: dict[str, dict[str, str]], *, fabric_manager: bool, gpu_count: int) -> Section:
@@ -127,21 +117,12 @@ def environment() -> Section:
 
 def software(*, fabric_manager: bool) -> Section:
     """Section `software`."""
-    tools = {
-        "nvidia-smi": "/usr/bin/nvidia-smi",
-        "ib_write_bw": "/usr/bin/ib_write_bw",
-        "all_reduce_perf": "/opt/nccl-tests/build/all_reduce_perf",
-        "gpu_burn": "/opt/gpu-burn/gpu_burn",
-        "dcgmi": "/usr/bin/dcgmi",
-        "nvbandwidth": "/opt/nvbandwidth/nvbandwidth",
-        "numactl": "/usr/bin/numactl",
-        "mpirun": "/usr/bin/mpirun",
-        "srun": "/usr/bin/srun",
-        "docker": "",
-        "podman": "",
-        "enroot": "/usr/bin/enroot",
-        "apptainer": "",
-    }
+    tools = (
+        {name: f"/usr/bin/{name}" for name in ("nvidia-smi", "ib_write_bw", "dcgmi", "numactl", "mpirun", "srun")}
+        | {"all_reduce_perf": "/opt/nccl-tests/build/all_reduce_perf", "gpu_burn": "/opt/gpu-burn/gpu_burn"}
+        | {"nvbandwidth": "/opt/nvbandwidth/nvbandwidth", "enroot": "/usr/bin/enroot"}
+        | dict.fromkeys(("docker", "podman", "apptainer"), "")
+    )
     packages = {"libnccl2": "2.23.4-1+cuda12.4", "datacenter-gpu-manager": "1:3.3.9", "nvidia-driver-550": DRIVER}
     if fabric_manager:
         packages["nvidia-fabricmanager-550"] = f"{DRIVER}-1"
@@ -211,15 +192,9 @@ def _sysfs(bus_id: str) -> str:
 
 
 def _unit(name: str, active: str) -> dict[str, str]:
-    running = active == "active"
-    return {
-        "NRestarts": "0",
-        "Result": "success",
-        "Id": f"{name}.service",
-        "LoadState": "loaded" if active else "not-found",
-        "ActiveState": active or "inactive",
-        "SubState": "running" if running else "dead",
-    }
+    found = {"NRestarts": "0", "Result": "success", "Id": f"{name}.service"}
+    loaded, state = "loaded" if active else "not-found", active or "inactive"
+    return {**found, "LoadState": loaded, "ActiveState": state, "SubState": "running" if active == "active" else "dead"}
 
 
 def _fabric_manager_log(gpu_count: int) -> str:

@@ -19,6 +19,7 @@ MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window
 _FP8, _FP4 = 1.6, 2.9  # times the rate of bf16; fp8 without fast accumulation
+_UNTOLD = {"why": "not supported", "detail": "NVML 3: Not Supported"}
 _REPORTS = 4  # of gpu_burn, each with 280 products more
 
 
@@ -81,20 +82,13 @@ def _attempts(machine: Machine) -> Attempts:
 
 def document(machine: Machine, attempt: int = 0) -> Document:
     """A healthy burn of all the GPUs that the machine has."""
-    gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
+    nvml = machine.sections["nvml"]
     asked = [Phase(dtype, BURN_S * share, MATRIX) for dtype, share in PHASES]
-    return {
-        "schema": SCHEMA,
-        "driver": machine.sections["nvml"]["driver_version"],
-        "cuda_driver_version": machine.sections["nvml"]["cuda_driver_version"],
-        "path": "cublas",
-        "library": "/usr/local/cuda/lib64/libcublas.so.12",
-        "library_version": 120401,
-        "library_refused": "",
-        "phases": [each._asdict() for each in asked],
-        "gpus": [_gpu(machine.name, gpu, attempt, asked) for gpu in gpus],
-        "refused": "",
-    }
+    driver = {"driver": nvml["driver_version"], "cuda_driver_version": nvml["cuda_driver_version"], "path": "cublas"}
+    library = {"library": "/usr/local/cuda/lib64/libcublas.so.12", "library_version": 120401, "library_refused": ""}
+    gpus = [_gpu(machine.name, gpu, attempt, asked) for gpu in nvml["gpus"] if "handle" not in gpu]
+    phases = [each._asdict() for each in asked]
+    return {"schema": SCHEMA, **driver, **library, "phases": phases, "gpus": gpus, "refused": ""}
 
 
 def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
@@ -110,53 +104,30 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]
     bf16, fp32, fp64 = board.tflops
     rates = {"bf16": bf16, "fp32": fp32, "fp64": fp64, "fp8": _FP8 * bf16, "fp4": _FP4 * bf16}
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
-    return {
-        "index": gpu["index"],
-        "uuid": gpu["uuid"],
-        "pci": gpu["bus_id"],
-        "name": gpu["name"],
-        "compute_capability": board.capability,
-        "multiprocessors": board.multiprocessors,
-        "memory_total_bytes": memory,
-        "memory_used_by_burn_bytes": memory * 9 // 10,
-        "path": "cublas",
-        "started_s": 8.21,
-        "error": "",
-        "phases": [
-            _phase(dtype, seconds, near(rates[dtype], noise, *chip, dtype, attempt), str(gpu["name"]))
-            for dtype, seconds, _ in phases
-        ],
-        "left_out": left_out,
-        "samples": {
-            "interval_s": 0.2,
-            "count": len(windows) * _SAMPLES,
-            "error": "",
-            "windows": windows,
-            "violations_ns": dict.fromkeys(VIOLATIONS, 0),
-            "unread": {}
-            if board.memory_temperature_c
-            else {"memory_temperature_c": {"why": "not supported", "detail": "NVML 3: Not Supported"}},
-        },
-    }
+    unread = {} if board.memory_temperature_c else {"memory_temperature_c": _UNTOLD}
+    violations = dict.fromkeys(VIOLATIONS, 0)
+    samples = {"interval_s": 0.2, "count": len(windows) * _SAMPLES, "error": "", "windows": windows}
+    done = [
+        _phase(dtype, seconds, near(rates[dtype], noise, *chip, dtype, attempt), str(gpu["name"]))
+        for dtype, seconds, _ in phases
+    ]
+    return (
+        {"index": gpu["index"], "uuid": gpu["uuid"], "pci": gpu["bus_id"], "name": gpu["name"]}
+        | {"compute_capability": board.capability, "multiprocessors": board.multiprocessors}
+        | {"memory_total_bytes": memory, "memory_used_by_burn_bytes": memory * 9 // 10}
+        | {"path": "cublas", "started_s": 8.21, "error": "", "phases": done, "left_out": left_out}
+        | {"samples": {**samples, "violations_ns": violations, "unread": unread}}
+    )
 
 
 def _phase(dtype: str, seconds: float, tflops: float, model: str) -> Document:
-    products = tflops * 1e12 / (2 * MATRIX**3)
-    return {
-        "dtype": dtype,
-        "matrix": MATRIX,
-        "iterations": int(products * seconds),
-        "seconds": round(seconds - 0.2, 1),
-        "tflops": round(tflops, 3),
-        "tflops_windows": [round(tflops * 0.96, 3), round(tflops, 3)],
-        "windows_s": [2.5, round(seconds - 0.2, 1)],
-        "warm_up_windows": 1,
-        "mismatches": 0,
-        "first_mismatch": None,
-        "checksum": f"{zlib.crc32(f'{model} {dtype}'.encode()):08x}",
-        "reference_errors": 0,
-        "reference_worst": 0.0011,
-    }
+    products, rate, last_s = tflops * 1e12 / (2 * MATRIX**3), round(tflops, 3), round(seconds - 0.2, 1)
+    return (
+        {"dtype": dtype, "matrix": MATRIX, "iterations": int(products * seconds), "seconds": last_s, "tflops": rate}
+        | {"tflops_windows": [round(tflops * 0.96, 3), rate], "windows_s": [2.5, last_s], "warm_up_windows": 1}
+        | {"mismatches": 0, "first_mismatch": None, "checksum": f"{zlib.crc32(f'{model} {dtype}'.encode()):08x}"}
+        | {"reference_errors": 0, "reference_worst": 0.0011}
+    )
 
 
 def _window(gpu: Mapping[str, Any], board: Figures, chip: tuple[object, ...], number: int) -> Document:
@@ -164,18 +135,11 @@ def _window(gpu: Mapping[str, Any], board: Figures, chip: tuple[object, ...], nu
     cold = max(0, 3 - number)
     clock = round(near(board.clock_mhz, 0.6, *chip)) + 15 * cold
     heat = round(near(board.temperature_c, 4.0, *chip)) - 4 * cold
-    found = {
-        "start_s": number * _WINDOW_S,
-        "count": _SAMPLES,
-        "load": _SAMPLES,
-        "sm_clock_mhz": [clock - 60, clock, clock + 45],
-        "power_w": [round(board.power_w - 31.0, 1), round(board.power_w, 1), round(board.power_w + 5.2, 1)],
-        "temperature_c": [heat - 1, heat, heat + 2],
-        "utilization_percent": [100, 100, 100],
-        **_links_and_errors(gpu),
-        "event_reasons": 4,
-        "reason_samples": {"4": _SAMPLES - 40 * cold},
-    }
+    watts = [round(board.power_w + more, 1) for more in (-31.0, 0.0, 5.2)]
+    found: Document = {"start_s": number * _WINDOW_S, "count": _SAMPLES, "load": _SAMPLES}
+    found |= {"sm_clock_mhz": [clock - 60, clock, clock + 45], "power_w": watts}
+    found |= {"temperature_c": [heat - 1, heat, heat + 2], "utilization_percent": [100, 100, 100]}
+    found |= {**_links_and_errors(gpu), "event_reasons": 4, "reason_samples": {"4": _SAMPLES - 40 * cold}}
     if board.memory_temperature_c is not None:
         memory = round(near(board.memory_temperature_c, 3.0, *chip)) - 5 * cold
         found["memory_temperature_c"] = [memory - 1, memory, memory + 1]
@@ -184,30 +148,23 @@ def _window(gpu: Mapping[str, Any], board: Figures, chip: tuple[object, ...], nu
 
 def _idle(gpu: Mapping[str, Any], board: Figures) -> Document:
     """The last second before the load."""
-    found = {
+    found: Document = {
         "start_s": -1.0,
         "count": 5,
         "load": 0,
         "sm_clock_mhz": [210, 1980, 1980],
         "power_w": [71.2, 118.0, 121.4],
-        "temperature_c": [_told(gpu, "temperature_c", 34)] * 3,
-        "utilization_percent": [0, 0, 0],
-        **_links_and_errors(gpu),
-        "event_reasons": 1,
-        "reason_samples": {"1": 5},
     }
+    found |= {"temperature_c": [_told(gpu, "temperature_c", 34)] * 3, "utilization_percent": [0, 0, 0]}
+    found |= {**_links_and_errors(gpu), "event_reasons": 1, "reason_samples": {"1": 5}}
     if board.memory_temperature_c is not None:
         found["memory_temperature_c"] = [_told(gpu, "memory_temperature_c", 42)] * 3
     return found
 
 
 def _links_and_errors(gpu: Mapping[str, Any]) -> Document:
-    return {
-        "link_gen": [_told(gpu, "link_gen_max", 4)] * 3,
-        "link_width": [_told(gpu, "link_width", 16)] * 3,
-        "ecc_corrected": [0, 0, 0],
-        "ecc_uncorrected": [0, 0, 0],
-    }
+    link = {"link_gen": [_told(gpu, "link_gen_max", 4)] * 3, "link_width": [_told(gpu, "link_width", 16)] * 3}
+    return {**link, "ecc_corrected": [0, 0, 0], "ecc_uncorrected": [0, 0, 0]}
 
 
 def _others(machine: Machine, document: Document) -> list[ProgramRun]:

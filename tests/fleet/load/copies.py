@@ -80,22 +80,17 @@ def _ran(machine: Machine, document: Document) -> ProgramRun:
 
 def document(machine: Machine, attempt: int = 0) -> Document:
     """Healthy copies of all the GPUs that the machine has."""
-    gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
+    nvml = machine.sections["nvml"]
+    gpus = [gpu for gpu in nvml["gpus"] if "handle" not in gpu]
     board = boards.of(gpus)
     pairs = [(one["index"], other["index"]) for one in gpus for other in gpus if one is not other]
-    return {
-        "schema": SCHEMA,
-        "driver": machine.sections["nvml"]["driver_version"],
-        "cuda_driver_version": machine.sections["nvml"]["cuda_driver_version"],
-        "bytes": _OPTIONS.size,
-        "kernel_bytes": _OPTIONS.kernel_size,
-        "pattern_s": _OPTIONS.pattern_s,
-        "both_ways": _OPTIONS.both_ways,
-        "refused": "",
-        "gpus": [_gpu(machine, gpu, board, attempt) for gpu in gpus],
-        "peers": {"pairs": _OPTIONS.peers, "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs]},
-        "seconds": 93.12,
-    }
+    peers = [_pair(machine.name, *pair, board, attempt) for pair in pairs]
+    return (
+        {"schema": SCHEMA, "driver": nvml["driver_version"], "cuda_driver_version": nvml["cuda_driver_version"]}
+        | {"bytes": _OPTIONS.size, "kernel_bytes": _OPTIONS.kernel_size, "pattern_s": _OPTIONS.pattern_s}
+        | {"both_ways": _OPTIONS.both_ways, "refused": "", "gpus": [_gpu(machine, gpu, board, attempt) for gpu in gpus]}
+        | {"peers": {"pairs": _OPTIONS.peers, "copies": peers}, "seconds": 93.12}
+    )
 
 
 def _gpu(machine: Machine, gpu: Mapping[str, Any], board: Figures, attempt: int) -> Document:
@@ -118,44 +113,26 @@ def _gpu(machine: Machine, gpu: Mapping[str, Any], board: Figures, attempt: int)
         at_once = near(with_all, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
         copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
     link = {"count": 118, "link_gen": [gen] * 3, "link_width": [width] * 3}
-    return {
-        "index": gpu["index"],
-        "uuid": gpu["uuid"],
-        "pci": gpu["bus_id"],
-        "name": gpu["name"],
-        "memory_total_bytes": gpu["memory_total_bytes"],
-        "error": "",
-        "place": {"cpus": board.cpus[numa], "numa_node": str(numa), "above": [], "error": ""},
-        "copies": copies,
-        "data": [
-            {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
-            for what, when in ((IN, ALONE), (INSIDE, ALONE), *((each, ALONE) for each in _KERNELS), (IN, AT_ONCE))
-        ],
-        "memory": _tested(gpu["memory_total_bytes"], triad),
-        "link": {
-            ALONE: link,
-            AT_ONCE: dict(link),
-            "confidential": 0,
-            "virtualization": gpu["virtualization_mode"],
-            "unread": {},
-            "replays": 0,
-        },
-    }
+    told = {"confidential": 0, "virtualization": gpu["virtualization_mode"], "unread": {}, "replays": 0}
+    data = [
+        {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
+        for what, when in ((IN, ALONE), (INSIDE, ALONE), *((each, ALONE) for each in _KERNELS), (IN, AT_ONCE))
+    ]
+    total = gpu["memory_total_bytes"]
+    return (
+        {"index": gpu["index"], "uuid": gpu["uuid"], "pci": gpu["bus_id"], "name": gpu["name"]}
+        | {"memory_total_bytes": total, "error": ""}
+        | {"place": {"cpus": board.cpus[numa], "numa_node": str(numa), "above": [], "error": ""}}
+        | {"copies": copies, "data": data, "memory": _tested(total, triad)}
+        | {"link": {ALONE: link, AT_ONCE: dict(link), **told}}
+    )
 
 
 def _tested(total: int, gb_per_s: float) -> Document:
     """All memory that the driver leaves, written and checked with every pattern."""
-    size = int(total * 0.98) >> 16 << 16
-    return {
-        "bytes": size,
-        "total_bytes": total,
-        "passes": len(PASSES),
-        "planned": len(PASSES),
-        "seconds": round(2 * len(PASSES) * size / gb_per_s / 1e9, 2),
-        "wrong_words": 0,
-        "bits": 0,
-        "wrong": [],
-    }
+    size, passes = int(total * 0.98) >> 16 << 16, len(PASSES)
+    took = {"passes": passes, "planned": passes, "seconds": round(2 * passes * size / gb_per_s / 1e9, 2)}
+    return {"bytes": size, "total_bytes": total, **took, "wrong_words": 0, "bits": 0, "wrong": []}
 
 
 def _size(what: str) -> int:
@@ -180,18 +157,8 @@ def _alone(gpu: Mapping[str, Any], what: str) -> float:
 def _pair(node: str, source: int, target: int, board: Figures, attempt: int) -> Document:
     near_by = board.far_from == 0 or source // board.far_from == target // board.far_from
     rate = near(board.copies[4] if near_by else board.far_peer, 0.2, node, source, target, attempt)
-    return {
-        "from": source,
-        "to": target,
-        "begun": True,
-        "error": "",
-        "direct": True,
-        "wrong_words": 0,
-        "first_word": None,
-        **_rates(rate),
-        "copies": int(rate * 0.5),
-        "seconds": 0.27,
-    }
+    ways = {"from": source, "to": target, "begun": True, "error": "", "direct": True}
+    return {**ways, "wrong_words": 0, "first_word": None, **_rates(rate), "copies": int(rate * 0.5), "seconds": 0.27}
 
 
 def _by_others(machine: Machine, document: Document, attempt: int) -> ProgramRun:
@@ -232,10 +199,7 @@ def _cases(node: str, document: Document, attempt: int) -> Iterable[Document]:
 
 
 def _case(name: str, about: str, matrix: Sequence[Sequence[float | None]]) -> Document:
-    return {
-        "name": name,
-        "status": "Passed",
-        "bandwidth_description": about,
-        "bandwidth_matrix": [["N/A" if rate is None else f"{rate:.2f}" for rate in row] for row in matrix],
-        "sum": round(sum(rate or 0.0 for row in matrix for rate in row), 2),
-    }
+    rows = [["N/A" if rate is None else f"{rate:.2f}" for rate in row] for row in matrix]
+    total = round(sum(rate or 0.0 for row in matrix for rate in row), 2)
+    about_it = {"name": name, "status": "Passed", "bandwidth_description": about}
+    return {**about_it, "bandwidth_matrix": rows, "sum": total}
