@@ -35,8 +35,8 @@ def without(part: str, reading: str) -> Machine:
     return made
 
 
-def records(made: Machine) -> tuple[Record, ...]:
-    return tuple(records_of(made, Profile.BOOTCHECK, checks_of(Profile.BOOTCHECK)).values())
+CHECKS = checks_of(Profile.BOOTCHECK)
+OF_THE_LOG = [check for check in CHECKS if "kernel_log" in check.asks_for]  # a line changes nothing of the others
 
 
 def unread(causes: Iterable[Cause]) -> set[tuple[str, str, str]]:
@@ -46,16 +46,17 @@ def unread(causes: Iterable[Cause]) -> set[tuple[str, str, str]]:
 
 
 @cache
-def readings(part: str) -> dict[str, tuple[set[tuple[str, str, str]], str]]:
-    """The readings of a part that a bootcheck cannot do without: what it says where one fails, and its line."""
+def readings(part: str) -> dict[str, tuple[dict[str, Record], set[tuple[str, str, str]], str]]:
+    """The readings that a bootcheck cannot do without: its records where one fails, what it lacks then, its line."""
     made = Machine.hgx_h100("gpu01")
     adapter = made.sections["infiniband"][NIC]
     names = made.sections["nvml"]["gpus"][3] if part == GPU else {**adapter, **adapter["ports"]["1"]}
     found = {}
     for name in sorted(names.keys() - LEFT_TO_THE_MACHINE):
-        said = records(without(part, name))
+        records = records_of(without(part, name), Profile.BOOTCHECK, CHECKS)
+        said = tuple(records.values())
         if missed := unread(decide("gpu01", said).causes):
-            found[name] = missed, outcome_of(said).line
+            found[name] = records, missed, outcome_of(said).line
     return found
 
 
@@ -67,11 +68,11 @@ def test_there_are_such_readings_of_both_parts() -> None:
 @pytest.mark.parametrize("rule", WARNINGS)
 def test_a_warning_changes_nothing_of_what_is_said_of_a_reading_that_failed(rule: str) -> None:
     part = NIC if WARNINGS[rule].part.startswith("NIC") else GPU
-    for reading, (missed, line) in readings(part).items():
+    for reading, (before, missed, line) in readings(part).items():
         made = without(part, reading)
         address = made.nic_address(2) if part == NIC else made.gpu_address(3)
         made.kernel(ADDRESS.sub(address, WARNINGS[rule].example), ago_s=600)
-        said = records(made)
+        said = tuple({**before, **records_of(made, Profile.BOOTCHECK, OF_THE_LOG)}.values())
         decided = decide("gpu01", said)
         assert unread(decided.causes) == missed, reading
         assert {each.decisive.check.partition(".")[0] for each in decided.causes if each.verdict is Verdict.WARN}, (
