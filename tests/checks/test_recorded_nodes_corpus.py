@@ -23,10 +23,8 @@ from nodegate.records.verdict import Verdict
 
 # Recordings that a test in another file judges.
 ELSEWHERE = {
-    "lspci/gpud_dellxe9680_*": "tests/checks/test_links_and_rails_corpus.py",
-    "rdma/gpud_sysfs_h100_*": "tests/checks/test_links_and_rails_corpus.py",
-    "rdma/azhpc_ibstatus.txt": "tests/checks/test_links_and_rails_corpus.py",
-    "rdma/gcm_link_flaps_syslog.txt": "tests/checks/test_kernel_log_corpus.py",
+    "rdma/gpud_sysfs_h100_*": "tests/checks/test_recorded_nodes_corpus.py",
+    "rdma/gcm_link_flaps_syslog.txt": "tests/golden/real_logs.txt",
     "fabricmanager/gpud_*": "tests/checks/test_fabric_log_cases.py",
 }
 KINDS = ("nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "fabricmanager")
@@ -87,6 +85,32 @@ def test_devices_that_no_job_rests_on_change_nothing(name: str, check: str) -> N
     assert with_it.findings == alone.findings
 
 
+@pytest.mark.parametrize("check", LINK_CHECKS[:3])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "gpud_dellxe9680_bcm5720_width_downgraded.txt",  # an onboard NIC that uses one of two lanes
+        "gpud_dellxe9680_root_port_width_downgraded.txt",  # leads to a management device
+        "gpud_dellxe9680_pex_switch_bridge_downgraded.txt",  # a switch's own management port
+        "gpud_dellxe9680_nvswitch.txt",  # x2 is its full width
+        "gpud_dellxe9680_cx6dx_gen4.txt",
+        "gpud_dellxe9680_cx7_gen5.txt",
+        "gpud_dellxe9680_gpu_h100_gen5.txt",
+    ],
+)
+def test_healthy_devices_of_a_real_server_pass(file: str, check: str) -> None:
+    machine = Machine.hgx_h100()
+    real = lspci.parse(corpus(f"lspci/{file}")).devices
+    record = judge_with_pci(check, machine, Pci((*facts_of(machine).pci.devices, *real)))
+    assert record.verdict is Verdict.PASS, record.message
+
+
+def test_a_real_gpu_is_among_the_judged() -> None:
+    pci = lspci.parse(corpus("lspci/gpud_dellxe9680_gpu_h100_gen5.txt"))
+    record = judge_with_pci("pcie.link_width", Machine.hgx_h100(), pci)
+    assert record.message == "GPU 0 (0000:19:00.0, S/N 1650001000000): link width 16 lanes"
+
+
 def link_lines() -> list[tuple[str, str]]:
     """(file, line) of every single LnkSta line."""
     mocks = re.findall(r'"\\t(LnkSta:[^"]*)"', corpus("lspci/azhpc_mock_lnksta.txt"))
@@ -127,15 +151,11 @@ def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
 
 def ttar_adapter() -> dict[str, Any]:
     """The adapter mlx5_0 of the archive, as the probe would bring it from sysfs."""
-    port: dict[str, Any] = {"counters": {}, "hw_counters": {}, "link_layer": "Ethernet", "netdev": ""}
-    adapter: dict[str, Any] = {"pci": "0000:1a:00.0", "ports": {"1": port}}
+    lines = ["ports/1/link_layer: Ethernet", "ports/1/netdev: "]
     for entry in re.split(r"^# ttar.*$", corpus("rdma/procfs_mlx5_0_ttar.txt"), flags=re.MULTILINE):
         match = re.search(r"Path: \S+/infiniband/mlx5_0/(\S+)\nLines: 1\n(.*?)(?:EOF)?\n", entry)
-        if match:
-            *way, name = match[1].removeprefix("ports/1/").split("/")
-            holder = port if match[1].startswith("ports/1/") else adapter
-            (holder.setdefault(way[0], {}) if way else holder)[name] = match[2]
-    return adapter
+        lines += [f"{match[1]}: {match[2]}"] if match else []
+    return adapter_of("\n".join(lines))
 
 
 def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_told() -> None:
@@ -150,6 +170,58 @@ def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_tol
     assert record.message.startswith("mlx5_0 port 1 (0000:1a:00.0, ibs1): physical state ACTIVE, expected LinkUp")
     machine.sections["infiniband"]["mlx5_0"]["ports"]["1"]["phys_state"] = "5: LinkUp"
     assert judge_one("rdma.port_state", machine, baseline=limits).verdict is Verdict.PASS
+
+
+def adapter_of(text: str) -> dict[str, Any]:
+    """An adapter from "path: value" lines of its sysfs folder."""
+    adapter: dict[str, Any] = {"pci": "0000:1a:00.0", "ports": {"1": {"counters": {}, "hw_counters": {}}}}
+    for line in text.splitlines():
+        path, _, value = line.partition(": ")
+        *folders, name = path.split("/")
+        holder = adapter
+        for folder in folders:
+            holder = holder.setdefault(folder, {})
+        holder[name] = value
+    return adapter
+
+
+def real_node() -> Machine:
+    """A node with the adapters of a real H100 node: three rails and the bond of a BlueField-3."""
+    machine = Machine.hgx_h100()
+    names = ("mlx5_0", "mlx5_1", "mlx5_4", "mlx5_bond_0")
+    adapters = {name: adapter_of(corpus(f"rdma/gpud_sysfs_h100_{name}.txt")) for name in names}
+    for number, adapter in enumerate(adapters.values()):
+        adapter["pci"] = f"0000:{0x1A + number:02x}:00.0"
+    machine.sections["infiniband"] = adapters
+    return machine
+
+
+@pytest.mark.parametrize(
+    "check", ["rdma.rails", "rdma.port_state", "rdma.port_rate", "rdma.port_lanes", "rdma.firmware"]
+)
+@pytest.mark.parametrize("rate", [400, None], ids=["with a rate", "without a rate"])
+def test_a_real_node_passes_and_its_bond_is_no_rail(check: str, rate: int | None) -> None:
+    limits = {"rdma.rails": Limit(3, "ports", "three of eight recorded"), "rdma.rate_gbps": rate}
+    record = judge_one(check, real_node(), baseline=limits)
+    assert record.verdict is Verdict.PASS, record.message
+    assert not any("bond" in finding.part.label for finding in record.findings)
+
+
+def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
+    machine = Machine.hgx_h100()
+    adapters: dict[str, Any] = {}
+    for number, block in enumerate(corpus("rdma/azhpc_ibstatus.txt").split("Infiniband device ")[1:]):
+        name = block.split("'")[1]
+        values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        port = {"state": values["state"], "phys_state": values["phys state"], "rate": values["rate"], "netdev": ""}
+        port |= {"link_layer": values["link_layer"], "counters": {}, "hw_counters": {}, "sm_lid": "0x1"}
+        adapters[name] = {"hca_type": "MT4124", "pci": f"000{number}:00:02.0", "ports": {"1": port}}
+    machine.sections["infiniband"] = adapters
+    limits = {"rdma.rails": Limit(1, "ports", "a virtual machine"), "rdma.rate_gbps": 200}
+    for check in ("rdma.rails", "rdma.port_state", "rdma.port_rate"):
+        record = judge_one(check, machine, baseline=limits)
+        assert record.verdict is Verdict.PASS, record.message
+        assert not any("mlx5_an0" in finding.part.label for finding in record.findings)
 
 
 # The whole
