@@ -1,17 +1,10 @@
 """Boards: the GPUs of a node are of one kind, which is the platform's, and each is there once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from nodegate.api import Profile, Unknown, Verdict, Why, absence, gibibytes, part
+from nodegate.api import Baseline, Gpus, Pci, Profile, Unknown, Verdict, Verdicts, Why, absence, gibibytes, part
 from nodegate.subjects.boards import has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpus, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -38,12 +31,7 @@ def test_model(gpus: Gpus, pci: Pci, verdicts: Verdicts) -> None:
         )
     for gpu in answers:
         verdicts.equal(
-            part=gpu.part,
-            quantity="model by NVML",
-            observed=gpu.name,
-            expected=name,
-            action=_WRONG_BOARD,
-            code="model",
+            part=gpu.part, quantity="model by NVML", observed=gpu.name, expected=name, action=_WRONG_BOARD, code="model"
         )
         if isinstance(gpu.address, Unknown):
             verdicts.unknown(part=gpu.part, quantity="PCI address", reason=gpu.address)

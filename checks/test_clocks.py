@@ -1,17 +1,10 @@
 """Clocks: every GPU may reach the clocks of its model, and nothing holds it down."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence
+from nodegate.api import Baseline, Gpu, Gpus, Limit, LimitKind, Profile, Unknown, Verdict, Verdicts, absence
 from nodegate.subjects.at_work import slow_among
 from nodegate.subjects.gpu import answering
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpu, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

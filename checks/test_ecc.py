@@ -1,16 +1,9 @@
 """Device memory: errors that could not be corrected, rows replaced, spare rows left."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from nodegate.api import Known, Limit, Unknown, Verdict, Why, absence
+from nodegate.api import Baseline, Gpu, Gpus, Host, Known, Limit, Unknown, Verdict, Verdicts, Why, absence
 from nodegate.subjects.gpu import answering, corrected_allowed, on_off
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpu, Gpus, Host, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

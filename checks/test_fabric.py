@@ -163,12 +163,7 @@ def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         state = named(fabric.state, FABRIC_STATES)
         verdicts.equal(
-            part=gpu.part,
-            quantity="fabric state",
-            observed=state,
-            expected="completed",
-            action=_RESTART,
-            code="state",
+            part=gpu.part, quantity="fabric state", observed=state, expected="completed", action=_RESTART, code="state"
         )
         if state == "completed":
             verdicts.equal(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Verdict, part
+from nodegate.api import KernelLog, Node, Verdict, Verdicts, part
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, of_one_node, speaker, unknown_errors
 from nodegate.kernel_log.window import is_before_boot, times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.api import Fleet, KernelLog, Node, Verdicts
+    from nodegate.api import Fleet
     from nodegate.probe.kernel_log import KernelLine
 
 pytestmark = pytest.mark.tier("bootcheck")

@@ -1,30 +1,14 @@
 """GPUs: all are there, respond, report themselves healthy, and are set as the site wants them."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Verdict, absence, part
+from nodegate.api import Baseline, Driver, Gpus, Host, KernelLog, Pci, Profile, Verdict, Verdicts, absence, part
 from nodegate.kernel_log.reach import clean
 from nodegate.kernel_log.window import LogWindow
 from nodegate.subjects.boards import usual
-from nodegate.subjects.gpu import (
-    ON_OFF,
-    Standing,
-    answering,
-    answers_on_bus,
-    named,
-    off_bus,
-    on_off,
-    presence,
-    worded,
-)
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Driver, Gpus, Host, KernelLog, Pci, Profile, Verdicts
+from nodegate.subjects.gpu import ON_OFF, Standing, answering, answers_on_bus, named, off_bus, on_off, presence, worded
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -1,16 +1,10 @@
 """Kernel log, the host itself: its CPUs, memory modules and disks work, and nothing in it is stuck."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from nodegate.api import Baseline, Host, KernelLog, Profile, Verdicts
 from nodegate.kernel_log import hung_tasks, incidents, machine_checks
 from nodegate.kernel_log.window import LogWindow
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Host, KernelLog, Profile, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -1,17 +1,10 @@
 """The node itself: it can be reached and says who it is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
-from nodegate.api import Unknown, Verdict, part, value_or
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.api import Disks, Host, Jobs, NetDevice, Verdicts
+from nodegate.api import Disks, Host, Jobs, NetDevice, Unknown, Verdict, Verdicts, part, value_or
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -1,12 +1,8 @@
 """NVLink: every link of every GPU is up, at full speed, and has needed no repair."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from nodegate.api import Limit, LimitKind, Unknown, Verdict, Why, part
+from nodegate.api import Baseline, Gpus, Limit, LimitKind, Unknown, Verdict, Verdicts, Why, part
 from nodegate.records.finding import OWN_WORD
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import (
@@ -22,9 +18,6 @@ from nodegate.subjects.nvlink import (
     unread_peers,
     whole_bridges,
 )
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpus, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

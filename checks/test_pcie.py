@@ -1,18 +1,13 @@
 """PCIe: each GPU and RDMA NIC responds and is attached at the width and speed that it supports."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from nodegate.api import Limit, LimitKind, Profile, Unknown, Verdict, absence, part
+from nodegate.api import Baseline, Gpus, Host, Limit, LimitKind, Pci, Profile, Unknown, Verdict, Verdicts, absence, part
 from nodegate.records.finding import VIRTUAL
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
-
-if TYPE_CHECKING:
-    from nodegate.api import Baseline, Gpus, Host, Pci, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -127,11 +127,7 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         raise NotJudged("no limit rdma.rate_gbps, and no rate that most rails of this node have")
     for port in ports:
         verdicts.at_least(
-            part=port.part,
-            quantity="rate",
-            observed=port.rate_gbps,
-            limit=replace(limit, unit="Gb/s"),
-            action=CABLE,
+            part=port.part, quantity="rate", observed=port.rate_gbps, limit=replace(limit, unit="Gb/s"), action=CABLE
         )
 
 
@@ -149,11 +145,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         raise NotJudged("no lane count that most rails of this node share")
     for port in ports:
         verdicts.at_least(
-            part=port.part,
-            quantity="link width",
-            observed=port.lanes,
-            limit=replace(limit, unit="lanes"),
-            action=CABLE,
+            part=port.part, quantity="link width", observed=port.lanes, limit=replace(limit, unit="lanes"), action=CABLE
         )
 
 

@@ -1,34 +1,32 @@
 """Software: driver, NCCL, CUDA and their settings are there, match and do not slow jobs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
-from nodegate.api import Profile, Unknown, Verdict, Why, part
+from nodegate.api import (
+    Baseline,
+    Driver,
+    Environment,
+    Gpus,
+    Host,
+    NetDevice,
+    Node,
+    NvmlLibrary,
+    Pci,
+    Profile,
+    Rdma,
+    Services,
+    Software,
+    Unknown,
+    Verdict,
+    Verdicts,
+    Why,
+    part,
+)
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.rdma import end_without_rails
 from nodegate.subjects.software import judge_dma_buf, judge_version
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.api import (
-        Baseline,
-        Driver,
-        Environment,
-        Gpus,
-        Host,
-        NetDevice,
-        Node,
-        NvmlLibrary,
-        Pci,
-        Rdma,
-        Services,
-        Software,
-        Verdicts,
-    )
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -1,20 +1,13 @@
 """Upkeep: the host's settings, arrays, bonds and memory modules are as its own parts say they should be."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from nodegate.api import Limit, Unknown, Verdict, Why, part
+from nodegate.api import Host, Limit, Pci, Rdma, Unknown, Upkeep, Verdict, Verdicts, Why, part
 from nodegate.probe.upkeep import full_members
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import is_active, rails
 from nodegate.subjects.upkeep import array_fault, keys_of, narrower, speeds
-
-if TYPE_CHECKING:
-    from nodegate.api import Host, Pci, Rdma, Upkeep, Verdicts
 
 pytestmark = pytest.mark.tier("bootcheck")
 

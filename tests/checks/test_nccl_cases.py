@@ -1,17 +1,55 @@
 """What the checks of NCCL inside a node say, word for word: what nccl-tests printed goes through the real parser."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
-from fleet.machine import Machine
+from fleet.machine import Machine, facts_of
+from support import cases
 from support import nccl as fake
+from support.attempts import attempts
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of
-from support.nccl_node import WHATS, NcclCase, said
+from support.judging import baseline_of
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.nccl.launches import LAUNCHES
+from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run
+from nodegate.node import Node
+from nodegate.numbers.peers import Peers
+from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun
+
+WHATS = tuple(launch.what for launch in LAUNCHES)
+
+
+@dataclass(frozen=True)
+class NcclCase(cases.Case):
+    """One node and what one check must say of it. `told` is what the programs do, `change` alters their evidence."""
+
+    told: Mapping[str, object] = field(default_factory=dict)
+    change: Callable[[list[ProgramRun]], list[ProgramRun]] = list
+    machine: Callable[[], Machine] = Machine.hgx_h100
+    limits: Mapping[str, object] = field(default_factory=dict)
+    gpus: int = 8
+
+    def record(self) -> Record:
+        return said(self.check, self.tried(), self.machine(), self.limits)
+
+    def tried(self) -> list[list[ProgramRun]]:
+        return [self.change([fake.ran(what, gpus=self.gpus, **self.told) for what in WHATS])]
+
+
+def said(
+    check: str, tried: list[list[ProgramRun]], machine: Machine, limits: Mapping[str, object] | None = None
+) -> Record:
+    node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
+    baseline = baseline_of(facts, node, limits or {})
+
+    peers = Peers.of({}).of_node(node.name)
+    given = {"nccl": lambda: parse(attempts(tried)), "baseline": baseline, "node": node, "peers": peers}
+    return cases.judged_with(check, facts, given)
+
 
 LIKE_RING = {"all_reduce": 371.0, "all_reduce ring": 370.0}
 HGX, L40S = Machine.hgx_h100, Machine.pcie_l40s
@@ -125,31 +163,28 @@ CASES += of("nccl.version")(
 test_each_case = asserting(CASES, CASES)
 
 
-def test_wrong_data_in_one_of_two_attempts_is_wrong_data() -> None:
-    wrong, right = [fake.ran(what, faults={"*": "wrong"}) for what in WHATS], [fake.ran(what) for what in WHATS]
-    for attempts in ([wrong, right], [right, wrong]):
-        assert said("nccl.data", attempts, HGX()).verdict is FAIL
+def launched(**told: object) -> list[ProgramRun]:
+    return [fake.ran(what, **told) for what in WHATS]
 
 
-def test_a_hang_that_does_not_come_back_is_a_hang_all_the_same() -> None:
-    hung, good = [fake.ran(what, faults={"*": "hang"}) for what in WHATS], [fake.ran(what) for what in WHATS]
-    assert said("nccl.hang", [hung, good], HGX()).verdict is FAIL
+@pytest.mark.parametrize(
+    ("check", "faults", "verdict"),
+    [
+        ("nccl.data", ("wrong", ""), FAIL),
+        ("nccl.data", ("", "wrong"), FAIL),
+        ("nccl.hang", ("hang", ""), FAIL),
+        ("nccl.complete", ("crash", ""), PASS),
+    ],
+)
+def test_what_one_of_two_attempts_proves(check: str, faults: tuple[str, str], verdict: object) -> None:
+    tried = [launched(faults={"*": fault}) if fault else launched() for fault in faults]
+    assert said(check, tried, HGX()).verdict is verdict
 
 
-def test_a_tool_that_failed_once_and_ran_again_is_complete() -> None:
-    crash, good = [fake.ran(what, faults={"*": "crash"}) for what in WHATS], [fake.ran(what) for what in WHATS]
-    assert said("nccl.complete", [crash, good], HGX()).verdict is PASS
-
-
-@pytest.mark.parametrize("layout", ["2.9", "2.13", "2.16.9", "2.17.5", "2.19"])
-def test_every_version_of_the_tool_can_pass_every_check(layout: str) -> None:
-    attempts = [[fake.ran(what, layout=layout) for what in WHATS]]
+@pytest.mark.parametrize(
+    "told", [*({"layout": each} for each in ("2.9", "2.13", "2.16.9", "2.17.5", "2.19")), {"size_bytes": 8 << 30}]
+)
+def test_every_version_of_the_tool_and_the_largest_size_can_pass_every_check(told: dict[str, object]) -> None:
     for check in {case.check for case in CASES}:
-        assert said(check, attempts, HGX()).verdict is PASS, check
-
-
-def test_at_delivery_the_largest_size_is_judged() -> None:
-    attempts = [[fake.ran(what, size_bytes=8 << 30) for what in WHATS]]
-    for check in {case.check for case in CASES}:
-        record = said(check, attempts, HGX())
+        record = said(check, [launched(**told)], HGX())
         assert record.verdict is PASS, record.message

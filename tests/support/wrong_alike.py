@@ -41,14 +41,14 @@ other nodes to measure is open on a single one, which is incomplete and not acce
 
 
 class Alike(NamedTuple):
-    """One way to be wrong, the checks of which at least one has to fail by it on every node, and the cause of it.
+    """One way to be wrong, the check that has to fail by it on every node, and the cause of it.
 
     `nodes` is how many nodes it takes to tell: fewer are incomplete, for what it takes others to measure is open.
     """
 
     name: str
     plant: Callable[[Machine], object]
-    told_by: frozenset[str]
+    told_by: str
     cause: str
     nodes: int = 1
 
@@ -66,18 +66,13 @@ class Told(NamedTuple):
     unproven: tuple[str, ...]
 
 
-def _gpus_slow(machine: Machine) -> None:
-    def change(document: Any) -> None:
-        for gpu in range(GPUS):
-            burn.slowed(document, gpu, 0.7, reasons=[], clock_mhz=1600)
-
-    machine.under_load(burn.NAME, change)
+def _gpus_slow(document: Any) -> None:
+    for gpu in range(GPUS):
+        burn.slowed(document, gpu, 0.7, reasons=[], clock_mhz=1600)
 
 
-def _memory_slow(machine: Machine) -> None:
-    machine.under_load(
-        copies.NAME, lambda document: _scale(document, 0.6, copies.INSIDE, copies.READ, copies.COPY, copies.TRIAD)
-    )
+def _memory_slow(document: Any) -> None:
+    _scale(document, 0.6, copies.INSIDE, copies.READ, copies.COPY, copies.TRIAD)
 
 
 def _acs_on(machine: Machine) -> None:
@@ -91,16 +86,8 @@ def _rails_half(machine: Machine) -> None:
         machine.under_load(rdma.NAME, rdma.slower(f"mlx5_{number}", 198.0))
 
 
-def _collectives_slow(machine: Machine) -> None:
-    machine.under_load(groups.NAME, groups.slower(0.5))
-
-
-def _alltoall_slow(machine: Machine) -> None:
-    machine.under_load(groups.NAME, groups.slower(0.5, "alltoall"))
-
-
-def _sendrecv_slow(machine: Machine) -> None:
-    machine.under_load(groups.NAME, groups.slower(0.5, "sendrecv"))
+def under_load(measurement: str, *changes: Callable[[Any], object]) -> Callable[[Machine], object]:
+    return lambda machine: machine.under_load(measurement, *changes)
 
 
 def _no_gpudirect(machine: Machine) -> None:
@@ -119,15 +106,8 @@ def _gen4(machine: Machine) -> None:
     machine.under_load(copies.NAME, lambda document: _scale(document, 0.5, copies.IN, copies.OUT))
 
 
-def _power_capped(machine: Machine) -> None:
-    for index in range(GPUS):
-        machine.set_gpu(index, "power_limit_mw", 500_000)
-        machine.set_gpu(index, "power_limit_enforced_mw", 500_000)
-
-
-def _old_vbios(machine: Machine) -> None:
-    for index in range(GPUS):
-        machine.set_gpu(index, "vbios", "96.00.74.00.01")
+def every_gpu(**readings: object) -> Callable[[Machine], object]:
+    return lambda machine: [machine.set_gpu(gpu, *each) for gpu in range(GPUS) for each in readings.items()]
 
 
 def _dimm_short(machine: Machine) -> None:
@@ -144,27 +124,28 @@ def _scale(document: Any, share: float, *whats: str) -> None:
                     copy[key] = round(copy[key] * share, 2)
 
 
+CAPPED = dict.fromkeys(("power_limit_mw", "power_limit_enforced_mw"), 500_000)
+MEMORY, SHARE = "copies.memory_bandwidth", "rdma_bandwidth.share_of_rate"
 FLEETS = (
-    Alike("all GPUs 30 % slow", _gpus_slow, frozenset(("burn.throughput",)), "gpu_slow"),
-    Alike("GPU memory at 60 % of its speed", _memory_slow, frozenset(("copies.memory_bandwidth",)), "gpu_slow"),
-    Alike("ACS on at every bridge", _acs_on, frozenset(("pcie.acs",)), "no_rdma"),
-    Alike("one VBIOS too old everywhere", _old_vbios, frozenset(("ordered.versions",)), "ordered"),
-    Alike(
-        "every rail at half of its rate",
-        _rails_half,
-        frozenset(("rdma_bandwidth.share_of_rate",)),
-        "rails_slow_everywhere",
-        nodes=4,
+    Alike("all GPUs 30 % slow", under_load(burn.NAME, _gpus_slow), "burn.throughput", "gpu_slow"),
+    Alike("GPU memory at 60 % of its speed", under_load(copies.NAME, _memory_slow), MEMORY, "gpu_slow"),
+    Alike("ACS on at every bridge", _acs_on, "pcie.acs", "no_rdma"),
+    Alike("one VBIOS too old everywhere", every_gpu(vbios="96.00.74.00.01"), "ordered.versions", "ordered"),
+    Alike("every rail at half of its rate", _rails_half, SHARE, "rails_slow_everywhere", nodes=4),
+    *(
+        Alike(
+            f"{what} between nodes at half",
+            under_load(groups.NAME, groups.slower(0.5, *([what] if what != "all_reduce" else []))),
+            "nccl_groups.wide",
+            "groups_slow",
+            nodes=4,
+        )
+        for what in ("all_reduce", "alltoall", "sendrecv")
     ),
-    Alike(
-        "all_reduce between nodes at half", _collectives_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4
-    ),
-    Alike("alltoall between nodes at half", _alltoall_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4),
-    Alike("sendrecv between nodes at half", _sendrecv_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4),
-    Alike("no GPUDirect", _no_gpudirect, frozenset(("software.gpudirect",)), "no_rdma"),
-    Alike("PCIe Gen4 instead of Gen5", _gen4, frozenset(("copies.host_to_device",)), "host_copies"),
-    Alike("power capped at 500 W", _power_capped, frozenset(("power.limit",)), "clock_limits"),
-    Alike("one DIMM short", _dimm_short, frozenset(("host.memory_size",)), "host.memory_size"),
+    Alike("no GPUDirect", _no_gpudirect, "software.gpudirect", "no_rdma"),
+    Alike("PCIe Gen4 instead of Gen5", _gen4, "copies.host_to_device", "host_copies"),
+    Alike("power capped at 500 W", every_gpu(**CAPPED), "power.limit", "clock_limits"),
+    Alike("one DIMM short", _dimm_short, "host.memory_size", "host.memory_size"),
 )
 
 
@@ -191,6 +172,6 @@ def told(alike: Alike, count: int) -> Told:
 def row(alike: Alike, count: int, found: Told) -> str:
     """The line of a fleet in docs/evidence/wrong-alike.md."""
     verdicts = ", ".join(sorted(each.value for each in found.verdicts))
-    checks = ", ".join(f"`{check}`" for check in sorted(found.failing & alike.told_by))
-    said = found.line if checks else f"not proven: {', '.join(found.unproven)}"
-    return f"| {alike.name} | {count} | {verdicts} | {said} | {checks or '-'} |\n"
+    fails = alike.told_by in found.failing
+    said = found.line if fails else f"not proven: {', '.join(found.unproven)}"
+    return f"| {alike.name} | {count} | {verdicts} | {said} | {f'`{alike.told_by}`' if fails else '-'} |\n"
