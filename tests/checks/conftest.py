@@ -1,11 +1,7 @@
 """The table at the end: which real recordings were judged, and what was missed."""
 
-from collections.abc import Iterator
 
-import pytest
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter):
     """What the corpus tests left in their reports; it crosses pytest-xdist's workers."""
     said: dict[str, set[str]] = {}
     for name, value in _properties(terminalreporter):
@@ -26,7 +22,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"  {row}")
 
 
-def _properties(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, str]]:
+def _properties(terminalreporter):
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") == "call":

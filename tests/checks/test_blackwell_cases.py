@@ -1,6 +1,5 @@
 """What the checks say of what boards report in ways of their own: the errors of NVLink 5, and the heat of HBM."""
 
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -17,21 +16,21 @@ from nodegate.unknown import Unknown, Why
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 
 
-def b200(_name: str = "gpu01", epoch_s: float = EPOCH_S) -> Machine:
+def b200(_name="gpu01", epoch_s=EPOCH_S):
     return node_of("hgx-b200-8", partial(Machine.hgx_h100, epoch_s=epoch_s))
 
 
-def gpu(**readings: object) -> Callable[[Machine], object]:
+def gpu(**readings):
     """Readings of NVLink 5 of GPU 3."""
     return lambda machine: [machine.set_gpu(3, f"nvlink5.{name}", value) for name, value in readings.items()]
 
 
-def silent(*indices: int, reading: object = UNSUPPORTED) -> Callable[[Machine], object]:
+def silent(*indices, reading=UNSUPPORTED):
     """GPUs of which none of it is read."""
     return lambda machine: [machine.set_gpu(index, "nvlink5", reading) for index in indices]
 
 
-def older_probe(machine: Machine) -> None:
+def older_probe(machine):
     for entry in machine.sections["nvml"]["gpus"]:
         del entry["nvlink5"]
 
@@ -72,7 +71,7 @@ COUNTED = (
 )
 
 
-def hbm(*indices: int, **readings: object) -> Callable[[Machine], object]:
+def hbm(*indices, **readings):
     return lambda machine: [machine.set_gpu(at, name, said) for at in indices for name, said in readings.items()]
 
 
@@ -93,11 +92,11 @@ HBM = (
 
 
 @pytest.mark.parametrize("case", [*NVLINK5, *COUNTED, *HBM], ids=str)
-def test_case(case: Case | CounterCase) -> None:
+def test_case(case):
     assert_case(case)
 
 
-def test_a_bit_error_rate_is_a_mantissa_and_an_exponent() -> None:
+def test_a_bit_error_rate_is_a_mantissa_and_an_exponent():
     codes = {0x80D: 8e-13, 0xF01: 1.5, 0x100: 1.0, 0x000: 0.0, 0xFFF: 0.0, 0xFEE: 0.0, 0x1ED: 1e-237}
     assert {code: error_rate(code) for code in codes} == pytest.approx(codes, rel=1e-12, abs=0)
     for code in (0x1000, 1 << 32, -1):

@@ -1,10 +1,7 @@
 """What the burn checks say of one burn with one fault, word for word, and of the burns that only look faulty."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
-from fleet.machine import Machine
-from support.burning import BurnCase, Document, every_window, ran_by_others, refused
+from support.burning import BurnCase, every_window, ran_by_others, refused
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import plant
 
@@ -15,30 +12,30 @@ STALLED_S = [*map(float, (*range(1, 10), *range(30, 37)))]
 UNEVEN_S = [1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]
 
 
-def gpu(index: int, **values: object) -> Callable[[Document], object]:
+def gpu(index, **values):
     return lambda found: found["gpus"][index].update(values)
 
 
-def phase(index: int, number: int, **values: object) -> Callable[[Document], object]:
+def phase(index, number, **values):
     return lambda found: found["gpus"][index]["phases"][number].update(values)
 
 
-def load(index: int, **values: object) -> Callable[[Document], object]:
+def load(index, **values):
     return lambda found: every_window(found, index, **values)
 
 
-def moment(index: int, second: int, **values: object) -> Callable[[Document], object]:
+def moment(index, second, **values):
     return lambda found: found["gpus"][index]["samples"]["windows"][second + 1].update(values)
 
 
 @changes
-def idle_from(found: Document, index: int, second: int) -> None:
+def idle_from(found, index, second):
     for each in found["gpus"][index]["samples"]["windows"][second + 1 :]:
         each["load"] = 0
 
 
 @changes
-def odd_with_cublas(found: Document, *, stopped: bool = False, **own: object) -> None:
+def odd_with_cublas(found, *, stopped=False, **own):
     """GPU 3's result in fp32 is odd; then the same with own kernels, with something changed on it."""
     phase(3, 1, checksum="deadbeef")(found)
     clean = {"dtype": "fp32", "matrix": 8192, "iterations": 9, "seconds": 4.0, "checksum": "0000aaaa"}
@@ -51,11 +48,11 @@ def odd_with_cublas(found: Document, *, stopped: bool = False, **own: object) ->
     found["again"][3]["error"] = "no answer within 60 s" if stopped else ""
 
 
-def slowed(**nanoseconds: int) -> Callable[[Document], object]:
+def slowed(**nanoseconds):
     return lambda found: found["gpus"][3]["samples"]["violations_ns"].update(nanoseconds)
 
 
-def without_fp64(found: Document) -> None:
+def without_fp64(found):
     """As on a board that has no units for it."""
     for each in found["gpus"]:
         each["left_out"] = {"fp64": "this board has hardly any units for it"}
@@ -64,28 +61,28 @@ def without_fp64(found: Document) -> None:
 
 
 @changes
-def every_gpu(found: Document, **values: object) -> None:
+def every_gpu(found, **values):
     for index in range(8):
         every_window(found, index, **values)
 
 
-def stopped(found: Document) -> None:
+def stopped(found):
     gpu(3, error="no answer within 60 s, at cuStreamSynchronize")(found)
     found["gpus"][3]["phases"] = found["gpus"][3]["phases"][:1]
 
 
-def never_started(found: Document) -> None:
+def never_started(found):
     error = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED"
     gpu(3, error=error, started_s=None, phases=[], samples={"windows": [], "error": error})(found)
 
 
 @changes
-def without(found: Document, index: int) -> None:
+def without(found, index):
     found["gpus"] = [each for each in found["gpus"] if each["index"] != index]
 
 
 @changes
-def without_quantity(found: Document, index: int | None, quantity: str, why: str) -> None:
+def without_quantity(found, index, quantity, why):
     for gpu in found["gpus"] if index is None else [found["gpus"][index]]:
         gpu["samples"]["unread"] = {quantity: {"why": why, "detail": "NVML"}}
         for window in gpu["samples"]["windows"]:
@@ -93,67 +90,67 @@ def without_quantity(found: Document, index: int | None, quantity: str, why: str
 
 
 @changes
-def slow(found: Document, part: float) -> None:
+def slow(found, part):
     for each in found["gpus"][3]["phases"]:
         each["tflops"] *= part
 
 
 @changes
-def growing(found: Document, counter: str, by: int) -> None:
+def growing(found, counter, by):
     windows = found["gpus"][3]["samples"]["windows"]
     for number, window in enumerate(windows):
         count = by if number > 40 else 0
         window[counter] = [count, count, count]
 
 
-def two_models(found: Document) -> None:
+def two_models(found):
     for index in range(6):
         gpu(index, name="NVIDIA A100-SXM4-80GB", multiprocessors=108)(found)
         phase(index, 0, checksum="aaaaaaaa")(found)
 
 
-def disagreeing_pair(found: Document) -> None:
+def disagreeing_pair(found):
     two_models(found)
     phase(7, 0, checksum="bbbbbbbb")(found)
 
 
-def no_slowdown(machine: Machine) -> None:
+def no_slowdown(machine):
     for key in ("temperature_margin_c", "temperature_slowdown_c"):
         machine.set_gpu(3, key, unread("not supported", "NVML 3"))
 
 
-def capped(machine: Machine) -> None:
+def capped(machine):
     for index in range(8):
         machine.set_gpu(index, "power_limit_enforced_mw", 500_000)
 
 
-def no_enforced_limit(machine: Machine) -> None:
+def no_enforced_limit(machine):
     for index in range(8):
         machine.set_gpu(index, "power_limit_enforced_mw", unread("missing", "NVML 13"))
 
 
 @changes
-def own_kernels(found: Document, watts: float) -> None:
+def own_kernels(found, watts):
     every_gpu(power_w=[watts - 5, watts, watts + 5])(found)
     for index in range(8):
         gpu(index, path="ptx")(found)
 
 
 @changes
-def all_without(found: Document, quantity: str) -> None:
+def all_without(found, quantity):
     for index in range(8):
         without_quantity(index, quantity, "not supported")(found)
 
 
 @changes
-def lighter_after(found: Document, seconds: float) -> None:
+def lighter_after(found, seconds):
     for each in found["gpus"]:
         for window in each["samples"]["windows"]:
             if window["start_s"] >= seconds:
                 window["power_w"] = [400.0, 410.0, 430.0]
 
 
-def gen4_slot(machine: Machine) -> None:
+def gen4_slot(machine):
     for index in range(8):
         machine.set_gpu(index, "link_gen_max", 4)
 

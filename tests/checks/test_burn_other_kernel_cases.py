@@ -4,7 +4,7 @@ import json
 
 from fleet.changes import changes
 from fleet.machine import Machine
-from support.burning import BurnCase, Document, document
+from support.burning import BurnCase, document
 from support.cases import ERROR, FAIL, PASS, asserting, of
 
 from nodegate.measure.burn import document as burn_document
@@ -15,7 +15,7 @@ GAVE_UP = "nodegate_wgmma: -1 gave up waiting for operands"
 
 
 @changes
-def by(found: Document, kernel: str, *, gpu3: Document | None = None, **of_phase: object) -> None:
+def by(found, kernel, *, gpu3=None, **of_phase):
     """A burn by own kernels; something is changed of GPU 3 and of its results in bf16."""
     found.update(path="ptx", library="")
     for gpu in found["gpus"]:
@@ -41,8 +41,8 @@ CASES += of("burn.results")(
 test_case = asserting(CASES)
 
 
-def test_what_it_reached_is_compared_with_nothing_else() -> None:
-    def burn_of(kernel: str) -> Burn:
+def test_what_it_reached_is_compared_with_nothing_else():
+    def burn_of(kernel):
         found = document(Machine.hgx_h100("gpu01"))
         by(kernel)(found)
         return Burn((burn_document.decode(json.dumps(found)),), (), ())

@@ -1,10 +1,7 @@
 """What the checks say that only some contracts ask for, word for word."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
-from fleet.machine import Machine
-from support.burning import BurnCase, Document, every_window, refused
+from support.burning import BurnCase, every_window, refused
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, asserting, of, unread
 from support.judging import Case, plant
 
@@ -12,19 +9,19 @@ DMA_BUF = {"contract.gpudirect_dma_buf": True}
 UNSET = {"contract.nccl_unset": "NCCL_ALGO NCCL_PROTO"}
 
 
-def load(index: int, **values: object) -> Callable[[Document], object]:
+def load(index, **values):
     return lambda found: every_window(found, index, **values)
 
 
 @changes
-def unsampled(found: Document, index: int, quantity: str) -> None:
+def unsampled(found, index, quantity):
     samples = found["gpus"][index]["samples"]
     samples["unread"] = {quantity: unread("not supported", "NVML")}
     for window in samples["windows"]:
         window.pop(quantity, None)
 
 
-def longer(found: Document) -> None:
+def longer(found):
     for phase in found["phases"]:
         phase["seconds"] *= 2
 
@@ -57,12 +54,12 @@ CASES += of("contract.burn_time")(
 )
 
 
-def proprietary(machine: Machine) -> None:
+def proprietary(machine):
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025"
     machine.set("driver", "version", version)
 
 
-def nccl_conf(*lines: str) -> Callable[[Machine], None]:
+def nccl_conf(*lines):
     return plant.set("environment", "nccl_conf", "\n".join(lines))
 
 

@@ -1,15 +1,11 @@
 """What the checks of copies say of one node with one fault, word for word, and of what only looks faulty."""
 
-from collections.abc import Callable
-
 import pytest
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
 from support.copies import (
     ALONE,
     AT_ONCE,
     CopiesCase,
-    Document,
     each_pair_of,
     every_pair,
     link,
@@ -29,43 +25,43 @@ NOT_TOLD = {name: unread("not supported", "NVML 3") for name in ("link_gen", "li
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
 
-def dead(found: Document) -> None:
+def dead(found):
     of_gpu(3, error=CUDA, copies=[], data=[], link={"error": "NVML 15: GPU is lost"})(found)
     found["peers"]["copies"] = [each for each in found["peers"]["copies"] if 3 not in {each["from"], each["to"]}]
 
 
-def stopped(found: Document) -> None:
+def stopped(found):
     of_gpu(3, error="no answer within 20 s, at cuStreamSynchronize")(found)
     del found["gpus"][3]["copies"][1:], found["gpus"][3]["data"][:]
 
 
-def without(found: Document) -> None:
+def without(found):
     del found["gpus"][3]
 
 
-def only_one(found: Document) -> None:
+def only_one(found):
     del found["gpus"][1:]
     found["gpus"][0]["copies"] = [each for each in found["gpus"][0]["copies"] if each["when"] == ALONE]
     found["peers"]["copies"] = []
 
 
-def no_pairs(found: Document) -> None:
+def no_pairs(found):
     found["peers"] = {"pairs": "none", "copies": []}
 
 
-def place(above: list[list[str]], gpu: int) -> Callable[[Document], object]:
+def place(above, gpu):
     return lambda found: found["gpus"][gpu]["place"].update(above=above)
 
 
-def wrong(place: int, **values: object) -> Callable[[Document], object]:
+def wrong(place, **values):
     return lambda found: found["gpus"][3]["data"][place].update(values)
 
 
-def at_once(*rates: float) -> Callable[[Document], object]:
+def at_once(*rates):
     return together(rate("host_to_device", rates[0], when=AT_ONCE), rate("device_to_host", rates[1], when=AT_ONCE))
 
 
-def each(change: Callable[..., Callable[[Document], object]], *given: object, **named: object):
+def each(change, *given, **named):
     """The change on every GPU."""
     return together(*(change(*given, gpu=gpu, **named) for gpu in range(8)))
 
@@ -75,7 +71,7 @@ LOSES_A_FIFTH = together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad
 USUALLY_LOW = together(*(each(rate, what, 2900.0) for what in ("read", "copy", "triad")))
 
 
-def gen4_slot(machine: Machine) -> None:
+def gen4_slot(machine):
     for index in range(8):
         machine.set_gpu(index, "link_gen_max", 4)
 
@@ -239,11 +235,11 @@ test_case = asserting(CASES)
         (5.0, 0, "more than PCIe Gen1 x16 can carry"),
     ],
 )
-def test_a_rate_in_the_words_of_pcie(rate_gb_per_s: float, newest: int, words: str) -> None:
+def test_a_rate_in_the_words_of_pcie(rate_gb_per_s, newest, words):
     assert pcie.link_of(rate_gb_per_s, newest) == words
 
 
-def test_a_link_that_is_not_known_carries_nothing_that_is_known() -> None:
+def test_a_link_that_is_not_known_carries_nothing_that_is_known():
     assert pcie.capacity(5, 8) == pytest.approx(31.5, abs=0.01)
     assert pcie.capacity(9, 16) is None
     assert pcie.capacity(5, 0) is None

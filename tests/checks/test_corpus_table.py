@@ -17,7 +17,6 @@ from support.judging import judge_all, judge_one
 
 from nodegate import suite
 from nodegate.profile import Profile
-from nodegate.records.finding import Finding
 from nodegate.records.verdict import Verdict
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -52,7 +51,7 @@ SAID = (
 )
 
 
-def found(path: str) -> list[tuple[str, Finding]]:
+def found(path):
     """Every finding that is no pass, by its check, of a node with this kernel log, all of it of the present boot."""
     machine = Machine.hgx_h100(epoch_s=AFTER_THEM_ALL_S)
     machine.set("system", "uptime_s", UPTIME_S)
@@ -69,12 +68,12 @@ def found(path: str) -> list[tuple[str, Finding]]:
     ]
 
 
-def findings(path: str) -> list[str]:
+def findings(path):
     return sorted(f"{name} {each.verdict.value} {each.part.label}: {each.code or '-'}" for name, each in found(path))
 
 
 @pytest.mark.parametrize("path", LOGS)
-def test_a_kernel_log_leads_to_its_findings_and_to_no_other(path: str, request: pytest.FixtureRequest) -> None:
+def test_a_kernel_log_leads_to_its_findings_and_to_no_other(path, request):
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):
         LOGS[path] = findings(path)
         GOLDEN.write_text("".join(f"{log}\n" + "".join(f"  {each}\n" for each in LOGS[log]) for log in LOGS), "utf-8")
@@ -87,13 +86,13 @@ def test_a_kernel_log_leads_to_its_findings_and_to_no_other(path: str, request: 
 
 
 @pytest.mark.parametrize(("path", "check", "words"), SAID)
-def test_a_finding_says_what_its_lines_come_to(path: str, check: str, words: tuple[str, ...]) -> None:
+def test_a_finding_says_what_its_lines_come_to(path, check, words):
     messages = [finding.message for name, finding in found(path) if name == check]
     for each, count in Counter(words).items():
         assert sum(each in message for message in messages) == count, messages
 
 
-def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request: pytest.FixtureRequest) -> None:
+def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request):
     corpus("index.csv")
     with (corpus_folder() / "index.csv").open(encoding="utf-8", newline="") as file:
         kinds = {row["file"]: row["kind"] for row in csv.DictReader(file) if row["kind"] in KINDS}
@@ -111,19 +110,19 @@ def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request: pytest
     }
 
 
-def held_by_tests() -> str:
+def held_by_tests():
     """The text of the tests that hold recordings to their truth."""
     here = Path(__file__).name
     files = sorted(file for file in TESTS.rglob("test_*.py") if file.name != here)
     return "\n".join((*LOGS, *(file.read_text("utf-8") for file in files)))
 
 
-def names_of(path: str) -> tuple[str, ...]:
+def names_of(path):
     """How a test may name a recording: with its kind, by its file name, or without the ending."""
     name = path.rpartition("/")[2]
     stem = name.rpartition(".")[0]
     return path, f'"{name}"', f'"{stem}"', f"{stem.rpartition('_')[0]}_*"
 
 
-def why(path: str) -> str:
+def why(path):
     return NOT_JUDGED.get(path, "no test names it")

@@ -1,10 +1,8 @@
 """What ecc.corrected, fabric.imex and fabric.imex_domain say of one machine, word for word."""
 
 import json
-from collections.abc import Mapping
 
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, WARN, asserting, of, unread
 from support.judging import Case, both, fails, gpu
 
@@ -13,7 +11,7 @@ UNSUPPORTED = unread("not supported", "NVML 3: Not Supported", nvml=3)
 
 
 @changes
-def in_a_rack(machine: Machine, *, imex: str = "active") -> None:
+def in_a_rack(machine, *, imex="active"):
     for index in range(8):
         machine.set_gpu(index, "fabric.cluster_uuid", RACK)
         machine.set_gpu(index, "fabric.clique", 32766)
@@ -22,7 +20,7 @@ def in_a_rack(machine: Machine, *, imex: str = "active") -> None:
 
 
 @changes
-def imex(machine: Machine, text: object = None, status: str = "UP", own: Mapping[str, object] | None = None) -> None:
+def imex(machine, text=None, status="UP", own=None):
     """Four nodes of a rack as this one (gpu0001) sees them; `own` changes its own entry."""
     in_a_rack()(machine)
     hosts = {str(number): f"10.0.0.{number + 1}" for number in range(4)}
@@ -39,12 +37,12 @@ def imex(machine: Machine, text: object = None, status: str = "UP", own: Mapping
 
 
 @changes
-def older_probe(machine: Machine) -> None:
+def older_probe(machine):
     in_a_rack()(machine)
     del machine.sections["services"]["imex"]
 
 
-def apart(*numbers: int, state: object = "DISCONNECTED") -> dict[str, object]:
+def apart(*numbers, state="DISCONNECTED"):
     states = {number: state if number in numbers else "CONNECTED" for number in range(4)}
     return {str(number): {"host": f"10.0.0.{number + 1}", "status": said} for number, said in states.items()}
 

@@ -1,6 +1,5 @@
 """What the counter checks say when a load adds errors, word for word, and of counters that only look bad."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from fleet.machine import Machine
@@ -14,40 +13,40 @@ PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
 ABSENT = unread("not supported", "NVML 3")
 
 
-def gpu(path: str, value: object) -> Callable[[Machine], object]:
+def gpu(path, value):
     return plant.set_gpu(2, path, value)
 
 
-def link(key: str, value: object) -> Callable[[Machine], object]:
+def link(key, value):
     return nvlink(2, 7, key, value)
 
 
-def port(counter: str, value: str, folder: str = "counters") -> Callable[[Machine], object]:
+def port(counter, value, folder="counters"):
     return plant.set_port("mlx5_1", 1, f"{folder}.{counter}", value)
 
 
 FULL = port("link_downed", "255")
 
 
-def from_to(counter: str, before: str, after: str, folder: str = "counters") -> dict[str, object]:
+def from_to(counter, before, after, folder="counters"):
     return {"before": port(counter, before, folder), "during": port(counter, after, folder)}
 
 
-def no_port_counters(machine: Machine) -> None:
+def no_port_counters(machine):
     for folder in ("counters", "hw_counters"):
         machine.sections["infiniband"]["mlx5_1"]["ports"]["1"][folder] = {}
 
 
-def aer(kind: str, count: int) -> Callable[[Machine], object]:
+def aer(kind, count):
     total = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}[kind]
     return lambda machine: machine.set_pci(machine.gpu_address(2), f"aer_dev_{kind}", f"TOTAL_ERR_{total} {count}")
 
 
-def of_gpu_2(key: str, value: object) -> Callable[[Machine], object]:
+def of_gpu_2(key, value):
     return lambda machine: machine.set_pci(machine.gpu_address(2), key, value)
 
 
-def firmware_keeps_aer(machine: Machine) -> None:
+def firmware_keeps_aer(machine):
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
             device[f"aer_dev_{kind}"] = unread("missing", "no such file")
@@ -56,13 +55,13 @@ def firmware_keeps_aer(machine: Machine) -> None:
 no_fatal_count = of_gpu_2("aer_dev_fatal", unread("missing", "no such file"))
 
 
-def flap(machine: Machine) -> None:
+def flap(machine):
     name = machine.sections["infiniband"]["mlx5_1"]["ports"]["1"]["netdev"]
     before = int(machine.sections["netdev"][name]["carrier_changes"])
     machine.set_netdev(name, "carrier_changes", str(before + 2))
 
 
-def restarted(machine: Machine) -> None:
+def restarted(machine):
     machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
 
 
@@ -152,7 +151,7 @@ CASES += of("counters.nic")(
 test_case = asserting(CASES)
 
 
-def test_a_full_counter_hides_no_error_of_another_counter() -> None:
+def test_a_full_counter_hides_no_error_of_another_counter():
     (case,) = [
         case for case in CASES if case.name == "full since before the load: a link that goes down cannot be seen"
     ]

@@ -1,7 +1,5 @@
 """Checks that need more than one machine's document: the fleet, and the controller's clock."""
 
-from collections.abc import Callable
-
 import pytest
 from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
@@ -11,21 +9,21 @@ from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
-from nodegate.records.finding import Limit, NumberLimit, Record
+from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Unknown, Why
 from nodegate.verdicts import Verdicts
 
 
-def four_nodes() -> dict[str, Machine]:
+def four_nodes():
     return {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
 
 
-def drift(machines: dict[str, Machine], name: str) -> Record:
+def drift(machines, name):
     return judge_one("drift.same_as_fleet", machines[name], node=Node(name), fleet=fleet_of(machines))
 
 
-def test_a_node_like_the_others_passes_with_each_characteristic_as_evidence() -> None:
+def test_a_node_like_the_others_passes_with_each_characteristic_as_evidence():
     record = drift(four_nodes(), "gpu01")
     assert record.verdict is Verdict.PASS
     assert {part.name for finding in record.findings for part in finding.parts} >= {
@@ -36,7 +34,7 @@ def test_a_node_like_the_others_passes_with_each_characteristic_as_evidence() ->
     }
 
 
-def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
+def test_the_node_with_another_kernel_is_named_and_the_others_pass():
     machines = four_nodes()
     machines["gpu03"].set("system", "kernel_release", "5.15.0-101-generic")
     odd = drift(machines, "gpu03")
@@ -47,7 +45,7 @@ def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
 
-def test_the_node_with_confidential_computing_on_is_named() -> None:
+def test_the_node_with_confidential_computing_on_is_named():
     machines = four_nodes()
     machines["gpu03"].set("nvml", "confidential", 1)
     odd = drift(machines, "gpu03")
@@ -55,7 +53,7 @@ def test_the_node_with_confidential_computing_on_is_named() -> None:
     assert odd.message == ("confidential computing: on, expected off (3 of 4 nodes) - update it to the fleet's version")
 
 
-def test_the_node_that_lost_a_socket_is_named() -> None:
+def test_the_node_that_lost_a_socket_is_named():
     machines = four_nodes()
     machines["gpu03"].set("system", "cpu_sockets", 1)
     machines["gpu03"].set("cpus", "numa_nodes", "0")
@@ -84,22 +82,20 @@ def test_the_node_that_lost_a_socket_is_named() -> None:
     ],
     ids=["ib_uverbs", "gdrdrv", "a disk", "MTU", "RoCE v1"],
 )
-def test_what_a_node_alone_cannot_tell_is_told_by_the_others(
-    change: Callable[[Machine], object], characteristic: str
-) -> None:
+def test_what_a_node_alone_cannot_tell_is_told_by_the_others(change, characteristic):
     machines = {f"gpu{number:02}": Machine.pcie_l40s(f"gpu{number:02}", number) for number in range(1, 5)}
     change(machines["gpu03"])
     assert {finding.part.name for finding in drift(machines, "gpu03").decisive} == {characteristic}
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
 
-def test_modules_that_could_not_be_read_are_not_called_missing() -> None:
+def test_modules_that_could_not_be_read_are_not_called_missing():
     machines = four_nodes()
     machines["gpu03"].set("system", "modules", {"why": "denied", "detail": "EACCES"})
     assert drift(machines, "gpu03").verdict is Verdict.PASS
 
 
-def test_two_nodes_are_no_fleet() -> None:
+def test_two_nodes_are_no_fleet():
     machines = dict(list(four_nodes().items())[:2])
     assert drift(machines, "gpu01").verdict is Verdict.NOT_JUDGED
 
@@ -135,9 +131,7 @@ def test_two_nodes_are_no_fleet() -> None:
         ),
     ],
 )
-def test_skew_counts_beyond_what_the_round_trip_leaves_open(
-    skew_s: Known[float], error_s: float, verdict: Verdict, message: str
-) -> None:
+def test_skew_counts_beyond_what_the_round_trip_leaves_open(skew_s, error_s, verdict, message):
     clock = Clock(synchronized=True, offset_s=0.0, skew_s=skew_s, skew_error_s=error_s)
     known = {"clock": clock, "baseline": _OneLimit(), "fleet": Fleet({}), "verdicts": Verdicts()}
     record = judge(suite.check("host.clock_skew"), known.__getitem__, "gpu01")
@@ -145,6 +139,6 @@ def test_skew_counts_beyond_what_the_round_trip_leaves_open(
 
 
 class _OneLimit:
-    def number(self, key: str) -> NumberLimit:
+    def number(self, key):
         assert key == "host.clock_skew_max_s"
         return Limit(2, "s", "site")

@@ -1,19 +1,18 @@
 """What the checks of device memory say, word for word: 600 remapped rows never pass, MIG and old boards may."""
 
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
 from support.judging import UNNAMED, Case, both, every_gpu, gpu
 
 
-def without_ecc(machine: Machine) -> None:
+def without_ecc(machine):
     """A gaming card: neither ECC nor row remapping."""
     for key in ("ecc_mode", "ecc", "sram_threshold_exceeded", "remapped_rows", "remap_histogram"):
         every_gpu(key, UNSUPPORTED)(machine)
 
 
 @changes
-def before_ampere(machine: Machine, *, single: int = 0, double: int = 0, pending: object = False) -> None:
+def before_ampere(machine, *, single=0, double=0, pending=False):
     """Retired pages instead of remapped rows; the faulty one is GPU 2."""
     for key in ("remapped_rows", "remap_histogram", "sram_threshold_exceeded"):
         every_gpu(key, UNSUPPORTED)(machine)

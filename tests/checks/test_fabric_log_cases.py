@@ -1,14 +1,11 @@
 """What the fabric manager's log says of the node: what counts now, what is settled, and what only looks bad."""
 
-from collections.abc import Callable
-
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of, unread
 from support.corpus import corpus
 from support.judging import Case, judge_one, plant
 
 from nodegate.profile import Profile
-from nodegate.records.finding import Record
 
 CHECK = "fabric.manager_log"
 BOOTCHECK = Profile.BOOTCHECK
@@ -36,7 +33,7 @@ LONG_AGO = "Oct 30 2026 03:12:09"
 SOON_BEFORE_BOOT = "Nov 08 2026 19:50:00"
 
 
-def logs(*entries: tuple[str, str]) -> Callable[[Machine], None]:
+def logs(*entries):
     """The log holds these entries: form and time."""
     text = "\n".join(form.format(when=when, number=number) for number, (form, when) in enumerate(entries))
     return plant.set("services", "fabric_manager_log", text)
@@ -92,7 +89,7 @@ CASES = of(CHECK)(
 test_the_check_says = asserting(CASES)
 
 
-def test_a_thousand_kinds_of_errors_are_not_a_thousand_findings() -> None:
+def test_a_thousand_kinds_of_errors_are_not_a_thousand_findings():
     machine = Machine.hgx_h100()
     words = [f"{letter}{other}{last}" for letter in "abcdefghij" for other in "abcdefghij" for last in "abcdefghij"]
     entries = [(f"[{{when}}] [ERROR] [tid 1] strange {word}", LATER) for word in words]
@@ -105,14 +102,14 @@ def test_a_thousand_kinds_of_errors_are_not_a_thousand_findings() -> None:
 # Real logs
 
 
-def judged(file: str) -> Record:
+def judged(file):
     machine = Machine.hgx_h100(epoch_s=1_789_000_000.0)  # September 2026
     machine.set("system", "uptime_s", 3 * 365 * 86400.0)
     machine.set("services", "fabric_manager_log", corpus(f"fabricmanager/{file}"))
     return judge_one(CHECK, machine)
 
 
-def test_one_non_fatal_error_in_a_real_log() -> None:
+def test_one_non_fatal_error_in_a_real_log():
     record = judged("gpud_fabricmanager.log")
     assert record.verdict is WARN
     assert [(finding.part.short, finding.code, finding.observed) for finding in record.findings] == [
@@ -120,7 +117,7 @@ def test_one_non_fatal_error_in_a_real_log() -> None:
     ]
 
 
-def test_every_kind_of_line_that_a_log_matcher_knows() -> None:
+def test_every_kind_of_line_that_a_log_matcher_knows():
     record = judged("gpud_log_matcher_lines.txt")
     found = sorted((finding.verdict.value, finding.part.short, finding.code) for finding in record.findings)
     assert found == [

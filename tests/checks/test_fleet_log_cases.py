@@ -11,8 +11,6 @@ from support.judging import Case, both, fails, fleet_of, judge_one, plant
 
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.records.finding import Finding, Record
-from nodegate.records.verdict import Verdict
 
 CHECK = "fleet_log.unknown_errors"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
@@ -50,29 +48,29 @@ DAY_S = 86400.0
 NODES = 8
 
 
-def says(line: str, ago_s: float = 600.0) -> Callable[[OneMachine], None]:
+def says(line, ago_s=600.0):
     return plant.kernel(line, ago_s=ago_s)
 
 
-def at_level(level: int, line: str) -> Callable[[OneMachine], None]:
+def at_level(level, line):
     return plant.kernel_at_level(level, line, ago_s=600)
 
 
-def log_is(**known: object) -> Callable[[OneMachine], None]:
+def log_is(**known):
     return lambda machine: machine.sections["kernel_log"].update(known)
 
 
-def most_say(machine: OneMachine, number: int) -> None:
+def most_say(machine, number):
     """Five of the eight say the same, of another GPU and address."""
     if number <= 4:
         machine.kernel(ODD.replace("GPU:3", f"GPU:{number}").replace("c67d", f"c6{number}0"), ago_s=900)
 
 
-def quiet(machine: OneMachine, number: int) -> None:
+def quiet(machine, number):
     """This node says nothing unusual."""
 
 
-def one_more_says(machine: OneMachine, number: int) -> None:
+def one_more_says(machine, number):
     if number == 1:
         machine.kernel(ODD, ago_s=900)
 
@@ -83,7 +81,7 @@ class FleetCase(Case):
 
     others: Callable[[OneMachine, int], object] = quiet
 
-    def record(self) -> Record:
+    def record(self):
         machines = {
             f"gpu{number + 1:02}": Machine.hgx_h100(f"gpu{number + 1:02}", number + 1) for number in range(NODES)
         }
@@ -137,7 +135,7 @@ ALONE = (
 
 @pytest.mark.parametrize("nodes", [0, 1, 2])
 @pytest.mark.parametrize(("line", "whose", "after_s", "verdict"), ALONE)
-def test_a_node_that_is_not_compared(line: str, whose: str, after_s: float, verdict: Verdict, nodes: int) -> None:
+def test_a_node_that_is_not_compared(line, whose, after_s, verdict, nodes):
     machine = Machine.hgx_h100()
     machine.set("system", "uptime_s", 3600.0)
     machine.kernel(line, ago_s=3600.0 - after_s)
@@ -146,7 +144,7 @@ def test_a_node_that_is_not_compared(line: str, whose: str, after_s: float, verd
     assert [(finding.verdict, finding.part.label) for finding in record.findings] == [(verdict, whose)]
 
 
-def test_many_kinds_of_unknown_errors_are_counted() -> None:
+def test_many_kinds_of_unknown_errors_are_counted():
     machine = Machine.hgx_h100()
     for number in range(20):
         machine.kernel(f"acme: cannot reach moon {chr(ord('a') + number)}", ago_s=600)
@@ -158,7 +156,7 @@ def test_many_kinds_of_unknown_errors_are_counted() -> None:
 # Links that fall together
 
 
-def flapping(count: int, alone: int = 0) -> list[Finding]:
+def flapping(count, alone=0):
     """What is said of gpu01, whose rail fell 3 times with that of all `count` nodes, and `alone` times by itself."""
     machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, count + 1)}
     for number, machine in enumerate(machines.values()):
@@ -172,12 +170,12 @@ def flapping(count: int, alone: int = 0) -> list[Finding]:
     return list(record.findings)
 
 
-def down(machine: OneMachine, ago_s: float) -> None:
+def down(machine, ago_s):
     machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link down", ago_s=ago_s)
     machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link up", ago_s=ago_s - 2)
 
 
-def test_links_that_fall_with_those_of_31_other_nodes_are_the_switchs_doing() -> None:
+def test_links_that_fall_with_those_of_31_other_nodes_are_the_switchs_doing():
     (finding,) = flapping(32)
     assert finding.verdict is WARN
     assert finding.message == (
@@ -187,19 +185,19 @@ def test_links_that_fall_with_those_of_31_other_nodes_are_the_switchs_doing() ->
     )
 
 
-def test_what_the_switch_did_does_not_count_against_the_node() -> None:
+def test_what_the_switch_did_does_not_count_against_the_node():
     (finding,) = flapping(32, alone=2)
     assert finding.verdict is WARN
     assert "3 of them with 31 other nodes within 1 s: 3 switch events (rail mlx5_2); up to 2 in 24 h" in finding.message
 
 
-def test_a_bad_cable_is_not_excused_by_a_switch_event() -> None:
+def test_a_bad_cable_is_not_excused_by_a_switch_event():
     (finding,) = flapping(32, alone=3)
     assert finding.verdict is FAIL
     assert finding.action == "clean or replace the cable or transceiver; look at the switch port"
 
 
-def test_two_nodes_excuse_nobody() -> None:
+def test_two_nodes_excuse_nobody():
     (finding,) = flapping(2)
     assert finding.verdict is FAIL
     assert "other node" not in finding.message

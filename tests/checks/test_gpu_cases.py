@@ -10,7 +10,7 @@ UPTIME_S = Machine.hgx_h100().sections["system"]["uptime_s"]
 
 
 @changes
-def hide(machine: Machine, *indices: int) -> None:
+def hide(machine, *indices):
     """As sshd's device cgroup does it: the device node refuses, NVML leaves the GPU out and closes the gap."""
     nvml = machine.sections["nvml"]
     for index in indices:
@@ -22,7 +22,7 @@ def hide(machine: Machine, *indices: int) -> None:
 
 
 @changes
-def refuse(machine: Machine, index: int, why: str, detail: str) -> None:
+def refuse(machine, index, why, detail):
     """NVML lists the GPU and gives no handle."""
     gpu = machine.sections["nvml"]["gpus"][index]
     gpu.clear()
@@ -30,7 +30,7 @@ def refuse(machine: Machine, index: int, why: str, detail: str) -> None:
 
 
 @changes
-def leave_out(machine: Machine, index: int) -> None:
+def leave_out(machine, index):
     """NVML alone does not list the GPU."""
     nvml = machine.sections["nvml"]
     nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu["index"] != index]
@@ -38,14 +38,14 @@ def leave_out(machine: Machine, index: int) -> None:
 
 
 @changes
-def leave_it_to_nvidia_smi(machine: Machine, said: str) -> None:
+def leave_it_to_nvidia_smi(machine, said):
     """NVML broke, and nvidia-smi stopped at a GPU that it cannot open."""
     machine.section_fails("nvml", "failed", "ended by SIGSEGV")
     machine.sections["nvidia_smi"] = {"q": f"Unable to determine the device handle for {said}\n", "exit_code": 15}
 
 
 @changes
-def unbind(machine: Machine, index: int, driver: str = "") -> None:
+def unbind(machine, index, driver=""):
     """The driver did not take the GPU: it is on PCIe only."""
     machine.set_pci(machine.gpu_address(index), "driver", driver)
     machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
@@ -54,14 +54,14 @@ def unbind(machine: Machine, index: int, driver: str = "") -> None:
 
 
 @changes
-def exclude(machine: Machine, index: int) -> None:
+def exclude(machine, index):
     """As NVreg_ExcludedGpus leaves it: driven by nobody, listed by the driver as excluded."""
     address, files = machine.gpu_address(index), machine.sections["driver"]["gpus"]
     files[address] = files[address].replace("GPU Excluded:\t No", "GPU Excluded:\t Yes")
     leave_out(index)(machine)
 
 
-def unload(machine: Machine) -> None:
+def unload(machine):
     """The module is not there."""
     machine.set("driver", "loaded", False)
     for index in range(8):
@@ -69,7 +69,7 @@ def unload(machine: Machine) -> None:
 
 
 @changes
-def in_a_container(machine: Machine, *shown: int) -> None:
+def in_a_container(machine, *shown):
     """PCIe shows every GPU of the host, the driver's files and NVML only those of the container."""
     for index in set(range(8)) - set(shown):
         machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
@@ -78,7 +78,7 @@ def in_a_container(machine: Machine, *shown: int) -> None:
 
 
 @changes
-def of_gpu_3(machine: Machine, key: str, value: object) -> None:
+def of_gpu_3(machine, key, value):
     machine.set_pci(machine.gpu_address(3), key, value)
 
 
@@ -86,12 +86,12 @@ no_driver_files = plant.set("driver", "gpus", unread("missing", "no such folder"
 
 
 @changes
-def log(machine: Machine, *lines: str, ago_s: float = 60.0) -> None:
+def log(machine, *lines, ago_s=60.0):
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - number * 0.001)
 
 
-def begins_late(machine: Machine) -> None:
+def begins_late(machine):
     """The ring buffer has forgotten the first weeks of this boot."""
     machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
 

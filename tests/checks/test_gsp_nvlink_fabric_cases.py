@@ -1,25 +1,11 @@
 """What the checks of GSP firmware, NVLink and the fabric say, word for word; each GPU counts, not only the first."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
 from support.cases import ERROR, FAIL, FAILED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
-from support.judging import (
-    UNNAMED,
-    Case,
-    Change,
-    baseline_of,
-    both,
-    every_gpu,
-    fails,
-    fleet_of,
-    gpu,
-    judge_one,
-    nvlink,
-    plant,
-)
+from support.judging import UNNAMED, Case, baseline_of, both, every_gpu, fails, fleet_of, gpu, judge_one, nvlink, plant
 
 from nodegate import suite
 from nodegate.judge.judge import judge
@@ -30,7 +16,7 @@ _SET = "set NVreg_EnableGpuFirmware in the driver's module options to the value 
 
 
 @changes
-def gsp_off(machine: Machine, *indices: int) -> None:
+def gsp_off(machine, *indices):
     """As NVML and the driver's file tell it."""
     for index in indices:
         machine.set_gpu(index, "gsp_mode", [0, 1])
@@ -45,7 +31,7 @@ ANY_LINKS = {"nvlink.count": None}
 UNCOUNTED = dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED)
 
 
-def old_driver(machine: Machine) -> None:
+def old_driver(machine):
     """A driver before GSP: neither NVML nor the driver's file knows the word."""
     every_gpu("gsp_mode", unread("missing", ""))(machine)
     every_gpu("gsp_firmware", unread("missing", ""))(machine)
@@ -54,18 +40,18 @@ def old_driver(machine: Machine) -> None:
         machine.sections["driver"]["gpus"][address] = "\n".join(lines)
 
 
-def no_switches(machine: Machine) -> None:
+def no_switches(machine):
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x068000"]
 
 
-def in_a_virtual_machine(machine: Machine) -> None:
+def in_a_virtual_machine(machine):
     no_switches(machine)
     machine.set("system", "dmi.sys_vendor", "Microsoft Corporation")
     machine.set("system", "dmi.product_name", "Virtual Machine")
 
 
 @changes
-def peers(machine: Machine, *rows: tuple[int, ...]) -> None:
+def peers(machine, *rows):
     """What the driver says of the peer access of these GPUs; of all others it is good."""
     said = {tuple(row[:2]): list(row) for row in rows}
     listed = machine.sections["nvml"]["peers"]
@@ -73,39 +59,39 @@ def peers(machine: Machine, *rows: tuple[int, ...]) -> None:
 
 
 @changes
-def links_of_gpu_3(machine: Machine, *links: int, **readings: object) -> None:
+def links_of_gpu_3(machine, *links, **readings):
     for link in links:
         for key, value in readings.items():
             machine.set_nvlink(3, link, key, value)
 
 
-def silent_links(machine: Machine) -> None:
+def silent_links(machine):
     for entry in machine.sections["nvml"]["gpus"]:
         for link in entry["nvlinks"]:
             link.update(UNCOUNTED)
 
 
 @changes
-def manager(machine: Machine, **properties: str) -> None:
+def manager(machine, **properties):
     for key, value in properties.items():
         machine.set_unit("nvidia-fabricmanager", key, value)
 
 
-def said_by_manager(said: object) -> Change:
+def said_by_manager(said):
     return plant.set("services", "fabric_manager_version", said)
 
 
-def a_switch(machine: Machine) -> dict[str, object]:
+def a_switch(machine):
     return next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
 
 
 @changes
-def fabric(machine: Machine, index: int, **readings: object) -> None:
+def fabric(machine, index, **readings):
     for key, value in readings.items():
         machine.set_gpu(index, f"fabric.{key}", value)
 
 
-def every_fabric(**readings: object) -> Callable[[Machine], object]:
+def every_fabric(**readings):
     return both(*(fabric(index, **readings) for index in range(8)))
 
 
@@ -129,7 +115,7 @@ CASES += of("gsp.version")(
 
 
 @changes
-def bridges(machine: Machine, up: int, of_gpu_3: int | None = None) -> None:
+def bridges(machine, up, of_gpu_3=None):
     """The first links of each GPU are up, the others not connected."""
     for index in range(8):
         those = of_gpu_3 if index == 3 and of_gpu_3 is not None else up
@@ -258,7 +244,7 @@ CASES += of("fabric.summary")(
 test_case = asserting(CASES)
 
 
-def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
+def test_a_node_without_gsp_among_nodes_with_it_is_warned_of():
     odd, fleet = Machine.hgx_h100("gpu0001"), {f"gpu000{number}": Machine.hgx_h100() for number in (2, 3, 4)}
     gsp_off(*range(8))(odd)
     whole = fleet_of({"gpu0001": odd, **fleet})
@@ -268,7 +254,7 @@ def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
     assert judge_one("gsp.fleet", fleet["gpu0002"], node=Node("gpu0002"), fleet=whole).verdict is PASS
 
 
-def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service() -> None:
+def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service():
     facts = facts_of(Machine.hgx_h100())
     silent = replace(facts.services, units=Unknown(Why.FAILED, "Failed to connect to bus: Host is down"))
     arguments = {"pci": facts.pci, "host": facts.host, "services": silent}

@@ -1,9 +1,6 @@
 """What the host checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of, unread
 from support.judging import Case, both, fails, plant
 
@@ -21,56 +18,56 @@ FREE = {"host.mount_free_min_percent": 5}
 AVAILABLE = {"host.memory_available_min_percent": 50}
 
 
-def cpus(key: str, value: str) -> Callable[[Machine], None]:
+def cpus(key, value):
     return plant.set("cpus", key, value)
 
 
-def release(text: str) -> Callable[[Machine], None]:
+def release(text):
     return plant.set("system", "kernel_release", text)
 
 
-def usage(path: str, **values: int) -> Callable[[Machine], None]:
+def usage(path, **values):
     return lambda machine: machine.sections["mounts"]["usage"][path].update(values)
 
 
-def usage_fails(path: str, why: str) -> Callable[[Machine], None]:
+def usage_fails(path, why):
     return lambda machine: machine.sections["mounts"]["usage"].update({path: {"why": why, "detail": "statvfs, 2 s"}})
 
 
-def shm_not_mounted(machine: Machine) -> None:
+def shm_not_mounted(machine):
     machine.set("mounts", "table", "/dev/md0 / ext4 rw 0 0")
 
 
-def slurmd_open_files(soft: int, hard: int) -> Callable[[Machine], None]:
+def slurmd_open_files(soft, hard):
     row = f"Max open files            {soft:<20} {hard:<20} files     "
     return plant.set("limits", "slurmd", row)
 
 
 @changes
-def login_limits(machine: Machine, **limits: list[int]) -> None:
+def login_limits(machine, **limits):
     machine.set("limits", "slurmd", unread("missing", "no slurmd"))
     machine.sections["limits"]["self"].update(limits)
 
 
-def blocked(name: str, waits_in: str) -> Callable[[Machine], None]:
+def blocked(name, waits_in):
     return plant.set("system", "dstate", [{"pid": 77, "comm": name, "wchan": waits_in}])
 
 
-def memory(total_kib: int, available_kib: int) -> Callable[[Machine], None]:
+def memory(total_kib, available_kib):
     text = f"MemTotal:       {total_kib} kB\nMemAvailable:   {available_kib} kB"
     return plant.set("system", "meminfo", text)
 
 
-def chrony(old: str, new: str) -> Callable[[Machine], None]:
+def chrony(old, new):
     return lambda machine: machine.set("clock", "chronyc", machine.sections["clock"]["chronyc"].replace(old, new))
 
 
-def no_clock_daemon(machine: Machine) -> None:
+def no_clock_daemon(machine):
     for name in ("chronyc", "adjtimex", "timedatectl"):
         machine.set("clock", name, unread("missing", "no such program"))
 
 
-def data_read_only(machine: Machine) -> None:
+def data_read_only(machine):
     table = machine.sections["mounts"]["table"]
     machine.set("mounts", "table", table.replace("/mnt/data nfs4 rw", "/mnt/data nfs4 ro"))
 

@@ -19,18 +19,18 @@ STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
 
 
 @changes
-def says(machine: Machine, *lines: str, ago_s: float = 600.0) -> None:
+def says(machine, *lines, ago_s=600.0):
     """The kernel says these lines, a tenth of a second apart."""
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - 0.1 * number)
 
 
-def still_waits(machine: Machine) -> None:
+def still_waits(machine):
     machine.kernel(JFS, ago_s=600)
     machine.set("system", "dstate", [{"pid": 136986, "comm": "jfsmount", "wchan": "nfs_wait_bit_killable"}])
 
 
-def no_log(machine: Machine) -> None:
+def no_log(machine):
     machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 
 
@@ -163,7 +163,7 @@ CASES += of("host_log.file_systems")(
 test_the_check_says = asserting(CASES)
 
 
-def test_errors_of_two_modules_are_two_findings() -> None:
+def test_errors_of_two_modules_are_two_findings():
     machine = Machine.hgx_h100()
     says(CE, CE, CE.replace("Chan#1", "Chan#3"))(machine)
     record = judge_one(HARDWARE, machine)
@@ -173,7 +173,7 @@ def test_errors_of_two_modules_are_two_findings() -> None:
     ]
 
 
-def test_a_stack_belongs_to_the_task_before_it() -> None:
+def test_a_stack_belongs_to_the_task_before_it():
     machine = Machine.hgx_h100()
     other = JFS.replace("jfsmount:136986", "python3:4242")
     says(JFS, other, " schedule+0x5a/0xc0", " os_acquire_mutex+0x3d/0x50 [nvidia]")(machine)

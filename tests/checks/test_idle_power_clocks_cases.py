@@ -1,7 +1,6 @@
 """What the checks of processes, power, heat and clocks say, word for word, and what they must not call a fault."""
 
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, UNSUPPORTED, WARN, asserting, of, unread
 from support.judging import UNNAMED, Case, both, every_gpu, fails, gpu, plant
 
@@ -17,26 +16,26 @@ DAEMONS = (
 
 
 @changes
-def process(machine: Machine, index: int, name: str, kind: str = "compute", memory: object = 21_000 << 20) -> None:
+def process(machine, index, name, kind="compute", memory=21_000 << 20):
     entry = {"pid": 4711, "kind": kind, "memory_bytes": memory, "name": name}
     machine.sections["nvml"]["gpus"][index]["processes"].append(entry)
 
 
 @changes
-def readings(machine: Machine, *indices: int, **values: object) -> None:
+def readings(machine, *indices, **values):
     for index in indices or range(8):
         for key, value in values.items():
             machine.set_gpu(index, key, value)
 
 
 @changes
-def swap(machine: Machine, total: int, free: int) -> None:
+def swap(machine, total, free):
     head = machine.sections["system"]["meminfo"].partition("SwapTotal")[0]
     machine.set("system", "meminfo", f"{head}SwapTotal: {total} kB\nSwapFree: {free} kB")
 
 
 @changes
-def empty(machine: Machine, section: str) -> None:
+def empty(machine, section):
     machine.sections[section] = {}
 
 

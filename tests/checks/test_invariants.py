@@ -1,8 +1,5 @@
 """What holds for every check of facts: unknown never passes, and nothing that a node sends breaks one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
 import pytest
 from fleet.machine import Machine
 from support.judging import judge_all
@@ -11,7 +8,6 @@ from nodegate import suite
 from nodegate.facts import FACTS
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.records.finding import Record
 from nodegate.records.part import NODE
 from nodegate.records.verdict import Verdict
 
@@ -20,7 +16,7 @@ MACHINES = [Machine.hgx_h100, Machine.pcie_l40s]
 EXPECTED = {"mounts": ["/mnt/data"], "require": ["cuda", "nccl"]}
 
 
-def of_subjects(*subjects: str) -> list[suite.Check]:
+def of_subjects(*subjects):
     return [check for check in suite.checks() if check.id.partition(".")[0] in subjects]
 
 
@@ -33,26 +29,24 @@ COUNTERS = ("counters", "hw_counters", "gids", "gid_types")  # no check of a sin
 JUNK = ({"why": "failed", "detail": "EIO"}, None, "\ud800 junk", -1, [], {})
 
 
-def judged(
-    machine: Machine, checks: Sequence[suite.Check], profile: Profile = Profile.DELIVERY
-) -> Mapping[str, Record]:
+def judged(machine, checks, profile=Profile.DELIVERY):
     node = Node("gpu01", expected=EXPECTED, origin="hosts.yaml:3")
     return judge_all(machine, checks, profile=profile, node=node)
 
 
-def gpu_side(machine: Machine) -> Mapping[str, Record]:
+def gpu_side(machine):
     return judged(machine, GPU_SIDE)
 
 
 @pytest.mark.parametrize("make", MACHINES)
 @pytest.mark.parametrize("profile", list(Profile))
-def test_a_healthy_machine_raises_nothing(make: Callable[[], Machine], profile: Profile) -> None:
+def test_a_healthy_machine_raises_nothing(make, profile):
     records = judged(make(), [*GPU_SIDE, *NODE_SIDE], profile)
     assert {name: record.message for name, record in records.items() if record.verdict not in FINE} == {}
 
 
 @pytest.mark.parametrize("make", MACHINES)
-def test_a_lost_gpu_passes_no_check_that_reads_gpus(make: Callable[[], Machine]) -> None:
+def test_a_lost_gpu_passes_no_check_that_reads_gpus(make):
     machine = make()
     healthy = gpu_side(machine)
     machine.lose_gpu(3)
@@ -61,13 +55,13 @@ def test_a_lost_gpu_passes_no_check_that_reads_gpus(make: Callable[[], Machine])
     assert passed == []
 
 
-def _not_judged(record: Record) -> bool:
+def _not_judged(record):
     """The whole check does not apply or has no limit: the platform has no such thing."""
     whole = all(part == NODE for finding in record.findings for part in finding.parts)
     return whole and record.verdict in (Verdict.SKIP, Verdict.NOT_JUDGED)
 
 
-def test_without_nvml_nothing_that_reads_gpus_is_judged() -> None:
+def test_without_nvml_nothing_that_reads_gpus_is_judged():
     machine = Machine.hgx_h100()
     machine.section_fails("nvml", "hung", "cannot be ended")
     records = gpu_side(machine)
@@ -78,7 +72,7 @@ def test_without_nvml_nothing_that_reads_gpus_is_judged() -> None:
 @pytest.mark.parametrize(
     "value", [{"why": "failed", "detail": "NVML 999"}, {"why": "missing", "detail": ""}, None, "x"]
 )
-def test_no_reading_breaks_a_check(reading: str, value: object) -> None:
+def test_no_reading_breaks_a_check(reading, value):
     machine = Machine.hgx_h100()
     machine.set_gpu(3, reading, value)
     broken = {name: record.message for name, record in gpu_side(machine).items() if "itself failed" in record.message}
@@ -95,7 +89,7 @@ def test_no_reading_breaks_a_check(reading: str, value: object) -> None:
         "temperature_margin_c", "violation_ns",
     ],
 )  # fmt: skip
-def test_a_reading_that_failed_is_an_error_somewhere(reading: str) -> None:
+def test_a_reading_that_failed_is_an_error_somewhere(reading):
     machine = Machine.hgx_h100()
     machine.set_gpu(3, reading, {"why": "failed", "detail": "NVML 999"})
     assert Verdict.ERROR in {record.verdict for record in gpu_side(machine).values()}
@@ -103,7 +97,7 @@ def test_a_reading_that_failed_is_an_error_somewhere(reading: str) -> None:
 
 @pytest.mark.parametrize("why", ["timeout", "denied", "hung", "failed"])
 @pytest.mark.parametrize("fact", FACTS_USED)
-def test_no_check_passes_without_a_fact_that_it_asks_for(fact: str, why: str) -> None:
+def test_no_check_passes_without_a_fact_that_it_asks_for(fact, why):
     machine = Machine.hgx_h100()
     for section in FACTS[fact].sections:
         machine.section_fails(section, why, "planted")
@@ -116,7 +110,7 @@ def test_no_check_passes_without_a_fact_that_it_asks_for(fact: str, why: str) ->
     assert passed == []
 
 
-def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def leaves(value, path=()):
     """Every place in a section, of lists only the first entries."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
@@ -125,7 +119,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from leaves(part, (*path, key))
 
 
-def put(holder: Any, path: tuple[Any, ...], value: object) -> None:
+def put(holder, path, value):
     for key in path[:-1]:
         holder = holder[key]
     holder[path[-1]] = value
@@ -136,7 +130,7 @@ SECTIONS = sorted({section for fact in FACTS_USED for section in FACTS[fact].sec
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_no_value_that_a_node_sends_breaks_a_check(section: str) -> None:
+def test_no_value_that_a_node_sends_breaks_a_check(section):
     broken = set()
     checks = [
         check

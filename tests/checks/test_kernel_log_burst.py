@@ -11,7 +11,7 @@ KINDS, LINES = 29, 40_000
 MEBIBYTE = 1 << 20
 
 
-def test_a_burst_is_read_line_by_line() -> None:
+def test_a_burst_is_read_line_by_line():
     texts = [f"NVRM: Xid (PCI:0000:9b:00): 95, pid={n}, name=python3, Uncontained: LTC TAG ({n})" for n in range(KINDS)]
     window = LogWindow(now_s=100_000.0, boot_s=0.0, window_h=24, profile=Profile.DELIVERY)
     tracemalloc.start()

@@ -1,9 +1,7 @@
 """What the kernel log checks say of one machine with one fault, word for word, and of lines that only look bad."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
-from fleet.machine import EPOCH_S, Machine
+from fleet.machine import EPOCH_S
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, WARN, asserting, of, unread
 from support.judging import Case, fails, plant
 
@@ -27,22 +25,22 @@ LOST = "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
 
 @changes
-def says(machine: Machine, *lines: str, ago_s: float = 600.0) -> None:
+def says(machine, *lines, ago_s=600.0):
     """The kernel says these lines, a second apart."""
     for number, line in enumerate(lines):
         machine.kernel(line, ago_s=ago_s - number)
 
 
-def xid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+def xid(*texts, ago_s=600.0):
     return says(*(GPU + text for text in texts), ago_s=ago_s)
 
 
-def sxid(*texts: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
+def sxid(*texts, ago_s=600.0):
     return says(*(SWITCH + text for text in texts), ago_s=ago_s)
 
 
 @changes
-def left_out(machine: Machine, kind: str, lines: int, *, ago_s: float) -> None:
+def left_out(machine, kind, lines, *, ago_s):
     """Lines of a kind did not fit, the newest of them so long ago."""
     machine.set("kernel_log", "dropped", lines)
     lost = {"kind": kind, "lines": lines, "until_epoch_s": EPOCH_S - ago_s}
@@ -50,7 +48,7 @@ def left_out(machine: Machine, kind: str, lines: int, *, ago_s: float) -> None:
 
 
 @changes
-def flaps(machine: Machine, count: int) -> None:
+def flaps(machine, count):
     """The link goes down and comes back, every ten minutes."""
     for number in range(count):
         machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0 - 600 * number)
@@ -58,7 +56,7 @@ def flaps(machine: Machine, count: int) -> None:
 
 
 @changes
-def outage(machine: Machine, seconds: float, *, before_the_boot: bool = False) -> None:
+def outage(machine, seconds, *, before_the_boot=False):
     """The link goes down once and comes back later."""
     if before_the_boot:
         machine.set("system", "uptime_s", 3600.0)
@@ -66,24 +64,24 @@ def outage(machine: Machine, seconds: float, *, before_the_boot: bool = False) -
     machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7200.0 - seconds)
 
 
-def down_with_the_shutdown(machine: Machine) -> None:
+def down_with_the_shutdown(machine):
     machine.set("system", "uptime_s", 3600.0)
     machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=3800)
     machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=3500)
 
 
-def up_and_down_at_bring_up(machine: Machine) -> None:
+def up_and_down_at_bring_up(machine):
     machine.set("system", "uptime_s", 3600.0)
     machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=3590)
     machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=3585)
 
 
-def every_rail_limited(machine: Machine) -> None:
+def every_rail_limited(machine):
     for address in machine.nic_addresses:
         machine.kernel(HALF.replace("0000:1a:00.0", address), ago_s=500)
 
 
-def gsp_times_out_again_and_again(machine: Machine) -> None:
+def gsp_times_out_again_and_again(machine):
     machine.kernel("NVRM: GPU at PCI:0000:3d:00: GPU-509665ad-b600-ac93-3616-d754b23d636d", ago_s=700)
     machine.kernel("NVRM: GPU Board Serial Number: 1650124014249", ago_s=699)
     for number in range(14):

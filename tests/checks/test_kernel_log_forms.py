@@ -9,7 +9,7 @@ from nodegate.records.verdict import Verdict
 NIC = "mlx5_core 0000:5c:00.0: "
 
 
-def said(check: str, *lines: str) -> list[str]:
+def said(check, *lines):
     """Each finding that is no pass: verdict and code."""
     machine = Machine.hgx_h100()
     for line in lines:
@@ -58,7 +58,7 @@ FAILS = {
 @pytest.mark.parametrize(
     ("check", "line", "expected"), [(check, *row) for check, rows in FAILS.items() for row in rows]
 )
-def test_a_fault_fails_in_each_of_its_forms(check: str, line: str, expected: str) -> None:
+def test_a_fault_fails_in_each_of_its_forms(check, line, expected):
     assert said(check, line) == [f"fail {expected}"]
 
 
@@ -91,7 +91,7 @@ WARNS = {
 @pytest.mark.parametrize(
     ("check", "line", "expected"), [(check, *row) for check, rows in WARNS.items() for row in rows]
 )
-def test_a_lesser_fault_warns_in_each_of_its_forms(check: str, line: str, expected: str) -> None:
+def test_a_lesser_fault_warns_in_each_of_its_forms(check, line, expected):
     assert said(check, line) == [f"warn {expected}"]
 
 
@@ -106,11 +106,11 @@ PASSES = {
 
 
 @pytest.mark.parametrize(("check", "line"), [(check, line) for check, rows in PASSES.items() for line in rows])
-def test_what_only_looks_like_it_passes(check: str, line: str) -> None:
+def test_what_only_looks_like_it_passes(check, line):
     assert said(check, line) == []
 
 
-def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report() -> None:
+def test_a_fatal_error_of_a_nic_is_one_finding_however_long_its_report():
     lines = (f"{NIC}poll_health:1012:(pid 0): Fatal error 1 detected", f"{NIC}synd(0x1): firmware internal error")
     assert said("kernel_log.nic_errors", *lines) == ["fail nic_hardware_error"]
 
@@ -130,7 +130,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize(("check", "line", "part"), [(check, *row) for check, rows in NAMED.items() for row in rows])
-def test_the_finding_names_the_device_that_the_line_names(check: str, line: str, part: str) -> None:
+def test_the_finding_names_the_device_that_the_line_names(check, line, part):
     machine = Machine.hgx_h100()
     machine.kernel(line, ago_s=600.0)
     (finding,) = judge_one(check, machine).findings

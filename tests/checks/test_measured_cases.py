@@ -3,9 +3,6 @@
 The tables of the single measurements go further into each, word for word; here a case says how the headline begins.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from fleet.load import after, burn, nccl, rdma
 from fleet.machine import Machine
@@ -30,34 +27,34 @@ CONTRACT = {  # what nothing asks for is not judged
 NOT_ON_L40S = NOT_ON_HGX | {"rdma_bandwidth.gpu_memory", "nccl.nvls", "counters.nvlink", "burn.memory_temperature"}
 
 
-def said(*lines: str) -> Callable[[Machine], None]:
+def said(*lines):
     """The kernel says these lines five minutes before the load ends."""
 
-    def later(machine: Machine) -> None:
+    def later(machine):
         for line in lines:
             machine.kernel(line, ago_s=300.0)
 
     return plant.during_load(later)
 
 
-def no_log(machine: Machine) -> None:
+def no_log(machine):
     machine.during_load(lambda later: later.section_fails("kernel_log", "denied", "not permitted"))
 
 
-def restarted(machine: Machine) -> None:
-    def later(machine: Machine) -> None:
+def restarted(machine):
+    def later(machine):
         machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
         machine.set("system", "uptime_s", 200.0)
 
     machine.during_load(later)
 
 
-def braked(document: dict[str, Any]) -> None:
+def braked(document):
     burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
 
 
-def corrupt(machine: Machine) -> None:
-    def change(document: dict[str, Any]) -> None:
+def corrupt(machine):
+    def change(document):
         document["gpus"][4]["phases"][0]["mismatches"] = 3
 
     machine.under_load(burn.NAME, change)
@@ -123,7 +120,7 @@ test_what_a_check_says_of_a_machine_under_load = asserting(CASES)
 
 
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])
-def test_a_healthy_machine_passes_each_measured_check(check: str) -> None:
+def test_a_healthy_machine_passes_each_measured_check(check):
     for make, without in ((Machine.hgx_h100, NOT_ON_HGX), (L40S, NOT_ON_L40S)):
         record = judge_one(check, make(), baseline=CONTRACT)
         assert record.verdict is (SKIP if check in without else PASS), record.message

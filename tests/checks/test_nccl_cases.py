@@ -17,7 +17,6 @@ from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
-from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
@@ -33,16 +32,14 @@ class NcclCase(cases.Case):
     limits: Mapping[str, object] = field(default_factory=dict)
     gpus: int = 8
 
-    def record(self) -> Record:
+    def record(self):
         return said(self.check, self.tried(), self.machine(), self.limits)
 
-    def tried(self) -> list[list[ProgramRun]]:
+    def tried(self):
         return [self.change([fake.ran(what, gpus=self.gpus, **self.told) for what in WHATS])]
 
 
-def said(
-    check: str, tried: list[list[ProgramRun]], machine: Machine, limits: Mapping[str, object] | None = None
-) -> Record:
+def said(check, tried, machine, limits=None):
     node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
     baseline = baseline_of(facts, node, limits or {})
 
@@ -55,29 +52,29 @@ LIKE_RING = {"all_reduce": 371.0, "all_reduce ring": 370.0}
 HGX, L40S = Machine.hgx_h100, Machine.pcie_l40s
 
 
-def fault(name: str, *whats: str) -> Mapping[str, object]:
+def fault(name, *whats):
     return {"faults": dict.fromkeys(whats or ("*",), name)}
 
 
-def no_tool(rans: list[ProgramRun]) -> list[ProgramRun]:
+def no_tool(rans):
     why = CannotMeasure("all_reduce_perf is not on the node", next_step="build nccl-tests")
     return [not_run(ran.what, why) for ran in rans]
 
 
-def stops_after_hang(rans: list[ProgramRun]) -> list[ProgramRun]:
+def stops_after_hang(rans):
     why = CannotMeasure("not run: all_reduce did not end within 60 s before", next_step="see the finding on all_reduce")
     return [*rans[:2], *(not_run(ran.what, why) for ran in rans[2:])]
 
 
-def small_average(rans: list[ProgramRun]) -> list[ProgramRun]:
+def small_average(rans):
     return [replace(ran, stdout=ran.stdout.replace(": 446.4", ": 156.742")) for ran in rans]
 
 
-def stuck(rans: list[ProgramRun]) -> list[ProgramRun]:
+def stuck(rans):
     return [replace(rans[0], stuck=("4711 all_reduce_perf D",)), *rans[1:]]
 
 
-def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
+def slow_and_unfinished(rans):
     """Each ended by us after its first row, on a node where that row took half a minute."""
     return [
         replace(ran, stdout=ran.stdout[: ran.stdout.index("  1073741824")], exit_code=None, timed_out=True)
@@ -163,7 +160,7 @@ CASES += of("nccl.version")(
 test_each_case = asserting(CASES, CASES)
 
 
-def launched(**told: object) -> list[ProgramRun]:
+def launched(**told):
     return [fake.ran(what, **told) for what in WHATS]
 
 
@@ -176,7 +173,7 @@ def launched(**told: object) -> list[ProgramRun]:
         ("nccl.complete", ("crash", ""), PASS),
     ],
 )
-def test_what_one_of_two_attempts_proves(check: str, faults: tuple[str, str], verdict: object) -> None:
+def test_what_one_of_two_attempts_proves(check, faults, verdict):
     tried = [launched(faults={"*": fault}) if fault else launched() for fault in faults]
     assert said(check, tried, HGX()).verdict is verdict
 
@@ -184,7 +181,7 @@ def test_what_one_of_two_attempts_proves(check: str, faults: tuple[str, str], ve
 @pytest.mark.parametrize(
     "told", [*({"layout": each} for each in ("2.9", "2.13", "2.16.9", "2.17.5", "2.19")), {"size_bytes": 8 << 30}]
 )
-def test_every_version_of_the_tool_and_the_largest_size_can_pass_every_check(told: dict[str, object]) -> None:
+def test_every_version_of_the_tool_and_the_largest_size_can_pass_every_check(told):
     for check in {case.check for case in CASES}:
         record = said(check, [launched(**told)], HGX())
         assert record.verdict is PASS, record.message

@@ -1,6 +1,5 @@
 """What the checks of NCCL over several nodes say, word for word: what was printed goes through the real parser."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from support.attempts import having
@@ -15,16 +14,7 @@ from nodegate.records.program_run import Attempt, LaunchPlan, Plan, ProgramRun
 WHATS = ("all_reduce", "alltoall", "sendrecv")
 
 
-def ran(
-    what: str,
-    *,
-    nodes: Sequence[str] = ("gpu01", "gpu02"),
-    kind: str = "pair",
-    group: str = "",
-    busbw: float = 380.0,
-    wrong: int = 0,
-    **fields: object,
-) -> ProgramRun:
+def ran(what, *, nodes=("gpu01", "gpu02"), kind="pair", group="", busbw=380.0, wrong=0, **fields):
     """A launch that ended, as gpu01 keeps it."""
     name = group or (f"pair {'+'.join(nodes)}" if kind == "pair" else kind)
     launch = LaunchPlan(name, kind, nodes[0], tuple(nodes), len(nodes), gpus_of_node=8, turns=13, builds=1)
@@ -33,29 +23,29 @@ def ran(
     return having(ProgramRun(what, stdout=text, exit_code=code, duration_s=9.0, plan=plan), **fields)
 
 
-def hung(found: ProgramRun, **fields: object) -> ProgramRun:
+def hung(found, **fields):
     """The same launch, which finished no size."""
     text = found.stdout[: found.stdout.index("NCCL version")]
     return having(replace(found, stdout=text, exit_code=None, timed_out=True), **fields)
 
 
-def pairs(**changes: float) -> list[ProgramRun]:
-    return [ran(what, **changes) for what in WHATS]  # type: ignore[arg-type]
+def pairs(**changes):
+    return [ran(what, **changes) for what in WHATS]
 
 
-def fleet(what: str = "all_reduce", **more: object) -> ProgramRun:
-    return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)  # type: ignore[arg-type]
+def fleet(what="all_reduce", **more):
+    return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)
 
 
 EXCHANGES = (fleet("alltoall", busbw=380.0), fleet("sendrecv", busbw=380.0))
 
 
-def part(*nodes: str, good: tuple[str, ...] = (), **more: object) -> ProgramRun:
+def part(*nodes, good=(), **more):
     name = f"part {'+'.join(nodes)}"
-    return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)  # type: ignore[arg-type]
+    return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)
 
 
-def refused(reason: str = "gpu01: no mpirun was found") -> list[ProgramRun]:
+def refused(reason="gpu01: no mpirun was found"):
     why = CannotMeasure(reason, next_step="install openmpi-bin")
     return [not_run(found.what, why, found.plan) for found in pairs()]
 
@@ -169,7 +159,7 @@ CASES += of("nccl_groups.wide", limits=FAST)(
 APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
 
 
-def kept_apart(time_us: int = 0) -> ProgramRun:
+def kept_apart(time_us=0):
     return having(fleet(group="fleet, each node by itself"), kind="apart", time_us=time_us)
 
 
@@ -201,7 +191,7 @@ CASES += of("nccl_groups.share_of_rate", limits=SHARED)(
 test_cases = asserting(CASES)
 
 
-def test_a_launch_that_says_nothing_of_a_node_proves_nothing_of_it() -> None:
+def test_a_launch_that_says_nothing_of_a_node_proves_nothing_of_it():
     case = next(each for each in CASES if each.name == "the fleet is slow, and its other nodes are not judged")
     left_out = [finding for finding in case.record().findings if finding.verdict is SKIP]
     assert [finding.is_open for finding in left_out] == [True]

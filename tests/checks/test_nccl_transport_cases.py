@@ -39,7 +39,7 @@ NVLINK = """\
 """
 
 
-def ran(mine: str, other: str = IB, **fields: object) -> ProgramRun:
+def ran(mine, other=IB, **fields):
     """A pair as gpu01 keeps it: what NCCL says on gpu01 and on gpu02."""
     launch = LaunchPlan(
         "pair gpu01+gpu02",
@@ -57,20 +57,20 @@ def ran(mine: str, other: str = IB, **fields: object) -> ProgramRun:
     return having(ProgramRun("all_reduce", stdout=said, exit_code=0, duration_s=9.0, plan=plan), **fields)
 
 
-def under_another_name(said: str) -> Attempt:
+def under_another_name(said):
     """A pair in which gpu01 calls itself by the name of its cloud."""
     found = ran(said.replace("{host}", "ip-10-0-0-11"))
     return Attempt((found,), node="gpu01", hostname="ip-10-0-0-11.ec2.internal")
 
 
-def no_rdma() -> Machine:
+def no_rdma():
     machine = Machine.hgx_h100()
     for device in list(machine.sections["infiniband"]):
         machine.sections["infiniband"].pop(device)
     return machine
 
 
-def not_asked(found: ProgramRun) -> ProgramRun:
+def not_asked(found):
     return having(found, asks_transports=False)
 
 

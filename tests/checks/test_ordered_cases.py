@@ -1,11 +1,10 @@
 """What the checks of the order say of one machine, word for word, and of an item that cannot be read."""
 
-from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, PASS, asserting, of, unread
 from support.judging import Case, both, every_gpu, fails, gpu, plant
 
 
-def no_memory_of_one_module(machine: Machine) -> None:
+def no_memory_of_one_module(machine):
     machine.set("system", "meminfo", "MemTotal:       1989012345 kB\nMemAvailable:   1900000000 kB\n")
 
 

@@ -1,7 +1,5 @@
 """What the PCIe checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, FAILED, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
@@ -20,49 +18,49 @@ PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU
 
 
 @changes
-def gpu(machine: Machine, index: int, key: str, value: object) -> None:
+def gpu(machine, index, key, value):
     machine.set_pci(machine.gpu_address(index), key, value)
 
 
 @changes
-def nic(machine: Machine, number: int, key: str, value: object) -> None:
+def nic(machine, number, key, value):
     machine.set_pci(machine.nic_address(number), key, value)
 
 
-def nic_corrects(count: int) -> Callable[[Machine], None]:
+def nic_corrects(count):
     return lambda machine: machine.count_correctable_errors(machine.nic_address(0), count)
 
 
 @changes
-def gpu_link(machine: Machine, index: int, **link: object) -> None:
+def gpu_link(machine, index, **link):
     machine.set_link(machine.gpu_address(index), **link)
 
 
 @changes
-def nic_link(machine: Machine, number: int, **link: object) -> None:
+def nic_link(machine, number, **link):
     machine.set_link(machine.nic_address(number), **link)
 
 
 @changes
-def at_16(machine: Machine, *places: str) -> None:
+def at_16(machine, *places):
     for address, key in zip(places[::2], places[1::2], strict=True):
         machine.set_pci(address, key, "16.0 GT/s PCIe")
 
 
-def acs_everywhere(machine: Machine) -> None:
+def acs_everywhere(machine):
     for device in machine.sections["pci"]:
         if device["class"] == "0x060400":
             device["acs"] = "001d"
 
 
 @changes
-def every_bridge_at(machine: Machine, speed: str) -> None:
+def every_bridge_at(machine, speed):
     for device in machine.sections["pci"]:
         if device["class"] == "0x060400":
             device["current_link_speed"] = f"{speed} GT/s PCIe"
 
 
-def uplinks_above_idle_gpus_alone(machine: Machine) -> None:
+def uplinks_above_idle_gpus_alone(machine):
     """No NIC is below the switches, and every GPU is idle."""
     below = {device["address"] for device in machine.sections["pci"] if device["class"].startswith("0x02")}
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["address"] not in below]
@@ -73,42 +71,42 @@ def uplinks_above_idle_gpus_alone(machine: Machine) -> None:
 
 
 @changes
-def every_gpu_at(machine: Machine, width: int) -> None:
+def every_gpu_at(machine, width):
     for address in machine.gpu_addresses:
         machine.set_link(address, width=width)
 
 
-def every_gpu_idle(machine: Machine) -> None:
+def every_gpu_idle(machine):
     for address in machine.gpu_addresses:
         machine.set_link(address, speed_gts="2.5")
 
 
-def in_a_virtual_machine(machine: Machine) -> None:
+def in_a_virtual_machine(machine):
     machine.set("system", "dmi.sys_vendor", "Amazon EC2")
     machine.set("system", "dmi.product_name", "g6e.48xlarge")
 
 
-def on_metal_of_a_cloud(machine: Machine) -> None:
+def on_metal_of_a_cloud(machine):
     machine.set("system", "dmi.sys_vendor", "Amazon EC2")
     machine.set("system", "dmi.product_name", "g4dn.metal")
 
 
-def all_narrow_in_a_virtual_machine(machine: Machine) -> None:
+def all_narrow_in_a_virtual_machine(machine):
     in_a_virtual_machine(machine)
     every_gpu_at(8)(machine)
 
 
-def some_narrow_in_a_virtual_machine(machine: Machine) -> None:
+def some_narrow_in_a_virtual_machine(machine):
     in_a_virtual_machine(machine)
     machine.set_link(machine.gpu_address(1), width=8)
 
 
-def all_narrow_on_metal(machine: Machine) -> None:
+def all_narrow_on_metal(machine):
     on_metal_of_a_cloud(machine)
     every_gpu_at(8)(machine)
 
 
-def management_nic_at_x1(machine: Machine) -> None:
+def management_nic_at_x1(machine):
     """A BCM5720 that could use two lanes and uses one, below a root port that could use sixteen."""
     nic = dict(machine.pci(machine.nic_address(0)), address=BCM5720, vendor="0x14e4", device="0x165f", driver="tg3")
     nic |= {"class": "0x020000", "current_link_width": "1", "max_link_width": "2", "parent": "0000:00:1c.0"}
@@ -116,54 +114,54 @@ def management_nic_at_x1(machine: Machine) -> None:
     machine.sections["pci"] += [nic, port]
 
 
-def uplink_at_x4(machine: Machine) -> None:
+def uplink_at_x4(machine):
     port = machine.pci(machine.gpu_address(0))["parent"]
     machine.set_pci(machine.pci(port)["parent"], "current_link_width", "4")
 
 
-def without_bridges(machine: Machine) -> None:
+def without_bridges(machine):
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x060400"]
 
 
-def working_at_gen1(machine: Machine) -> None:
+def working_at_gen1(machine):
     machine.set_link(machine.gpu_address(1), speed_gts="2.5")
     machine.set_gpu(1, "utilization_percent", 97)
 
 
-def at_full_clock_at_gen1(machine: Machine) -> None:
+def at_full_clock_at_gen1(machine):
     machine.set_link(machine.gpu_address(1), speed_gts="2.5")
     machine.set_gpu(1, "sm_clock_mhz", 1980)
     machine.set_gpu(1, "sm_clock_max_mhz", 1980)
 
 
-def nic_in_a_gen4_slot(machine: Machine) -> None:
+def nic_in_a_gen4_slot(machine):
     address = machine.nic_address(1)
     machine.set_link(address, speed_gts="16.0")
     machine.set_pci(machine.pci(address)["parent"], "max_link_speed", "16.0 GT/s PCIe")
 
 
-def uncorrectable(kind: str, count: int) -> Callable[[Machine], None]:
+def uncorrectable(kind, count):
     return gpu(2, f"aer_dev_{kind}", f"Undefined 0\nTOTAL_ERR_{kind.upper()} {count}")
 
 
-def no_gpu_counts(machine: Machine) -> None:
+def no_gpu_counts(machine):
     for index in range(8):
         for kind in ("correctable", "nonfatal", "fatal"):
             machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", ABSENT)
 
 
-def counters_kept_by_firmware(machine: Machine) -> None:
+def counters_kept_by_firmware(machine):
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
             device[f"aer_dev_{kind}"] = ABSENT
 
 
-def virtual_function(machine: Machine) -> None:
+def virtual_function(machine):
     for key in ("current_link_width", "max_link_width"):
         machine.set_pci(machine.nic_address(0), key, "0")
 
 
-def iommu_off(machine: Machine) -> None:
+def iommu_off(machine):
     machine.set("system", "cmdline", "ro")
     machine.set("system", "iommu_groups", 0)
 

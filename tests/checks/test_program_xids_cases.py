@@ -3,8 +3,6 @@
 The forms are those of NVRM (open-gpu-kernel-modules, nverror.c and kernel_rc.c).
 """
 
-from collections.abc import Callable
-
 import pytest
 from fleet.changes import changes
 from fleet.machine import Machine
@@ -18,29 +16,29 @@ LOOK_AT_THE_JOB = "look at the job"
 BUSES = ("1a", "22", "2a", "3a")
 
 
-def fault(pid: int, name: str, bus: str = "3e", mig: str = "") -> str:
+def fault(pid, name, bus="3e", mig=""):
     return (
         f"NVRM: Xid (PCI:0000:{bus}:00{mig}): 31, pid={pid}, name={name}, Ch 00000008, intr 00000000. MMU Fault: ENGINE"
         " GRAPHICS GPCCLIENT_T1_0 faulted @ 0x7f42_a0000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ"
     )
 
 
-def warp(pid: int | str, name: str, gpc: int, tpc: int) -> str:
+def warp(pid, name, gpc, tpc):
     where = f"Graphics SM Warp Exception on (GPC {gpc}, TPC {tpc}, SM 0): Out Of Range Address"
     return f"NVRM: Xid (PCI:0000:3e:00): 13, pid={pid}, name={name}, {where}"
 
 
-def everywhere(pid: int, name: str) -> list[str]:
+def everywhere(pid, name):
     return [warp(pid, name, number % 7, number % 8) for number in range(40)]
 
 
-def nvlink(link: int, *registers: str) -> str:
+def nvlink(link, *registers):
     words = ", ".join([*registers, *["0x0"] * 7][:7])
     return f"74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link {link}({words})"
 
 
 @changes
-def said(machine: Machine, *lines: tuple[float, str | list[str]]) -> None:
+def said(machine, *lines):
     for ago_s, told in lines:
         for number, line in enumerate([told] if isinstance(told, str) else told):
             full = line if line.startswith("NVRM") else f"NVRM: Xid (PCI:0000:3e:00): {line}"
@@ -92,7 +90,7 @@ OF_THE_JOB = {
 }
 
 
-def judged(change: Callable[[Machine], None], profile: Profile = Profile.BOOTCHECK) -> list[tuple[str, str]]:
+def judged(change, profile=Profile.BOOTCHECK):
     machine = Machine.hgx_h100()
     change(machine)
     return [
@@ -101,7 +99,7 @@ def judged(change: Callable[[Machine], None], profile: Profile = Profile.BOOTCHE
 
 
 @pytest.mark.parametrize("change", SUSPECT.values(), ids=SUSPECT)
-def test_the_gpu_is_suspected(change: Callable[[Machine], None]) -> None:
+def test_the_gpu_is_suspected(change):
     suspected = [(verdict, message) for verdict, message in judged(change) if "suspect" in message]
     assert {verdict for verdict, _ in suspected} == {"warn"}
     assert all("run dcgmi diag" in message and LOOK_AT_THE_JOB not in message for _, message in suspected)
@@ -109,13 +107,13 @@ def test_the_gpu_is_suspected(change: Callable[[Machine], None]) -> None:
 
 
 @pytest.mark.parametrize("change", OF_THE_JOB.values(), ids=OF_THE_JOB)
-def test_the_job_is_looked_at(change: Callable[[Machine], None]) -> None:
+def test_the_job_is_looked_at(change):
     found = judged(change)
     assert all("suspect" not in message for _, message in found)
     assert any(LOOK_AT_THE_JOB in message for _, message in found)
 
 
-def test_a_burst_of_thousands_of_processes_is_counted_in_bounds() -> None:
+def test_a_burst_of_thousands_of_processes_is_counted_in_bounds():
     many = [fault(number, f"p{number}x", f"{number % 250:02x}") for number in range(20_000)]
     assert judged(said((H, many)))
 
@@ -135,7 +133,7 @@ DECODED = {
 
 
 @pytest.mark.parametrize(("line", "verdict", "words"), DECODED.values(), ids=DECODED)
-def test_the_line_says_what_failed(line: str, verdict: str, words: str) -> None:
+def test_the_line_says_what_failed(line, verdict, words):
     ((found, message),) = [each for each in judged(said((600, line))) if "Xid" in each[1]]
     assert found == verdict
     assert words in message

@@ -1,19 +1,16 @@
 """What the RDMA bandwidth checks say of links with one fault, and of those that only look faulty."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.attempts import having
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
-from support.judging import Change, both, plant
-from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, Links, attempt, healthy, judged, link
+from support.judging import both, plant
+from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, healthy, judged, link
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_begun
-from nodegate.records.program_run import Attempt, Memory, MissingRail, Path, Role
+from nodegate.records.program_run import Memory, MissingRail, Path, Role
 
 BOTH_WAYS = "rdma_bandwidth.both_ways"
 COMPLETE = "rdma_bandwidth.complete"
@@ -31,9 +28,7 @@ LOST = {"text": "peer-lost.txt", "timed_out": True}
 
 
 @changes
-def slow(
-    links: Links, gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **fields: object
-) -> None:
+def slow(links, gbps, *partners, tool=WRITE, device="mlx5_3", **fields):
     """The device is slow with these partners, with all where none is named."""
     for peer in partners or PARTNERS:
         known = {"peer_best": 391.5} | fields
@@ -41,20 +36,20 @@ def slow(
 
 
 @changes
-def broken(links: Links, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: object) -> None:
+def broken(links, *partners, tool=WRITE, device="mlx5_3", **how):
     """The transfers of a device with these partners, with all where none is named, go wrong in this way."""
     for peer in partners or PARTNERS:
-        links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})  # type: ignore[arg-type]
+        links[tool, device, peer] = link(tool, device, peer, **{"peer_best": 391.5, **how})
 
 
 @changes
-def without(links: Links, tool: str = WRITE, device: str = "mlx5_3") -> None:
+def without(links, tool=WRITE, device="mlx5_3"):
     for peer in PARTNERS:
         links.pop((tool, device, peer), None)
 
 
 @changes
-def one_way(links: Links, *partners: str, gbps: float = 98.5, **fields: object) -> None:
+def one_way(links, *partners, gbps=98.5, **fields):
     """mlx5_3 sends slowly to these partners: as a client it writes, as a server it is read from."""
     for place, peer in enumerate(PARTNERS):
         for tool in (WRITE, READ):
@@ -64,7 +59,7 @@ def one_way(links: Links, *partners: str, gbps: float = 98.5, **fields: object) 
             links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
 
 
-def of_two_one_way() -> Links:
+def of_two_one_way():
     """This node and one other, which has met nobody else; mlx5_3 sends slowly."""
     links = of_two()
     return {
@@ -74,23 +69,23 @@ def of_two_one_way() -> Links:
 
 
 @changes
-def at_once(links: Links, gbps: float, device: str = "mlx5_3", **how: object) -> None:
+def at_once(links, gbps, device="mlx5_3", **how):
     """Both directions at the same time, of which this device carries so much with everybody."""
     for rail in RAILS:
         for peer in PARTNERS:
             value, more = (gbps, how) if rail == device else (774.5, {})
-            ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})  # type: ignore[arg-type]
+            ran = link(WRITE, rail, peer, **{"value": value, "peer_best": 774.5, **more})
             both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
             links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
 
 
-def alone(links: Links) -> list[Attempt]:
+def alone(links):
     inside = {key: link(WRITE, key, "gpu01", 391.5, path=Path.INSIDE) for key in RAILS}
     return [attempt({}, partners=0, more=tuple(inside.values()))]
 
 
 @changes
-def with_inside(links: Links, **how: object) -> list[Attempt]:
+def with_inside(links, **how):
     """Rails as usual, and inside the node mlx5_3 like this."""
     values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
     runs = [link(WRITE, key, "gpu01", path=Path.INSIDE, peer_device="mlx5_2", **each) for key, each in values.items()]
@@ -98,19 +93,19 @@ def with_inside(links: Links, **how: object) -> list[Attempt]:
 
 
 @changes
-def with_gpu(links: Links, **how: object) -> list[Attempt]:
+def with_gpu(links, **how):
     values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
     runs = [link(WRITE, device, "gpu02", memory=Memory.GPU, **each) for device, each in values.items()]
     return [attempt(links, more=runs)]
 
 
-def detour_everywhere(links: Links) -> list[Attempt]:
+def detour_everywhere(links):
     """From GPU memory mlx5_3 is slow with every partner, and each of them is with others."""
     fields = {"memory": Memory.GPU, "peer_best": 141.5}
     return [attempt(links, more=[link(WRITE, "mlx5_3", peer, 140.25, **fields) for peer in PARTNERS])]
 
 
-def of_two() -> Links:
+def of_two():
     """This node and one other, which has met nobody else; mlx5_3 is slow between them."""
     links = healthy(("gpu02",))
     for key, run in links.items():
@@ -119,7 +114,7 @@ def of_two() -> Links:
     return links
 
 
-def of_three() -> Links:
+def of_three():
     """This node and two others, on all of which mlx5_3 writes slowly."""
     links = healthy(PARTNERS[:2])
     for peer in PARTNERS[:2]:
@@ -127,12 +122,12 @@ def of_three() -> Links:
     return links
 
 
-def hurt_both_ways(links: Links) -> None:
+def hurt_both_ways(links):
     slow(98.5)(links)
     slow(98.5, tool=READ)(links)
 
 
-def neighbour_inside(links: Links) -> list[Attempt]:
+def neighbour_inside(links):
     """mlx5_3 is slow everywhere, and mlx5_2 had only it to be measured with inside the node."""
     values = dict.fromkeys(RAILS, 391.5) | {"mlx5_2": 212.5, "mlx5_3": 212.5}
     partner = {"mlx5_2": "mlx5_3", "mlx5_3": "mlx5_2"}
@@ -143,72 +138,72 @@ def neighbour_inside(links: Links) -> list[Attempt]:
     return [attempt(hurt(links), more=runs)]
 
 
-def hurt(links: Links) -> Links:
+def hurt(links):
     """A copy in which mlx5_3 is slow with everybody."""
     found = dict(links)
     slow(212.5)(found)
     return found
 
 
-def down(machine: Machine) -> None:
+def down(machine):
     machine.set_port("mlx5_3", 1, "state", "1: DOWN")
     machine.set_port("mlx5_3", 1, "phys_state", "2: Polling")
 
 
-def further_away(links: Links, times: float = 1.4) -> None:
+def further_away(links, times=1.4):
     """All rails are late alike with every partner."""
     for (tool, device, peer), _ in list(links.items()):
         if tool == "ib_write_lat":
             links[tool, device, peer] = link(tool, device, peer, TESTS[tool] * times)
 
 
-def much_further_away(links: Links) -> None:
+def much_further_away(links):
     further_away(links, 2.2)
 
 
-def nothing_inside(links: Links) -> list[Attempt]:
+def nothing_inside(links):
     """Every transfer inside the node loses its peer."""
     runs = [link(WRITE, device, "gpu01", path=Path.INSIDE, peer_device="mlx5_0", **LOST) for device in RAILS]
     return [attempt(links, more=runs)]
 
 
-def left_out(links: Links) -> list[Attempt]:
+def left_out(links):
     why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
     some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
     rails = [device for device in RAILS if device != "mlx5_3"]
     return [attempt(some, rails=rails, missing=[MissingRail("mlx5_3", why.reason, why.next_step)])]
 
 
-def kept(those: Callable[[str, str], bool], **about: Any) -> Callable[[Links], list[Attempt]]:
+def kept(those, **about):
     """The links whose tool and device pass this test."""
     return lambda links: [attempt({key: ran for key, ran in links.items() if those(*key[:2])}, **about)]
 
 
 # complete
-def of_two_alone(_links: Links) -> list[Attempt]:
+def of_two_alone(_links):
     return [attempt(of_two(), partners=1)]
 
 
-def disturbed_at_first(links: Links) -> list[Attempt]:
+def disturbed_at_first(links):
     return [attempt({**links, **hurt(links)}), attempt(links), attempt(links)]
 
 
-def fast_wherever(links: Links) -> None:
+def fast_wherever(links):
     for rail in RAILS:
         slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
 
 
-def slow_near_one_and_with_others_who_knows(links: Links) -> None:
+def slow_near_one_and_with_others_who_knows(links):
     slow(300.25, server_unbound=UNPLACED)(links)
     slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links)
 
 
-def slow_rails(**devices: tuple[int, ...]) -> dict[tuple[str, str], float]:
+def slow_rails(**devices):
     """The nodes of which a device is slow too."""
     return {(f"gpu{number:02}", device): 210.5 for device, nodes in devices.items() for number in nodes}
 
 
-def port_of_3(key: str, value: object) -> Change:
+def port_of_3(key, value):
     return plant.set_port("mlx5_3", 1, key, value)
 
 
@@ -471,13 +466,13 @@ CASES += of("rdma_bandwidth.gpu_memory")(
 test_what_a_check_says = asserting(CASES)
 
 
-def test_a_slow_rail_is_named_with_its_number_and_what_to_do() -> None:
+def test_a_slow_rail_is_named_with_its_number_and_what_to_do():
     record = judged(next(case for case in CASES if case.name == "a slow rail"))
     assert record.message.startswith("mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s")
     assert "check the NIC's PCIe width and speed" in record.message
 
 
-def test_a_nic_that_is_left_out_is_named() -> None:
+def test_a_nic_that_is_left_out_is_named():
     record = judged(next(case for case in CASES if "storage NICs" in case.name))
     (said,) = [finding for finding in record.findings if finding.part.short == "mlx5_7"]
     assert (said.verdict, said.text) == (SKIP, "left out: no GPU is behind its PCIe switch")

@@ -1,7 +1,6 @@
 """What the RDMA checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
 
 import copy
-from collections.abc import Callable
 
 from fleet.changes import changes
 from fleet.machine import Machine
@@ -16,17 +15,17 @@ EIGHT = {"rdma.rails": Limit(8, "ports", "the site's own")}
 MOST = {"rdma.rails": Limit(7, "ports", "the site's own")}
 
 
-def without(adapter: str) -> Callable[[Machine], None]:
+def without(adapter):
     return lambda machine: machine.sections["infiniband"].pop(adapter)
 
 
-def down(machine: Machine) -> None:
+def down(machine):
     machine.set_port("mlx5_4", 1, "state", "1: DOWN")
     machine.set_port("mlx5_4", 1, "phys_state", "2: Polling")
     machine.set_port("mlx5_4", 1, "rate", "10 Gb/sec (4X SDR)")
 
 
-def second_ports_unplugged(machine: Machine) -> None:
+def second_ports_unplugged(machine):
     """Boards with two ports of which only the first has a cable: a device mlx5_<n+20> at function 1 that is down."""
     adapters = machine.sections["infiniband"]
     for number in range(8):
@@ -36,34 +35,34 @@ def second_ports_unplugged(machine: Machine) -> None:
         adapters[f"mlx5_{number + 20}"] = twin
 
 
-def roce_port_without_driver_and_link(machine: Machine) -> None:
+def roce_port_without_driver_and_link(machine):
     machine.set_port("mlx5_1", 1, "netdev", "")
     machine.set_port("mlx5_1", 1, "state", "1: DOWN")
 
 
 @changes
-def gids(machine: Machine, rail: int, types: dict[str, str]) -> None:
+def gids(machine, rail, types):
     """A rail with link-local GIDs of these types."""
     machine.set_port(f"mlx5_{rail}", 1, "gids", dict.fromkeys(types, "fe80:0000:0000:0000:a088:c203:0001:4001"))
     machine.set_port(f"mlx5_{rail}", 1, "gid_types", types)
 
 
-def no_network_device_at_all(machine: Machine) -> None:
+def no_network_device_at_all(machine):
     for number in range(4):
         machine.set_port(f"mlx5_{number}", 1, "netdev", "")
 
 
-def no_network_device_and_all_down(machine: Machine) -> None:
+def no_network_device_and_all_down(machine):
     no_network_device_at_all(machine)
     for number in range(4):
         machine.set_port(f"mlx5_{number}", 1, "state", "1: DOWN")
 
 
-def rate(adapter: str, text: str) -> Callable[[Machine], None]:
+def rate(adapter, text):
     return plant.set_port(adapter, 1, "rate", text)
 
 
-def every_rail_unlike(machine: Machine) -> None:
+def every_rail_unlike(machine):
     """Eight rails in service: two each of four speeds, lanes and releases of the firmware."""
     speeds = ("400 Gb/sec (4X NDR)", "200 Gb/sec (2X NDR)", "100 Gb/sec (1X NDR)", "150 Gb/sec (3X HDR)")
     for number in range(8):
@@ -71,11 +70,11 @@ def every_rail_unlike(machine: Machine) -> None:
         machine.set_adapter(f"mlx5_{number}", "fw_ver", f"28.4{number // 2}.1000")
 
 
-def no_rdma_driver(machine: Machine) -> None:
+def no_rdma_driver(machine):
     machine.section_fails("infiniband", "missing", "/sys/class/infiniband")
 
 
-def no_nic_at_all(machine: Machine) -> None:
+def no_nic_at_all(machine):
     no_rdma_driver(machine)
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["vendor"] != "0x15b3"]
 

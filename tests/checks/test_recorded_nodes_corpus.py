@@ -18,7 +18,7 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit, Record
+from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 
 # Recordings that a test in another file judges.
@@ -31,13 +31,13 @@ KINDS = ("nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "fabricmanager")
 LINK_CHECKS = ("pcie.link_width", "pcie.bridge_width", "pcie.link_speed", "pcie.devices_answer")
 
 
-def judge_with_pci(check_id: str, machine: Machine, pci: Pci, expected: dict[str, object] | None = None) -> Record:
+def judge_with_pci(check_id, machine, pci, expected=None):
     """What a check says of a machine whose PCIe tree is this one."""
     node, facts = Node("gpu01", expected=expected or {}, origin="hosts.yaml:3"), facts_of(machine)
     facts._parsed["pci"] = pci
     context = {"node": node, "profile": Profile.DELIVERY, "baseline": baseline_of(facts, node)}
 
-    def resolve(name: str) -> object:
+    def resolve(name):
         return context[name] if name in context else facts.get(name)
 
     return judge(suite.check(check_id), resolve, node.name, node_parts(facts))
@@ -47,7 +47,7 @@ def judge_with_pci(check_id: str, machine: Machine, pci: Pci, expected: dict[str
 
 
 @pytest.mark.parametrize("check", ["fabric.manager", "fabric.version", "fabric.nvswitches"])
-def test_a_card_in_a_virtual_machine_needs_no_fabric_manager(check: str) -> None:
+def test_a_card_in_a_virtual_machine_needs_no_fabric_manager(check):
     machine = Machine.pcie_l40s()
     machine.stop_service("nvidia-fabricmanager")
     pci = lspci.parse(corpus("lspci/gpud_nn_a10.txt"))
@@ -55,7 +55,7 @@ def test_a_card_in_a_virtual_machine_needs_no_fabric_manager(check: str) -> None
     assert judge_with_pci(check, machine, pci).verdict is Verdict.SKIP
 
 
-def test_six_switches_need_a_fabric_manager() -> None:
+def test_six_switches_need_a_fabric_manager():
     pci = lspci.parse(corpus("lspci/gpud_nn_a100.txt"))
     machine, platform = Machine.hgx_h100(), {"platform": "hgx-a100-80gb-8"}
     assert judge_with_pci("fabric.nvswitches", machine, pci, platform).verdict is Verdict.PASS
@@ -74,7 +74,7 @@ def test_six_switches_need_a_fabric_manager() -> None:
 
 @pytest.mark.parametrize("name", ["pciutils_aer_root", "pciutils_phy32"])
 @pytest.mark.parametrize("check", LINK_CHECKS)
-def test_devices_that_no_job_rests_on_change_nothing(name: str, check: str) -> None:
+def test_devices_that_no_job_rests_on_change_nothing(name, check):
     machine = Machine.hgx_h100()
     own = facts_of(machine).pci
     (other,) = lspci.parse(corpus(f"lspci/{name}.txt")).devices
@@ -98,27 +98,27 @@ def test_devices_that_no_job_rests_on_change_nothing(name: str, check: str) -> N
         "gpud_dellxe9680_gpu_h100_gen5.txt",
     ],
 )
-def test_healthy_devices_of_a_real_server_pass(file: str, check: str) -> None:
+def test_healthy_devices_of_a_real_server_pass(file, check):
     machine = Machine.hgx_h100()
     real = lspci.parse(corpus(f"lspci/{file}")).devices
     record = judge_with_pci(check, machine, Pci((*facts_of(machine).pci.devices, *real)))
     assert record.verdict is Verdict.PASS, record.message
 
 
-def test_a_real_gpu_is_among_the_judged() -> None:
+def test_a_real_gpu_is_among_the_judged():
     pci = lspci.parse(corpus("lspci/gpud_dellxe9680_gpu_h100_gen5.txt"))
     record = judge_with_pci("pcie.link_width", Machine.hgx_h100(), pci)
     assert record.message == "GPU 0 (0000:19:00.0, S/N 1650001000000): link width 16 lanes"
 
 
-def link_lines() -> list[tuple[str, str]]:
+def link_lines():
     """(file, line) of every single LnkSta line."""
     mocks = re.findall(r'"\\t(LnkSta:[^"]*)"', corpus("lspci/azhpc_mock_lnksta.txt"))
     strings = corpus("lspci/ocidr_lnksta_lines.txt").splitlines()
     return [("azhpc", line) for line in mocks] + [("ocidr", line) for line in strings]
 
 
-def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
+def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers():
     verdicts: dict[tuple[str, int], set[Verdict]] = {}
     refused = []
     for file, line in link_lines():
@@ -149,7 +149,7 @@ def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
 # RDMA
 
 
-def ttar_adapter() -> dict[str, Any]:
+def ttar_adapter():
     """The adapter mlx5_0 of the archive, as the probe would bring it from sysfs."""
     lines = ["ports/1/link_layer: Ethernet", "ports/1/netdev: "]
     for entry in re.split(r"^# ttar.*$", corpus("rdma/procfs_mlx5_0_ttar.txt"), flags=re.MULTILINE):
@@ -158,7 +158,7 @@ def ttar_adapter() -> dict[str, Any]:
     return adapter_of("\n".join(lines))
 
 
-def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_told() -> None:
+def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_told():
     machine = Machine.hgx_h100()
     machine.sections["infiniband"] = {"mlx5_0": ttar_adapter()}
     limits = {"rdma.rails": Limit(1, "ports", "a virtual machine"), "rdma.rate_gbps": 25, "rdma.link_layer": None}
@@ -172,7 +172,7 @@ def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_tol
     assert judge_one("rdma.port_state", machine, baseline=limits).verdict is Verdict.PASS
 
 
-def adapter_of(text: str) -> dict[str, Any]:
+def adapter_of(text):
     """An adapter from "path: value" lines of its sysfs folder."""
     adapter: dict[str, Any] = {"pci": "0000:1a:00.0", "ports": {"1": {"counters": {}, "hw_counters": {}}}}
     for line in text.splitlines():
@@ -185,7 +185,7 @@ def adapter_of(text: str) -> dict[str, Any]:
     return adapter
 
 
-def real_node() -> Machine:
+def real_node():
     """A node with the adapters of a real H100 node: three rails and the bond of a BlueField-3."""
     machine = Machine.hgx_h100()
     names = ("mlx5_0", "mlx5_1", "mlx5_4", "mlx5_bond_0")
@@ -200,14 +200,14 @@ def real_node() -> Machine:
     "check", ["rdma.rails", "rdma.port_state", "rdma.port_rate", "rdma.port_lanes", "rdma.firmware"]
 )
 @pytest.mark.parametrize("rate", [400, None], ids=["with a rate", "without a rate"])
-def test_a_real_node_passes_and_its_bond_is_no_rail(check: str, rate: int | None) -> None:
+def test_a_real_node_passes_and_its_bond_is_no_rail(check, rate):
     limits = {"rdma.rails": Limit(3, "ports", "three of eight recorded"), "rdma.rate_gbps": rate}
     record = judge_one(check, real_node(), baseline=limits)
     assert record.verdict is Verdict.PASS, record.message
     assert not any("bond" in finding.part.label for finding in record.findings)
 
 
-def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
+def test_the_management_function_of_a_cloud_is_no_slow_rail():
     machine = Machine.hgx_h100()
     adapters: dict[str, Any] = {}
     for number, block in enumerate(corpus("rdma/azhpc_ibstatus.txt").split("Infiniband device ")[1:]):
@@ -227,7 +227,7 @@ def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
 # The whole
 
 
-def test_every_recording_of_these_kinds_is_judged_or_said_not_to_be(request: pytest.FixtureRequest) -> None:
+def test_every_recording_of_these_kinds_is_judged_or_said_not_to_be(request):
     corpus("index.csv")
     with (corpus_folder() / "index.csv").open(encoding="utf-8", newline="") as file:
         files = {row["file"] for row in csv.DictReader(file) if row["kind"] in KINDS}

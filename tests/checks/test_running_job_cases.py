@@ -2,7 +2,6 @@
 
 import pytest
 from fleet.changes import changes
-from fleet.machine import Machine
 from support.cases import FAIL, PASS, WARN, asserting, of
 from support.judging import Case, judged
 
@@ -14,7 +13,7 @@ POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod3f2a7c1
 
 
 @changes
-def works(machine: Machine, slurm: tuple[str, ...] = ("4711",), cgroup: str = STEP, pid: int = 70000) -> None:
+def works(machine, slurm=("4711",), cgroup=STEP, pid=70000):
     """A job on all eight GPUs."""
     machine.set("jobs", "slurm", list(slurm))
     machine.set("jobs", "gpu_users", [{"pid": 70000, "comm": "python3", "uid": 1004, "cgroup": cgroup}])
@@ -25,7 +24,7 @@ def works(machine: Machine, slurm: tuple[str, ...] = ("4711",), cgroup: str = ST
 
 
 @changes
-def waits(machine: Machine, *idle: int) -> None:
+def waits(machine, *idle):
     """All GPUs wait in a collective, but those that do nothing."""
     works()(machine)
     for index, gpu in enumerate(machine.sections["nvml"]["gpus"]):
@@ -33,24 +32,22 @@ def waits(machine: Machine, *idle: int) -> None:
 
 
 @changes
-def held(machine: Machine, clock_mhz: int, utilization: int = 100) -> None:
+def held(machine, clock_mhz, utilization=100):
     works()(machine)
     machine.set_gpu(2, "sm_clock_mhz", clock_mhz)
     machine.set_gpu(2, "utilization_percent", utilization)
 
 
-def login(uid: int) -> str:
+def login(uid):
     return f"0::/user.slice/user-{uid}.slice/session-9.scope"
 
 
-def other_pod(number: int) -> str:
+def other_pod(number):
     return POD.replace("3f2a7c10", str(number) * 8)
 
 
 @changes
-def beside(
-    machine: Machine, uid: int, cgroup: str, *, slurm: tuple[str, ...] = ("4711",), own: str = STEP, gpu: int = 0
-) -> None:
+def beside(machine, uid, cgroup, *, slurm=("4711",), own=STEP, gpu=0):
     """A second process on the GPU of a running job."""
     works(slurm, own)(machine)
     machine.sections["jobs"]["gpu_users"].append({"pid": 81455, "comm": "python", "uid": uid, "cgroup": cgroup})
@@ -59,7 +56,7 @@ def beside(
 
 
 @changes
-def two_pods(machine: Machine, sharing: str) -> None:
+def two_pods(machine, sharing):
     beside(0, other_pod(9), slurm=(), own=POD)(machine)
     gpu = machine.sections["nvml"]["gpus"][0]
     if sharing == "MIG":
@@ -73,14 +70,14 @@ def two_pods(machine: Machine, sharing: str) -> None:
 
 
 @changes
-def moved_in(machine: Machine) -> None:
+def moved_in(machine):
     """Another login has taken the GPU that the job left."""
     beside(1002, login(1002))(machine)
     del machine.sections["nvml"]["gpus"][0]["processes"][0]
 
 
 @changes
-def another_users_login(machine: Machine) -> None:
+def another_users_login(machine):
     """The user has a job of its own on the node, on another GPU."""
     beside(1002, login(1002), slurm=("4711", "4712"))(machine)
     other = {"pid": 90000, "comm": "python", "uid": 1002, "cgroup": STEP.replace("4711", "4712")}
@@ -126,7 +123,7 @@ test_a_running_job = asserting(CASES, CASES)
 
 
 @pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.DELIVERY])
-def test_before_a_job_a_process_still_fails(profile: Profile) -> None:
+def test_before_a_job_a_process_still_fails(profile):
     end = "find its job (ps -fp PID) and end it before the node takes work"
     record = judged(Case("a job", FAIL, works(), profile=profile, check="idle.processes"))
     said = f"compute process 70000 (python3) is running, 61440 MiB - {end} (and 7 more)"
@@ -147,5 +144,5 @@ def test_before_a_job_a_process_still_fails(profile: Profile) -> None:
         ("", ""),
     ],
 )
-def test_who_started_a_process_is_read_from_its_cgroup(cgroup: str, job: str) -> None:
+def test_who_started_a_process_is_read_from_its_cgroup(cgroup, job):
     assert DeviceUser(1, "python3", 1004, cgroup).job == job

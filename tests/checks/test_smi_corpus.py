@@ -14,9 +14,9 @@ from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import NOT_SHOWN, judge_smi
 
-from nodegate.probe.gpu import Gpus, NvLink
+from nodegate.probe.gpu import NvLink
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit, Record
+from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
 from nodegate.suite import check as check_named
 from nodegate.tools import nvidia_smi
@@ -53,7 +53,7 @@ class Recording:
     vm: bool = False
     limits: Mapping[str, object] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return self.file
 
 
@@ -105,21 +105,19 @@ RECORDINGS = [
 ]
 
 
-def gpus_of(file: str) -> Gpus:
+def gpus_of(file):
     text = corpus(f"smi/{file}")
     return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi_text.parse_text(text)
 
 
-def judged(recording: Recording, profile: Profile) -> Mapping[str, Record]:
+def judged(recording, profile):
     limits = AS_RECORDED | dict(recording.limits)
     return judge_smi(gpus_of(recording.file), profile, platform=recording.platform, vm=recording.vm, limits=limits)
 
 
 @pytest.mark.parametrize("profile", list(Profile))
 @pytest.mark.parametrize("recording", RECORDINGS, ids=str)
-def test_each_recording_is_judged_as_its_truth_says(
-    recording: Recording, profile: Profile, request: pytest.FixtureRequest
-) -> None:
+def test_each_recording_is_judged_as_its_truth_says(recording, profile, request):
     records = judged(recording, profile)
     found = {f"{name} {record.verdict.value}" for name, record in records.items() if record.verdict not in FINE}
     says = recording.says
@@ -136,7 +134,7 @@ def test_each_recording_is_judged_as_its_truth_says(
     }
 
 
-def failed(record: Record, code: str = "") -> set[int]:
+def failed(record, code=""):
     """The indices of the GPUs that a record fails, for one reason only where `code` names it."""
     bad = [finding for finding in record.findings if finding.verdict is Verdict.FAIL]
     return {finding.part.index for finding in bad if finding.part.index is not None and code in ("", finding.code)}
@@ -145,20 +143,20 @@ def failed(record: Record, code: str = "") -> set[int]:
 # Which GPU it is
 
 
-def test_gpus_whose_page_retirement_is_pending_or_whose_spare_pages_are_used_up_fail() -> None:
+def test_gpus_whose_page_retirement_is_pending_or_whose_spare_pages_are_used_up_fail():
     record = judge_smi(gpus_of("azurenhc_bad_retired_ecc.txt"), Profile.BOOTCHECK)["ecc.retired_pages"]
     assert failed(record, "pending") == {1, 3, 5, 7}
     assert failed(record, "pages") == {0, 1, 5, 7}
     assert failed(record) == {0, 1, 3, 5, 7}
 
 
-def test_the_gpu_whose_row_remap_waits_fails() -> None:
+def test_the_gpu_whose_row_remap_waits_fails():
     record = judge_smi(gpus_of("stas_remapped_rows_pending.txt"), Profile.BOOTCHECK)["ecc.remap_pending"]
     assert failed(record) == {0}
     assert record.message.startswith("GPU 0 (0000:10:1c.0): a row remap is pending")
 
 
-def test_a_corrupt_inforom_below_the_output_fails_its_gpu_although_nvidia_smi_exits_with_0() -> None:
+def test_a_corrupt_inforom_below_the_output_fails_its_gpu_although_nvidia_smi_exits_with_0():
     table = corpus("smi/azhpc_inforom_corrupt.txt")
     addresses = re.findall(r"\| (0000000\d:00:00\.0) Off", table)
     warnings = "\n".join(line for line in table.splitlines() if line.startswith("WARNING"))
@@ -173,14 +171,14 @@ def test_a_corrupt_inforom_below_the_output_fails_its_gpu_although_nvidia_smi_ex
     assert failed(record) == {7}
 
 
-def test_a_table_without_the_warning_corrupts_nothing() -> None:
+def test_a_table_without_the_warning_corrupts_nothing():
     assert nvidia_smi.corrupted_inforoms(corpus("smi/exporter_h100_table_idle.txt")) == ()
 
 
 # NVLinks, of `nvidia-smi nvlink --status`
 
 
-def with_links(file: str) -> Gpus:
+def with_links(file):
     """Healthy GPUs of another sort with the NVLinks of the recording."""
     listed: dict[int, list[NvLink]] = {}
     for line in corpus(f"smi/{file}").splitlines():
@@ -203,7 +201,7 @@ def with_links(file: str) -> Gpus:
     ],
 )
 @pytest.mark.parametrize("counted", [True, False], ids=["by the platform", "by the GPU's own word"])
-def test_inactive_nvlinks_fail_on_their_gpu(file: str, links: int, down: dict[int, str], counted: bool) -> None:
+def test_inactive_nvlinks_fail_on_their_gpu(file, links, down, counted):
     limits = {"nvlink.count": Limit(links, "links", SITE) if counted else None, "nvlink.speed_mbps": None}
     for profile in Profile:
         records = judge_smi(with_links(file), profile, limits=limits)
@@ -217,14 +215,14 @@ def test_inactive_nvlinks_fail_on_their_gpu(file: str, links: int, down: dict[in
 # Traps
 
 
-def test_an_idle_gpu_at_2_5_gts_is_no_slow_link() -> None:
+def test_an_idle_gpu_at_2_5_gts_is_no_slow_link():
     for file, best in (("telegraf_a10g.xml", 4), ("telegraf_rtx-3060-v12.xml", 4), ("exporter_rtx2080s_idle_q.txt", 3)):
         record = judge_smi(gpus_of(file), Profile.DELIVERY, gens=(1, best, best))["pcie.link_speed"]
         assert record.verdict is Verdict.SKIP
         assert "2.5 GT/s; judged only while the GPU is busy" in record.message
 
 
-def test_a_gen4_card_in_a_gen3_slot_warns_at_work_and_says_that_it_is_the_slot() -> None:
+def test_a_gen4_card_in_a_gen3_slot_warns_at_work_and_says_that_it_is_the_slot():
     gpus = gpus_of("netdata_rtx-4090-driver-535.xml")
     assert judge_smi(gpus, Profile.DELIVERY, gens=(1, 3, 4))["pcie.link_speed"].verdict is Verdict.SKIP
     at_work = replace(gpus, devices=tuple(replace(gpu, utilization_percent=90) for gpu in gpus.devices))
@@ -233,25 +231,25 @@ def test_a_gen4_card_in_a_gen3_slot_warns_at_work_and_says_that_it_is_the_slot()
     assert "the slot supports no more" in record.message
 
 
-def test_eight_lanes_fail_on_a_machine_of_ones_own() -> None:
+def test_eight_lanes_fail_on_a_machine_of_ones_own():
     for file in ("telegraf_a10g.xml", "telegraf_tesla-t4.xml"):
         assert judge_smi(gpus_of(file), Profile.DELIVERY, vm=False)["pcie.link_width"].verdict is Verdict.FAIL
 
 
-def test_a_driver_without_a_gsp_line_runs_without_gsp() -> None:
+def test_a_driver_without_a_gsp_line_runs_without_gsp():
     records = judge_smi(gpus_of("azhpc_a100_460_q.txt"), Profile.DELIVERY, limits=AS_RECORDED)
     assert records["gsp.state"].verdict is Verdict.PASS
     assert "GSP firmware off" in records["gsp.state"].findings[0].message
 
 
-def test_p100_has_retired_pages_in_place_of_row_remapping() -> None:
+def test_p100_has_retired_pages_in_place_of_row_remapping():
     records = judge_smi(gpus_of("netdata_tesla-p100.xml"), Profile.DELIVERY)
     assert records["ecc.retired_pages"].verdict is Verdict.PASS
     assert records["ecc.remap_pending"].verdict is Verdict.SKIP
     assert "not supported" in records["ecc.remap_pending"].message
 
 
-def test_instances_of_mig_hide_counters_and_links_and_nothing_else() -> None:
+def test_instances_of_mig_hide_counters_and_links_and_nothing_else():
     for file in ("netdata_a100-sxm4-mig.xml", "exporter_h100mig_idle_q.txt"):
         records = judge_smi(gpus_of(file), Profile.DELIVERY)
         assert records["gpu.mig"].verdict is Verdict.PASS

@@ -1,7 +1,5 @@
 """What the software and platform checks say of one machine with one fault, word for word, and of harmless oddities."""
 
-from collections.abc import Callable
-
 from fleet.changes import changes
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, NOT_JUDGED, PASS, SKIP, WARN, asserting, of, unread
@@ -19,26 +17,26 @@ TOPOLOGY = "/opt/site/topology.xml"
 NCCL = {"software.nccl_version_min": "2.21.5"}
 
 
-def nccl_library(file: str) -> Callable[[Machine], None]:
+def nccl_library(file):
     return plant.set("software", "nccl", [{"path": "/usr/lib/libnccl.so.2", "file": file}])
 
 
-def nccl_conf(*lines: str) -> Callable[[Machine], None]:
+def nccl_conf(*lines):
     return plant.set("environment", "nccl_conf", "\n".join(lines))
 
 
 @changes
-def topology_file(machine: Machine, *, there: object) -> None:
+def topology_file(machine, *, there):
     nccl_conf(f"NCCL_TOPO_FILE={TOPOLOGY}")(machine)
     machine.sections["environment"]["files"] = {TOPOLOGY: there}
 
 
-def tools(**found: str) -> Callable[[Machine], None]:
+def tools(**found):
     return lambda machine: machine.sections["software"]["tools"].update(found)
 
 
 @changes
-def without_module(machine: Machine, name: str) -> None:
+def without_module(machine, name):
     machine.sections["system"]["modules"].pop(name)
 
 
@@ -46,38 +44,38 @@ without_peermem = without_module("nvidia_peermem")
 
 
 @changes
-def on_kernel(machine: Machine, release: object) -> None:
+def on_kernel(machine, release):
     without_peermem(machine)
     machine.set("system", "kernel_release", release)
 
 
-def proprietary_without_peermem(machine: Machine) -> None:
+def proprietary_without_peermem(machine):
     without_peermem(machine)
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025"
     machine.set("driver", "version", version)
 
 
-def driver_file_unread(machine: Machine) -> None:
+def driver_file_unread(machine):
     without_peermem(machine)
     machine.set("driver", "version", unread("denied", "/proc/driver/nvidia/version"))
 
 
-def no_gpu_and_no_driver(machine: Machine) -> None:
+def no_gpu_and_no_driver(machine):
     machine.set("driver", "loaded", False)
     machine.sections["pci"] = []
 
 
-def unknown_gpus(machine: Machine) -> None:
+def unknown_gpus(machine):
     for address in machine.gpu_addresses:
         machine.set_pci(address, "device", "0x9999")
 
 
-def unload(machine: Machine) -> None:
+def unload(machine):
     machine.set("driver", "loaded", False)
 
 
 @changes
-def library(machine: Machine, name: str, path: str) -> None:
+def library(machine, name, path):
     """No program of this name, and the library of it where it is."""
     machine.sections["software"]["tools"][name] = ""
     machine.sections["software"]["libraries"] = {name: path}

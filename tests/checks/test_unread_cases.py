@@ -1,22 +1,19 @@
 """What each check says when the one reading that it rests on cannot be had: an error, word for word, never a pass."""
 
-from collections.abc import Callable
-
-from fleet.machine import Machine
 from support.cases import ERROR, asserting, of, unread
 from support.judging import Case, gpu
 
 
-def failing(reading: str) -> Callable[[Machine], None]:
+def failing(reading):
     """One reading of GPU 3 fails."""
     return gpu(3, reading, unread("failed", "NVML 999: Unknown Error"))
 
 
-def no_log(machine: Machine) -> None:
+def no_log(machine):
     machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 
 
-def switch_without_config(machine: Machine) -> None:
+def switch_without_config(machine):
     switch = next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
     switch["config"] = unread("failed", "EIO")
 

@@ -1,7 +1,5 @@
 """What the checks of the host's upkeep say of one machine with one fault, and of machines that only look faulty."""
 
-from typing import Any
-
 import pytest
 from fleet.machine import Machine
 from support.cases import ERROR, FAIL, PASS, SKIP, WARN, asserting, of, unread
@@ -16,34 +14,34 @@ PARTNER, MII = "bonds.bond0.ad_partner_mac", "bonds.bond0.members.eno2.mii_statu
 OLD = fails("upkeep", "timeout", "10 s")
 
 
-def kept(path: str, value: object) -> Any:
+def kept(path, value):
     """One reading of the section."""
     return plant.set("upkeep", path, value)
 
 
-def no(*keys: str, value: Any = None) -> Any:
+def no(*keys, value=None):
     """A machine that rightly lacks these."""
     return both(*(kept(key, {} if value is None else value) for key in keys))
 
 
-def virtual(machine: Machine) -> None:
+def virtual(machine):
     machine.set("system", "dmi.product_name", "Virtual Machine")
     machine.sections["upkeep"]["pcie"] = dict.fromkeys(machine.sections["upkeep"]["pcie"], "2817")
     machine.sections["upkeep"]["pcie"][machine.nic_addresses[0]] = "2857"
 
 
-def payload(word: str) -> Any:
+def payload(word):
     return lambda machine: machine.sections["upkeep"]["pcie"].update({machine.nic_addresses[2]: word})
 
 
-def rail_key(*keys: str) -> Any:
-    def change(machine: Machine) -> None:
+def rail_key(*keys):
+    def change(machine):
         machine.sections["upkeep"]["keys"]["mlx5_3/1"] = list(keys)
 
     return change
 
 
-def shifted(machine: Machine) -> None:
+def shifted(machine):
     """An address was added before the rail's own: its GID moves from 3 to 5."""
     gids = machine.sections["infiniband"]["mlx5_2"]["ports"]["1"]
     gids["gids"] = {("5" if index == "3" else index): gid for index, gid in gids["gids"].items()}
@@ -137,7 +135,7 @@ DEMANDED = {
         ("max_read_request", OLD, ERROR),
     ],
 )
-def test_what_a_site_demands_is_held_to_the_reading(item: str, change: Any, verdict: Any) -> None:
+def test_what_a_site_demands_is_held_to_the_reading(item, change, verdict):
     machine = Machine.hgx_h100()
     if change:
         change(machine)
@@ -149,7 +147,7 @@ def test_what_a_site_demands_is_held_to_the_reading(item: str, change: Any, verd
 @pytest.mark.parametrize(
     ("item", "value", "verdict"), [("mtu", 9000, PASS), ("mtu", 4200, FAIL), ("gid_index", 3, PASS)]
 )
-def test_what_a_site_demands_of_roce_rails(item: str, value: int, verdict: Any) -> None:
+def test_what_a_site_demands_of_roce_rails(item, value, verdict):
     node = Node("gpu01", origin="hosts.yaml:3", expected={"expect": {item: value}})
     assert judge_one("ordered.settings", Machine.pcie_l40s(), node=node).verdict is verdict
 
@@ -165,7 +163,7 @@ def test_what_a_site_demands_of_roce_rails(item: str, value: int, verdict: Any) 
         ("rail MaxReadReq", payload("2957")),
     ],
 )
-def test_the_fleet_finds_the_node_that_was_booted_without_its_settings(name: str, change: Any) -> None:
+def test_the_fleet_finds_the_node_that_was_booted_without_its_settings(name, change):
     machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
     assert not fleet_of(machines).compare("gpu01")
     change(machines["gpu01"])

@@ -34,12 +34,12 @@ class Case(NamedTuple):
     follows: str = ""
 
 
-def on(node: str, said: str) -> str:
+def on(node, said):
     """What is said of this node."""
     return said.replace("NODE", f"{int(node.rpartition('-')[2]):04}")
 
 
-def accepted(number: int) -> dict[str, str]:
+def accepted(number):
     """What a node says that is no worse for it."""
     return {"node.reachable": f"pass: node: responds as gpu-{number}"}
 
@@ -180,11 +180,7 @@ HOST_AND_GPUS = [
 
 LOGINS = [
     Case(
-        faults.by_sudo,
-        "none: a login with sudo in place of root",
-        "inventory: ansible_become",
-        "accepted",
-        accepted(2),
+        faults.by_sudo, "none: a login with sudo in place of root", "inventory: ansible_become", "accepted", accepted(2)
     ),
     Case(
         host_faults.sudo_complains,

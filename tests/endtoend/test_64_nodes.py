@@ -1,11 +1,8 @@
 """A fleet of 64 nodes with a systemd each on one machine: one run says of every one of them what it is."""
 
-from pathlib import Path
-
 from endtoend.node_cases import on
 
 from lab import needs
-from lab.fault_table import Told
 from lab.nodes import faults, gpus
 from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
@@ -17,7 +14,7 @@ COUNT, FAULTY = 64, "gpu-37"
 BY_EIGHT = "--nodes-at-once=8"  # they share two cores: 64 probes at once would run into their time limits
 
 
-def test_one_faulty_node_of_64_is_found_and_the_others_are_accepted(tmp_path: Path, told: Told) -> None:
+def test_one_faulty_node_of_64_is_found_and_the_others_are_accepted(tmp_path, told):
     needs.require(why_not())
     with Nodes(image(), COUNT, tmp_path, gpus.prepare) as lab:
         healthy = {node.name: faults.nothing for node in lab.nodes}

@@ -2,11 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.recorded import PytestOutcome, run_pytest
+from support.recorded import run_pytest
 from support.sshd import Fleet
 
 from lab.run import ROOT
@@ -15,23 +13,23 @@ NODES = 24  # on one machine: what each may take is far more than a node takes t
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory):
     with Fleet(tmp_path_factory.mktemp("fleet"), NODES, name="node") as running:
         yield running
 
 
-def inventory(fleet: Fleet, folder: Path, *lines: str) -> Path:
+def inventory(fleet, folder, *lines):
     file = folder / "hosts.yaml"
     file.write_text(fleet.inventory() + "\n".join(lines))
     return file
 
 
-def run(fleet: Fleet, folder: Path, *arguments: str) -> PytestOutcome:
+def run(fleet, folder, *arguments):
     command = ["--inventory", str(inventory(fleet, folder)), "-p", "lab.slow_probe", "-q", "--tb=no", *arguments]
     return run_pytest(folder, command, timeout_s=600, PYTHONPATH=str(ROOT))
 
 
-def test_nodes_cost_one_connection_each(fleet: Fleet, tmp_path: Path) -> None:
+def test_nodes_cost_one_connection_each(fleet, tmp_path):
     before = fleet.connections()
     outcome = run(fleet, tmp_path)
     assert fleet.connections() - before == NODES, outcome.stdout[-2000:]
@@ -39,7 +37,7 @@ def test_nodes_cost_one_connection_each(fleet: Fleet, tmp_path: Path) -> None:
     assert len(outcome.verdicts("node.reachable")) == NODES
 
 
-def test_this_machine_is_read_whole_and_without_gpus_never_accepted(fleet: Fleet, tmp_path: Path) -> None:
+def test_this_machine_is_read_whole_and_without_gpus_never_accepted(fleet, tmp_path):
     outcome = run_pytest(
         tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"]
     )
@@ -53,13 +51,13 @@ def test_this_machine_is_read_whole_and_without_gpus_never_accepted(fleet: Fleet
     assert len(json.dumps(evidence)) < 100_000
 
 
-def test_n_opens_no_second_connection(fleet: Fleet, tmp_path: Path) -> None:
+def test_n_opens_no_second_connection(fleet, tmp_path):
     before = fleet.connections()
     outcome = run(fleet, tmp_path, "--nodes", "node[1-4]", "-n", "2")
     assert fleet.connections() - before == 4, outcome.stdout[-2000:]
 
 
-def test_one_dead_node_is_unreachable_and_the_others_are_judged(fleet: Fleet, tmp_path: Path) -> None:
+def test_one_dead_node_is_unreachable_and_the_others_are_judged(fleet, tmp_path):
     hosts = inventory(fleet, tmp_path, "    dead1: {ansible_host: 127.0.0.1, ansible_port: 1}", "")
     outcome = run_pytest(tmp_path, ["--inventory", str(hosts), "--nodes", "node1,dead1", "-q", "--tb=no"])
     assert outcome.verdicts("node.reachable") == {"node1": "pass", "dead1": "error"}

@@ -3,12 +3,11 @@
 import json
 import re
 import signal
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from support.hostile.fleet import HEALTHY, HostileFleet, HostileNode
-from support.hostile.kinds import HOSTILE, Kind
+from support.hostile.kinds import HOSTILE
 from support.hostile.measured import Measured, run
 
 from lab.processes import in_session, tell, wait_until
@@ -40,7 +39,7 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     with HostileFleet(folder, NODES) as fleet:
         (folder / "hosts.yaml").write_text(fleet.inventory(CONNECT_S))
@@ -63,14 +62,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         )
 
 
-def verdicts(ran: Ran, kind: Kind) -> set[str]:
+def verdicts(ran, kind):
     """The verdicts of the nodes of a kind."""
     names = {node.name for node in ran.nodes if node.kind is kind}
     return {node["verdict"] for node in ran.report["nodes"] if node["node"] in names}
 
 
 @pytest.mark.parametrize("kind", HOSTILE, ids=lambda kind: kind.name)
-def test_each_hostile_node_has_its_verdict_and_its_cause(ran: Ran, kind: Kind) -> None:
+def test_each_hostile_node_has_its_verdict_and_its_cause(ran, kind):
     assert verdicts(ran, kind) == {kind.verdict}, ran.said
     for name in (node.name for node in ran.nodes if node.kind is kind):
         wrong = [words_of(record) for record in ran.records[name] if record.verdict.value in ("fail", "error")]
@@ -78,12 +77,12 @@ def test_each_hostile_node_has_its_verdict_and_its_cause(ran: Ran, kind: Kind) -
         assert [cause for cause in ran.report["causes"] if name in cause["nodes"] and cause["action"]]
 
 
-def test_healthy_nodes_are_accepted(ran: Ran) -> None:
+def test_healthy_nodes_are_accepted(ran):
     assert verdicts(ran, HEALTHY) == {"accepted"}, ran.said
     assert sum(node.kind is HEALTHY for node in ran.nodes) >= NODES // 2
 
 
-def test_no_node_takes_longer_than_its_limits(ran: Ran) -> None:
+def test_no_node_takes_longer_than_its_limits(ran):
     assert len(ran.evidence) == NODES
     took = {name: evidence["duration_s"] for name, evidence in ran.evidence.items()}
     assert max(took.values()) <= 1.1 * STAGE_S, took
@@ -92,23 +91,23 @@ def test_no_node_takes_longer_than_its_limits(ran: Ran) -> None:
     assert max(ended) - min(begun) <= 1.1 * STAGE_S
 
 
-def test_no_healthy_node_waits_for_a_hostile_one(ran: Ran) -> None:
+def test_no_healthy_node_waits_for_a_hostile_one(ran):
     healthy = {node.name for node in ran.nodes if node.kind is HEALTHY}
     ended = {name: each["started_epoch_s"] + each["duration_s"] for name, each in ran.evidence.items()}
     assert max(ended[name] for name in healthy) < max(ended.values()) - END_S / 2
 
 
-def test_what_hostile_nodes_send_is_not_kept(ran: Ran) -> None:
+def test_what_hostile_nodes_send_is_not_kept(ran):
     assert ran.cost.memory_mib < MOST_MIB
     sizes = {name: len(json.dumps(evidence)) for name, evidence in ran.evidence.items()}
     assert max(sizes.values()) < 500_000, sizes
     assert len(ran.said) < 20_000
 
 
-def test_no_thread_is_left_behind_a_finished_node(ran: Ran) -> None:
+def test_no_thread_is_left_behind_a_finished_node(ran):
     # 64 at once; each gives its place to another one when it keeps us waiting; a connection has a thread of its own.
     assert ran.cost.threads < 3 * NODES + 40
 
 
-def test_nothing_is_left_behind(ran: Ran) -> None:
+def test_nothing_is_left_behind(ran):
     assert (ran.processes, ran.on_nodes, ran.open_connections) == ([], [], 0)

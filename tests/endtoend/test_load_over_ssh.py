@@ -3,8 +3,7 @@
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -81,12 +80,12 @@ class Run(NamedTuple):
     logins: int
     left: bool
 
-    def words(self, node: str, check: str) -> str:
+    def words(self, node, check):
         """What a check says of a node, its verdict first."""
         record = next(each for each in self.outcome.records if (each.node, each.check) == (node, check))
         return f"{record.verdict.value}: {words_of(record)}"
 
-    def attempts(self, measurement: str) -> dict[str, int]:
+    def attempts(self, measurement):
         """How often each node was measured."""
         files = (self.outcome.folder / "evidence").glob(f"*/{measurement}.json")
         found = {file.parent.name: json.loads(file.read_text())["document"] for file in files}
@@ -94,7 +93,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def campaign(tmp_path_factory):
     folder = tmp_path_factory.mktemp("campaign")
     with LoadFleet(folder / "fleet", NODES, with_rdma=WITH_RDMA) as fleet:
         for fault in FAULTS.values():
@@ -105,7 +104,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield Run(fleet, outcome, fleet.connections(), left=not fleet.is_clear())
 
 
-def node_verdicts(outcome: PytestOutcome) -> dict[str, str]:
+def node_verdicts(outcome):
     """The verdict of each node by what was asked of it: its claims are not all, and perftest has no CUDA here."""
     report = json.loads((outcome.folder / "report.json").read_text())
     unreachable = {node["node"]: node["verdict"] for node in report["nodes"] if node["verdict"] == "unreachable"}
@@ -115,7 +114,7 @@ def node_verdicts(outcome: PytestOutcome) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found_with_its_node_and_part(campaign: Run, name: str) -> None:
+def test_a_planted_fault_is_found_with_its_node_and_part(campaign, name):
     fault = FAULTS[name]
     said = campaign.words(fault.node, fault.check)
     assert said.startswith(fault.verdict), campaign.outcome.stdout[-3000:]
@@ -124,21 +123,21 @@ def test_a_planted_fault_is_found_with_its_node_and_part(campaign: Run, name: st
     assert node_verdicts(campaign.outcome)[fault.node] == ("rejected" if fault.rejects else "incomplete")
 
 
-def test_a_dead_server_is_told_of_its_own_node(campaign: Run) -> None:
+def test_a_dead_server_is_told_of_its_own_node(campaign):
     said = campaign.words(DEAD_SERVER, "rdma_bandwidth.complete")
     assert said.startswith("warn: mlx5_0 (0000:14:00.0): ")
     assert f"the server on {DEAD_SERVER} does not listen" in said
     assert "Couldn't allocate MR" in said
 
 
-def test_every_other_node_is_accepted(campaign: Run) -> None:
+def test_every_other_node_is_accepted(campaign):
     planted = {fault.node for fault in FAULTS.values()}
     odd = {name: verdict for name, verdict in node_verdicts(campaign.outcome).items() if not verdict.startswith("acc")}
     assert odd.keys() == planted
     assert len(node_verdicts(campaign.outcome)) == NODES
 
 
-def test_the_partners_of_the_slow_adapter_are_not_blamed(campaign: Run) -> None:
+def test_the_partners_of_the_slow_adapter_are_not_blamed(campaign):
     document = json.loads((campaign.outcome.folder / "evidence/gpu7/rdma_bandwidth.json").read_text())["document"]
     partners = {ran["plan"]["link"]["peer"] for ran in document["attempts"][0]["runs"]}
     assert len(partners) == 3
@@ -150,8 +149,8 @@ def test_the_partners_of_the_slow_adapter_are_not_blamed(campaign: Run) -> None:
     ("measurement", "again"), [("burn", EVERYONE), ("nccl", EVERYONE), ("rdma_bandwidth", {"gpu7"})]
 )
 def test_suspects_are_measured_three_times_and_where_each_measures_alone_so_are_all_others(
-    campaign: Run, measurement: str, again: set[str]
-) -> None:
+    campaign, measurement, again
+):
     """The slow GPU makes one suspect of the burn; a fleet of 24 is compared by equally many looks."""
     attempts = campaign.attempts(measurement)
     assert {name for name, count in attempts.items() if count > 1} == again
@@ -159,12 +158,12 @@ def test_suspects_are_measured_three_times_and_where_each_measures_alone_so_are_
     assert len(attempts) == (WITH_RDMA if measurement == "rdma_bandwidth" else NODES)
 
 
-def test_a_node_costs_one_connection_and_keeps_nothing(campaign: Run) -> None:
+def test_a_node_costs_one_connection_and_keeps_nothing(campaign):
     assert campaign.logins == NODES
     assert not campaign.left
 
 
-def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign: Run) -> None:
+def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign):
     lines = campaign.outcome.stderr.splitlines()
     form = re.compile(
         r"(facts|gpu: burn|node: nccl|links: rdma_bandwidth|facts again|leaving the nodes)"
@@ -180,43 +179,43 @@ def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign: Run) 
 # How a run ends before its time
 
 
-def hold_facts(fleet: LoadFleet) -> None:
+def hold_facts(fleet):
     for node in fleet.nodes:
         node.scenario.hang(0, "nvmlDeviceGetUUID", 300).write(node.folder / "scenario.conf")
 
 
-def hold_burn(fleet: LoadFleet) -> None:
+def hold_burn(fleet):
     for node in fleet.nodes:
         node.gpu(None, "cuda.hang.cuStreamSynchronize", 1)
 
 
-def hold_nccl(fleet: LoadFleet) -> None:
+def hold_nccl(fleet):
     for node in fleet.nodes:
         node.nccl(faults={"all_reduce": "hang"})
 
 
-def hold_rdma(fleet: LoadFleet) -> None:
+def hold_rdma(fleet):
     for node in fleet.nodes:
         node.adapter("mlx5_0", fault="hang")
 
 
-def facts_are_asked_for(fleet: LoadFleet, _run: LoadRun) -> bool:
+def facts_are_asked_for(fleet, _run):
     return all(node.is_locked for node in fleet.nodes) and len(fleet.left()) >= 6 * len(fleet.nodes)
 
 
-def gpus_burn(fleet: LoadFleet, run: LoadRun) -> bool:
+def gpus_burn(fleet, run):
     return len(run.evidence("facts")) == len(fleet.nodes) and len(fleet.left()) >= 7 * len(fleet.nodes)
 
 
-def collectives_run(fleet: LoadFleet, _run: LoadRun) -> bool:
+def collectives_run(fleet, _run):
     return all(running(str(node.tools / "all_reduce_perf")) for node in fleet.nodes)
 
 
-def adapters_are_loaded(fleet: LoadFleet, _run: LoadRun) -> bool:
+def adapters_are_loaded(fleet, _run):
     return all(running(str(node.tools / "ib_write_lat")) for node in fleet.nodes)
 
 
-def facts_are_asked_for_again(fleet: LoadFleet, run: LoadRun) -> bool:
+def facts_are_asked_for_again(fleet, run):
     """The collectives hang for a moment; meanwhile NVML is made to hang for what follows."""
     if collectives_run(fleet, run):
         hold_facts(fleet)
@@ -241,12 +240,12 @@ STAGES: Mapping[str, Stage] = {
 
 
 @pytest.fixture
-def few(tmp_path: Path) -> Iterator[LoadFleet]:
+def few(tmp_path):
     with LoadFleet(tmp_path / "fleet", 2) as fleet:
         yield fleet
 
 
-def in_the_middle(fleet: LoadFleet, folder: Path, name: str) -> LoadRun:
+def in_the_middle(fleet, folder, name):
     """A run that stands in a stage."""
     stage = STAGES[name]
     stage.hold(fleet)
@@ -257,7 +256,7 @@ def in_the_middle(fleet: LoadFleet, folder: Path, name: str) -> LoadRun:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_ctrl_c_in_a_stage_leaves_a_report_and_nothing_on_the_nodes(few: LoadFleet, tmp_path: Path, stage: str) -> None:
+def test_ctrl_c_in_a_stage_leaves_a_report_and_nothing_on_the_nodes(few, tmp_path, stage):
     run = in_the_middle(few, tmp_path / "run", stage)
     run.process.send_signal(signal.SIGINT)
     outcome = run.outcome()
@@ -269,7 +268,7 @@ def test_ctrl_c_in_a_stage_leaves_a_report_and_nothing_on_the_nodes(few: LoadFle
 
 
 @pytest.mark.parametrize("stage", ["gpu", "node"])  # links: below, with --resume
-def test_kill_9_in_a_stage_leaves_nothing_on_the_nodes(few: LoadFleet, tmp_path: Path, stage: str) -> None:
+def test_kill_9_in_a_stage_leaves_nothing_on_the_nodes(few, tmp_path, stage):
     run = in_the_middle(few, tmp_path / "run", stage)
     run.process.kill()
     run.outcome()
@@ -277,7 +276,7 @@ def test_kill_9_in_a_stage_leaves_nothing_on_the_nodes(few: LoadFleet, tmp_path:
 
 
 @pytest.mark.parametrize("stage", ["gpu", "links", "facts again"])
-def test_lost_connections_end_the_load_and_the_run(few: LoadFleet, tmp_path: Path, stage: str) -> None:
+def test_lost_connections_end_the_load_and_the_run(few, tmp_path, stage):
     run = in_the_middle(few, tmp_path / "run", stage)
     few.cut()
     assert wait_until(few.is_clear), few.left()
@@ -286,7 +285,7 @@ def test_lost_connections_end_the_load_and_the_run(few: LoadFleet, tmp_path: Pat
     assert "accepted" not in node_verdicts(outcome).values()
 
 
-def test_resume_after_lost_connections_measures_what_broke_off(few: LoadFleet, tmp_path: Path) -> None:
+def test_resume_after_lost_connections_measures_what_broke_off(few, tmp_path):
     run = in_the_middle(few, tmp_path / "run", "links")
     few.cut()
     assert run.outcome().exit_code == 1
@@ -301,7 +300,7 @@ def test_resume_after_lost_connections_measures_what_broke_off(few: LoadFleet, t
     assert set(node_verdicts(outcome).values()) == {"accepted"}
 
 
-def test_resume_after_kill_9_measures_only_what_is_missing(few: LoadFleet, tmp_path: Path) -> None:
+def test_resume_after_kill_9_measures_only_what_is_missing(few, tmp_path):
     hold_rdma(few)
     run = few.start(tmp_path / "run")
     assert wait_until(lambda: adapters_are_loaded(few, run), 120)
@@ -319,7 +318,7 @@ def test_resume_after_kill_9_measures_only_what_is_missing(few: LoadFleet, tmp_p
     assert set(node_verdicts(outcome).values()) == {"accepted"}
 
 
-def test_workers_of_xdist_come_to_the_same_verdicts(tmp_path: Path) -> None:
+def test_workers_of_xdist_come_to_the_same_verdicts(tmp_path):
     with LoadFleet(tmp_path / "fleet", 4) as fleet:  # of two nodes neither could be told from its only partner
         fleet["gpu2"].adapter("mlx5_1", gbps=120.0)
         fleet["gpu3"].nccl(faults={"all_gather": "crash"})
@@ -330,5 +329,5 @@ def test_workers_of_xdist_come_to_the_same_verdicts(tmp_path: Path) -> None:
     assert shared.exit_code == alone.exit_code == 1
 
 
-def verdicts(outcome: PytestOutcome) -> dict[tuple[str, str], str]:
+def verdicts(outcome):
     return {(record.node, record.check): record.verdict.value for record in outcome.records}

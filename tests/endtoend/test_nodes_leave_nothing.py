@@ -33,7 +33,7 @@ with Nodes(image(), 2, Path(sys.argv[1]), prepare) as lab:
 class Running:
     """A process of its own that has a lab."""
 
-    def __init__(self, folder: Path, then: str) -> None:
+    def __init__(self, folder, then):
         command = [sys.executable, "-c", SCRIPT.format(then=then), str(folder)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -43,7 +43,7 @@ class Running:
         assert words[:2] == ["up", "running"], self.end(signal.SIGKILL)
         self.holder = int(words[2])
 
-    def end(self, number: signal.Signals | None = None) -> str:
+    def end(self, number=None):
         """Send it a signal (none: it ends by itself) and wait for its end; what it wrote to stderr."""
         if number is not None:
             self._process.send_signal(number)
@@ -54,13 +54,13 @@ Start = Callable[[str], Running]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
+def start(tmp_path):
     needs.require(why_not())
     image()
     return lambda then: Running(tmp_path, then)
 
 
-def left(holder: int) -> dict[str, list[str]]:
+def left(holder):
     """What there is on this machine of the lab that the process `holder` held."""
     spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.splitlines()
     loops = subprocess.run(["losetup", "-a"], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -74,11 +74,11 @@ def left(holder: int) -> dict[str, list[str]]:
     }
 
 
-def is_clear(holder: int) -> bool:
+def is_clear(holder):
     return not any(left(holder).values())
 
 
-def test_a_running_lab_is_seen_by_the_look_for_what_is_left(start: Start) -> None:
+def test_a_running_lab_is_seen_by_the_look_for_what_is_left(start):
     lab = start(FOR_EVER)
     found = left(lab.holder)
     lab.end(signal.SIGKILL)
@@ -87,19 +87,19 @@ def test_a_running_lab_is_seen_by_the_look_for_what_is_left(start: Start) -> Non
 
 
 @pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
-def test_a_signal_leaves_nothing(start: Start, ended: signal.Signals) -> None:
+def test_a_signal_leaves_nothing(start, ended):
     lab = start(FOR_EVER)
     lab.end(ended)
     assert wait_until(lambda: is_clear(lab.holder)), left(lab.holder)
 
 
-def test_a_failure_in_a_test_leaves_nothing(start: Start) -> None:
+def test_a_failure_in_a_test_leaves_nothing(start):
     lab = start("raise ValueError('a test failed')")
     assert "a test failed" in lab.end()
     assert is_clear(lab.holder), left(lab.holder)
 
 
-def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Start) -> None:
+def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start):
     lab = start(FOR_EVER)
     os.kill(lab.holder, signal.SIGKILL)
     lab.end(signal.SIGKILL)
@@ -110,7 +110,7 @@ def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Star
     assert wait_until(lambda: is_clear(lab.holder)), left(lab.holder)
 
 
-def test_kill_9_of_the_command_line_leaves_no_folder_and_no_command(start: Start) -> None:
+def test_kill_9_of_the_command_line_leaves_no_folder_and_no_command(start):
     script = 'echo "$INVENTORY"; exec sleep 4711'
     command = [sys.executable, "-m", "lab", "run", "--nodes", "1", "--", "sh", "-c", script]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as lab:
@@ -122,7 +122,7 @@ def test_kill_9_of_the_command_line_leaves_no_folder_and_no_command(start: Start
     assert wait_until(lambda: not inventory.parent.exists())
 
 
-def test_without_root_the_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypatch):
     monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="need root"):

@@ -3,22 +3,18 @@
 The faults and what must be said of them stand in node_cases.py.
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from endtoend.node_cases import BUSY, RUNS, Busy, Case, on
+from endtoend.node_cases import BUSY, RUNS, on
 
 from lab import needs
-from lab.fault_table import Told
 from lab.nodes import faults, gpu_faults, gpus
 from lab.nodes.image import image
-from lab.nodes.node import LabNode
 from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults, start
 from lab.processes import wait_until
-from lab.run import Outcome, Run, words_of
+from lab.run import Outcome, words_of
 from nodegate.claims.verdict import node_verdict
 from nodegate.inventory.hostlist import expand
 from nodegate.records.verdict import NodeVerdict
@@ -31,12 +27,12 @@ NODES = 10  # a healthy one, seven with the faults of a run, and two that hang b
 class Site:
     """The lab, and the runs over it, each made when it is first asked for."""
 
-    def __init__(self, lab: Nodes, folder: Path) -> None:
+    def __init__(self, lab, folder):
         self.lab, self._folder = lab, folder
         self._outcomes: dict[int, Outcome] = {}
         self._runs = 0
 
-    def outcome(self, run: int) -> Outcome:
+    def outcome(self, run):
         """What a run of `RUNS` said."""
         if run not in self._outcomes:
             broken = {f"gpu-{place + 2}": case.fault for place, case in enumerate(RUNS[run])}
@@ -45,11 +41,11 @@ class Site:
             self._outcomes[run] = found
         return self._outcomes[run]
 
-    def start(self, *nodes: LabNode, profile: str = "delivery") -> Run:
+    def start(self, *nodes, profile="delivery"):
         """One more run."""
         return start(self.lab, self.fresh(), nodes, "--profile", profile)
 
-    def fresh(self) -> Path:
+    def fresh(self):
         """A folder for one more run."""
         self._runs += 1
         return self._folder / f"run{self._runs}"
@@ -59,7 +55,7 @@ NOT_BAD = ("pass", "skip", "not-judged")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory):
     needs.require(why_not())
     folder = tmp_path_factory.mktemp("lab")
     with Nodes(image(), NODES, folder, gpus.prepare) as lab:
@@ -67,14 +63,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def hung(site: Site) -> Iterator[LabNode]:
+def hung(site):
     """gpu-9, where reading the temperature of GPU 2 never returns; beside gpu-10, where nvidia-smi does not."""
     with faults.nvml_hangs(site.lab.nodes[8]), gpu_faults.smi_hangs(site.lab.nodes[9]):
         yield site.lab.nodes[8]
 
 
 @pytest.fixture(scope="module")
-def hung_run(site: Site, hung: LabNode) -> Run:
+def hung_run(site, hung):
     """A run over both; it takes as long as NVML's time limit, and the others go on beside it."""
     run = site.start(hung, site.lab.nodes[9])
     assert wait_until(lambda: PROBE in logins(hung), limit_s=120), run.outcome().output
@@ -82,7 +78,7 @@ def hung_run(site: Site, hung: LabNode) -> Run:
 
 
 @pytest.fixture(scope="module")
-def night(site: Site, hung_run: Run) -> Outcome:
+def night(site, hung_run):
     """A run at night over a healthy node, two with a job, and one that another run holds."""
     one, two, three = site.lab.nodes[:3]
     with ExitStack() as broken:
@@ -92,17 +88,17 @@ def night(site: Site, hung_run: Run) -> Outcome:
 
 
 @pytest.mark.parametrize("case", BUSY, ids=[case.node for case in BUSY])
-def test_a_busy_node_is_left_alone_at_night(night: Outcome, told: Told, case: Busy) -> None:
+def test_a_busy_node_is_left_alone_at_night(night, told, case):
     assert {record.verdict.value for record in night.of(case.node).values()} == {"skip"}
     told.run(case.told, case.injected, outcome=night, node=case.node, check="gpu.lost", words=case.words)
 
 
-def test_a_healthy_node_is_judged_at_night_beside_busy_ones(night: Outcome) -> None:
+def test_a_healthy_node_is_judged_at_night_beside_busy_ones(night):
     assert node_verdict(night.of("gpu-1").values()) is NodeVerdict.ACCEPTED
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)))
-def test_the_healthy_node_is_accepted_beside_faulty_ones(site: Site, run: int) -> None:
+def test_the_healthy_node_is_accepted_beside_faulty_ones(site, run):
     records = site.outcome(run).of("gpu-1")
     bad = {check: words_of(record) for check, record in records.items() if record.verdict.value not in NOT_BAD}
     assert bad == {}
@@ -110,9 +106,7 @@ def test_the_healthy_node_is_accepted_beside_faulty_ones(site: Site, run: int) -
 
 
 @pytest.mark.parametrize(("run", "node", "case"), CASES, ids=[case.fault.__name__ for _, _, case in CASES])
-def test_a_fault_is_found_named_and_blamed_on_its_node_alone(
-    site: Site, told: Told, run: int, node: str, case: Case
-) -> None:
+def test_a_fault_is_found_named_and_blamed_on_its_node_alone(site, told, run, node, case):
     outcome = site.outcome(run)
     records = outcome.of(node)
     wrong = {}
@@ -138,7 +132,7 @@ def test_a_fault_is_found_named_and_blamed_on_its_node_alone(
     assert {check: said for check, said in others.items() if not (case.follows and case.follows in said)} == {}
 
 
-def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run: Run, told: Told) -> None:
+def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run, told):
     outcome = hung_run.outcome()
     records = outcome.of("gpu-9")
     lost = records["gpu.lost"]
@@ -167,7 +161,7 @@ def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run: Run
     assert node_verdict(records.values()) is NodeVerdict.INCOMPLETE
 
 
-def test_an_nvidia_smi_that_hangs_where_nvml_broke_leaves_the_gpus_unknown(hung_run: Run, told: Told) -> None:
+def test_an_nvidia_smi_that_hangs_where_nvml_broke_leaves_the_gpus_unknown(hung_run, told):
     outcome = hung_run.outcome()
     assert outcome.verdict("gpu-10", "gpu.lost") == "error"
     told.run(
@@ -182,9 +176,7 @@ def test_an_nvidia_smi_that_hangs_where_nvml_broke_leaves_the_gpus_unknown(hung_
     assert node_verdict(outcome.of("gpu-10").values()) is NodeVerdict.INCOMPLETE
 
 
-def test_kill_9_while_nvml_hangs_leaves_nothing_on_the_node_and_its_lock_free(
-    site: Site, hung: LabNode, hung_run: Run
-) -> None:
+def test_kill_9_while_nvml_hangs_leaves_nothing_on_the_node_and_its_lock_free(site, hung, hung_run):
     hung_run.outcome()
     assert wait_until(lambda: not logins(hung))
     run = site.start(hung)
@@ -197,6 +189,6 @@ def test_kill_9_while_nvml_hangs_leaves_nothing_on_the_node_and_its_lock_free(
     assert node_verdict(again.of(hung.name).values()) is NodeVerdict.ACCEPTED, again.output
 
 
-def logins(node: LabNode) -> list[str]:
+def logins(node):
     """The command lines of our logins on the node and of what runs below them: it has no other Python."""
     return [args for args in node.processes().values() if "python3" in args or args.startswith("sshd: root")]

@@ -3,8 +3,6 @@
 Four runs with one record: as it was; GPU 3 of both nodes swapped; gpu-1 renamed; the same machine with another system.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from typing import TYPE_CHECKING
@@ -19,16 +17,13 @@ from lab.run import Run
 from nodegate import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lab.nodes.node import LabNode
+    pass
 
 OTHER_SYSTEM = 'PRETTY_NAME="Ubuntu 24.04.3 LTS"\nID=ubuntu\nVERSION_ID="24.04"\n'
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, str]]:
+def site(tmp_path_factory):
     """The record of the four runs, and the serial numbers of the two boards, as each was made with."""
     needs.require(why_not())
     folder = tmp_path_factory.mktemp("past")
@@ -47,37 +42,33 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, 
         yield folder / "site/reports/fleet.sqlite", str(gpus.serial(one, 3)), str(gpus.serial(other, 3))
 
 
-def has_board_of(node: LabNode, other: LabNode) -> None:
+def has_board_of(node, other):
     scenario = gpus.scenario(node)
     scenario.set(3, "serial", gpus.serial(other, 3)).set(3, "uuid", gpus.uuid(other, 3)).write(
         node.root / gpus.SCENARIO
     )
 
 
-def run(lab: Nodes, folder: Path, name: str = "gpu-1") -> None:
+def run(lab, folder, name="gpu-1"):
     inventory = lab.inventory([node.name for node in lab.nodes], {}).replace("    gpu-1:", f"    {name}:")
     asked = ("-p", "lab.slow_probe", "--passive", "--tb=no")
     outcome = Run(folder / "site", inventory, *asked, within=lab.space.in_network()).outcome()
     assert name in outcome.output, outcome.output
 
 
-def history(record: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
+def history(record, name, capsys):
     assert cli.main(["history", name, "--record", str(record)]) == 0
     return capsys.readouterr().out
 
 
-def test_a_board_that_moved_has_been_in_both_nodes(
-    site: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_board_that_moved_has_been_in_both_nodes(site, capsys):
     record, *boards = site
     for board, places in zip(boards, (["gpu-1", "gpu-2"], ["gpu-2", "gpu-1", "renamed"]), strict=True):
         found = re.findall(rf"{board}: GPU 3 of (\S+) from", history(record, board, capsys))
         assert found == places
 
 
-def test_a_machine_that_was_renamed_and_installed_again_is_the_same(
-    site: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_machine_that_was_renamed_and_installed_again_is_the_same(site, capsys):
     said = history(site[0], "renamed", capsys)
     assert said.startswith("renamed (S/N SN00000001)\n")
     assert "4 runs from" in said

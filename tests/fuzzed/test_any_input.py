@@ -17,12 +17,12 @@ PIECES = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2), st.binary(max_si
 
 
 @cache
-def seeds(name: str) -> list[bytes]:
+def seeds(name):
     return list(dict.fromkeys(TARGETS[name].seeds()))
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_each_seed(name: str) -> None:
+def test_each_seed(name):
     for seed in seeds(name):
         TARGETS[name].read(seed)
 
@@ -36,17 +36,15 @@ def test_each_seed(name: str) -> None:
 @example(b"\r\n\x0b\x85\xe2\x80\xa8")
 @example(b"[" * 3000)
 @example(gzip.compress(b"x" * 100)[:-9])
-def test_any_bytes(name: str, data: bytes) -> None:
+def test_any_bytes(name, data):
     TARGETS[name].read(data)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(SLOW_TO_GENERATE, max_examples=40)
 @given(st.integers(0, 10_000), CHANGES, PIECES)
-def test_any_change_of_a_seed(
-    name: str, which: int, changes: list[int], pieces: list[tuple[float, float, bytes]]
-) -> None:
-    def plain(data: bytes, most: int) -> bytes:
+def test_any_change_of_a_seed(name, which, changes, pieces):
+    def plain(data, most):
         for start, length, inserted in pieces:
             at, end = int(start * len(data)), int((start + length) * len(data))
             data = data[:at] + inserted + data[end:]

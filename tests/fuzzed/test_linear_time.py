@@ -1,7 +1,6 @@
 """The time of a reader grows with its input and not with the square of it: only ratios of processor time are judged."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -25,12 +24,12 @@ PROGRAMS = ("tools.", "probe.")
 TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and name.startswith(PROGRAMS)]
 
 
-def line_of(piece: bytes) -> Callable[[int], bytes]:
+def line_of(piece):
     return lambda size: (piece * (size // len(piece) + 1))[:size]
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "watch.own_pattern"])  # it is ended by the clock
-def test_long_lines_and_near_misses(name: str) -> None:
+def test_long_lines_and_near_misses(name):
     target = TARGETS[name]
     grown = {shape.name: growth(target.read, shape.make, 200 * KILOBYTE) for shape in shapes(target, most=12)}
     assert {shape: times for shape, times in grown.items() if times > MOST_GROWTH} == {}
@@ -38,19 +37,19 @@ def test_long_lines_and_near_misses(name: str) -> None:
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("name", LOGS)
-def test_one_long_line_in_a_log(name: str, line: str) -> None:
+def test_one_long_line_in_a_log(name, line):
     size = 10 if line == "errors" else 2
     assert growth(TARGETS[name].read, line_of(LINES[line]), size * MEGABYTE) <= MOST_GROWTH
 
 
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in LOGS])
-def test_one_line_of_10_mb_from_a_tool(name: str) -> None:
+def test_one_line_of_10_mb_from_a_tool(name):
     seed = max(TARGETS[name].seeds(), key=len)
     longest = max(seed.split(b"\n"), key=len)[:200] or b"a"
     assert growth(TARGETS[name].read, line_of(longest), 10 * MEGABYTE) <= MOST_GROWTH
 
 
-def test_a_reader_that_takes_the_square_would_be_found() -> None:
+def test_a_reader_that_takes_the_square_would_be_found():
     pattern = re.compile(rb"a+b")
     # a machine that slows down in between may hide it once
     assert any(growth(pattern.search, line_of(b"a"), 32 * KILOBYTE) > MOST_GROWTH for _ in range(3))

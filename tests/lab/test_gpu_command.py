@@ -2,40 +2,38 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 from support import gpu_stand_in
-from support.gpu_stand_in import Outcome
 
 from lab.gpu import pynvml_here
 from lab.gpu.command import NO_GPU
 from lab.gpu.machine import Seen
 from lab.gpu.recording import parsed
-from lab.nvml.scenario import Scenario, healthy_h100
+from lab.nvml.scenario import healthy_h100
 
 BOARD = "2 x NVIDIA H100 80GB HBM3"
 ALL = ["probe", "own kernels", "cublas", "copies", "busy", "killed", "deserted", "physics"]
 
 
-def board(gpus: int = 2) -> Scenario:
+def board(gpus=2):
     """GPUs whose pairs are as fast as an HGX board of four allows; NVML lists who uses them."""
     return healthy_h100(gpus).set(None, "processes.own", 1).set(None, "cuda.peer", 140)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def whole(tmp_path_factory):
     return gpu_stand_in.run(tmp_path_factory.mktemp("whole"), board(), "--keep")
 
 
-def test_a_machine_without_a_gpu_says_so_and_is_no_failure(tmp_path: Path) -> None:
+def test_a_machine_without_a_gpu_says_so_and_is_no_failure(tmp_path):
     done = gpu_stand_in.run(tmp_path, None)
     assert done.code == 0
     assert NO_GPU in done.said
     assert not (tmp_path / "reports").exists()
 
 
-def test_make_gpu_is_this_command() -> None:
+def test_make_gpu_is_this_command():
     done = subprocess.run(
         ["make", "--no-print-directory", "-n", "gpu", "FULL=1", "KEEP=1"],
         cwd=gpu_stand_in.ROOT,
@@ -46,14 +44,14 @@ def test_make_gpu_is_this_command() -> None:
     assert done.stdout.split()[-5:] == ["-m", "lab", "gpu", "--full", "--keep"]
 
 
-def test_every_step_holds_on_good_boards(whole: Outcome) -> None:
+def test_every_step_holds_on_good_boards(whole):
     assert (whole.code, whole.complained) == (0, "")
     assert {each["step"]: each["verdict"] for each in whole.report["steps"]} == dict.fromkeys(ALL, "held")
     assert all(each["claims"] for each in whole.report["steps"])
     assert f"gpu: {BOARD}: all that was run held" in whole.said
 
 
-def test_the_report_says_what_was_found_and_what_is_expected(whole: Outcome) -> None:
+def test_the_report_says_what_was_found_and_what_is_expected(whole):
     report = whole.report
     assert (report["board"], report["machine"]["driver"]) == (BOARD, "550.163.01")
     rates = {(each["metric"], each["device"]): each for each in report["numbers"]}
@@ -66,7 +64,7 @@ def test_the_report_says_what_was_found_and_what_is_expected(whole: Outcome) -> 
     assert "burn.bf16_tflops" in whole.said
 
 
-def test_the_recording_holds_what_was_printed_without_names(whole: Outcome) -> None:
+def test_the_recording_holds_what_was_printed_without_names(whole):
     (folder,) = (whole.folder / "recordings").iterdir()
     assert {each.stem for each in folder.iterdir()} == {"facts", "burn-own", "burn-cublas", "copies", "parsed"}
     text = "".join(each.read_text() for each in folder.iterdir())
@@ -81,7 +79,7 @@ def test_the_recording_holds_what_was_printed_without_names(whole: Outcome) -> N
     assert {each["metric"] for each in made["numbers"]} >= {"burn.bf16_tflops", "memory.peer_gb_per_s"}
 
 
-def test_the_standard_library_is_enough(tmp_path: Path) -> None:
+def test_the_standard_library_is_enough(tmp_path):
     done = gpu_stand_in.run(tmp_path, board(1), "--only", "own kernels", bare=True)
     assert (done.code, done.complained) == (0, "")
     assert done.step("own kernels")["verdict"] == "held"
@@ -89,7 +87,7 @@ def test_the_standard_library_is_enough(tmp_path: Path) -> None:
     assert "no PyYAML" in done.said
 
 
-def test_without_cublas_that_step_is_not_done_and_says_so(tmp_path: Path) -> None:
+def test_without_cublas_that_step_is_not_done_and_says_so(tmp_path):
     done = gpu_stand_in.run(tmp_path, board(1), "--only", "cublas", blas=False)
     assert done.step("cublas")["verdict"] == "not done"
     assert done.said.splitlines()[-1] == "gpu: NVIDIA H100 80GB HBM3: all that was run held; not done: cublas, physics"
@@ -110,35 +108,33 @@ def test_without_cublas_that_step_is_not_done_and_says_so(tmp_path: Path) -> Non
         (healthy_h100(1), "busy", "the burn refuses"),
     ],
 )
-def test_what_does_not_hold_is_said(scenario: Scenario, step: str, said: str, tmp_path: Path) -> None:
+def test_what_does_not_hold_is_said(scenario, step, said, tmp_path):
     done = gpu_stand_in.run(tmp_path, scenario, "--only", step)
     assert done.code == 1
     assert [each for each in done.broken(step) if said in each], done.said
     assert "did not hold" in done.said
 
 
-def test_a_rate_above_the_peak_is_impossible(tmp_path: Path) -> None:
+def test_a_rate_above_the_peak_is_impossible(tmp_path):
     done = gpu_stand_in.run(tmp_path, board(1).set(0, "cuda.h2d", 99), "--only", "copies")
     assert done.code == 1
-    assert done.broken("physics") == [
-        "GPU 0 memory.host_to_device_gb_per_s: a value that hardware can have",
-    ]
+    assert done.broken("physics") == ["GPU 0 memory.host_to_device_gb_per_s: a value that hardware can have"]
 
 
-def test_a_gpu_whose_driver_does_not_answer_is_no_machine_without_gpus() -> None:
+def test_a_gpu_whose_driver_does_not_answer_is_no_machine_without_gpus():
     assert Seen(0, 0, "no driver", absent=True).none
     assert not Seen(1, 0, "no driver", absent=True).none
     assert not Seen(0, 0, "NVML starts with error 18", absent=False).none
 
 
-def test_a_driver_that_does_not_start_is_said(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_start_is_said(tmp_path):
     """Neither 0 nor a report: nothing was shown."""
     done = gpu_stand_in.run(tmp_path, healthy_h100(1).error("nvmlInit", 18))
     assert (done.code, done.said) == (4, "")
     assert "NVML starts with error 18" in done.complained
 
 
-def test_pynvml_is_found_beside_another_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pynvml_is_found_beside_another_python(tmp_path, monkeypatch):
     monkeypatch.setattr(pynvml_here.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pynvml_here, "_PLACES", (f"{tmp_path}/*",))
     monkeypatch.setitem(pynvml_here.sys.modules, "pynvml", None)

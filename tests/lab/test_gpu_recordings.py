@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from support import gpu_stand_in
@@ -17,7 +16,7 @@ STAND_IN = "the stand-in"
 
 
 @pytest.fixture(scope="module", params=[STAND_IN, *(each.name for each in KEPT)])
-def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recording(request, tmp_path_factory):
     """Each folder that is kept; and always one that is made now, so that this is tested where none is kept yet."""
     if request.param != STAND_IN:
         return FOLDER / str(request.param)
@@ -28,14 +27,14 @@ def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return made
 
 
-def test_the_parsers_make_of_it_what_they_made_of_it_then(recording: Path) -> None:
+def test_the_parsers_make_of_it_what_they_made_of_it_then(recording):
     then: Mapping[str, object] = json.loads((recording / MADE_OF_IT).read_text())
     assert parsed(recording) == then
     assert then["facts"]
     assert then["numbers"]
 
 
-def test_every_product_of_it_is_right(recording: Path) -> None:
+def test_every_product_of_it_is_right(recording):
     files = sorted(recording.glob("burn-*.json"))
     assert files
     for file in files:

@@ -14,12 +14,12 @@ PAGE = ROOT / "docs" / "evidence" / "injected-faults.md"
 ROW = re.compile(r'^\| \[(?P<fault>[^]]+)\]\(\.\./\.\./(?P<file>\S+) "(?P<test>\w+)"\) \|', re.MULTILINE)
 
 
-def shown() -> set[tuple[str, str]]:
+def shown():
     """The tests whose rows are on the page."""
     return {(row["file"], row["test"]) for row in ROW.finditer(PAGE.read_text())}
 
 
-def injecting() -> set[tuple[str, str]]:
+def injecting():
     """The tests that note what was said of a fault: those that ask for `told`."""
     files = [*(ROOT / "lab" / "tests").rglob("test_*.py"), *(ROOT / "tests" / "endtoend").glob("test_*.py")]
     return {
@@ -32,12 +32,12 @@ def injecting() -> set[tuple[str, str]]:
     }
 
 
-def test_the_page_has_a_row_for_each_test_that_injects_a_fault_and_no_other() -> None:
+def test_the_page_has_a_row_for_each_test_that_injects_a_fault_and_no_other():
     assert shown() == injecting(), "make lab-table writes the page"
 
 
 @pytest.mark.parametrize("said", ["a | b", "<script>", "w" * 500])
-def test_whatever_a_check_says_stays_in_its_cell(said: str) -> None:
+def test_whatever_a_check_says_stays_in_its_cell(said):
     row = Row("lab/tests/test_x.py::test_y", "a fault", "by hand", "rejected", "gpu.lost", "fail", said, 3.2)
     (line,) = [line for line in page([row]).splitlines() if ROW.match(line)]
     head = next(line for line in page([row]).splitlines() if line.startswith("| fault"))
@@ -46,7 +46,7 @@ def test_whatever_a_check_says_stays_in_its_cell(said: str) -> None:
     assert len(line) < LONGEST + 200
 
 
-def test_what_was_passed_stands_apart_from_what_was_found() -> None:
+def test_what_was_passed_stands_apart_from_what_was_found():
     found = Row("lab/tests/test_x.py::test_y", "a fault", "by hand", "rejected", "gpu.lost", "fail", "lost", 3.2)
     passed = replace(found, fault="no fault", node_verdict="accepted", verdict="pass")
     head, _, harmless = page([passed, found]).partition("## What only looks like a fault")

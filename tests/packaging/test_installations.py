@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from email import message_from_bytes
 from pathlib import Path
@@ -37,7 +36,7 @@ class Installation:
     where: Path
     inventory: str
 
-    def run(self, *command: str, where: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command, where=None, **environment):
         """Run a command with nothing on PATH but this installation's programs and the system's."""
         path = environment.pop("PATH", f"{self.bin}:/usr/bin:/bin")
         return subprocess.run(
@@ -62,13 +61,13 @@ class Judged:
     files: set[str]
 
 
-def pip(python: Path | str, *arguments: str) -> None:
+def pip(python, *arguments):
     command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory):
     """What a clone of this checkout holds, with what is not committed yet."""
     folder = tmp_path_factory.mktemp("fresh") / "nodegate"
     listed = subprocess.run(
@@ -87,14 +86,14 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(clone, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(clone))
     return next(folder.glob("nodegate-*.whl"))
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(wheel, tmp_path_factory):
     """A fresh environment with the runtime dependencies and nothing else; the folder of its programs."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
@@ -106,13 +105,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["checkout", "editable", "wheel"])
-def installed(
-    request: pytest.FixtureRequest,
-    clone: Path,
-    wheel: Path,
-    environment: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Installation]:
+def installed(request, clone, wheel, environment, tmp_path_factory):
     python = environment / "python"
     if request.param == "checkout":
         yield Installation("checkout", environment, clone, "inventory/demo.yaml")
@@ -128,7 +121,7 @@ def installed(
     pip(python, "uninstall", "--yes", "nodegate")
 
 
-def judged(installed: Installation, run_dir: Path, *command: str, **environment: str) -> Judged:
+def judged(installed, run_dir, *command, **environment):
     """A run over two nodes of the demo fleet, of which one has a fault."""
     done = installed.run(
         *command, "--inventory", installed.inventory, *CHOICE, "-v", "--run-dir", str(run_dir), **environment
@@ -150,7 +143,7 @@ EXPECTED = Judged(
 
 
 @pytest.mark.parametrize("command", [["pytest"], ["python", "-m", "pytest"], ["pytest", "-n", "2"]], ids=" ".join)
-def test_pytest_judges_the_fleet(installed: Installation, tmp_path: Path, command: list[str]) -> None:
+def test_pytest_judges_the_fleet(installed, tmp_path, command):
     assert judged(installed, tmp_path / "run", *command) == EXPECTED
 
 
@@ -162,12 +155,12 @@ class Nodegate:
     command: tuple[str, ...]
     environment: dict[str, str]
 
-    def run(self, *arguments: str, where: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments, where=None):
         return self.installed.run(*self.command, *arguments, where=where, **self.environment)
 
 
 @pytest.fixture
-def nodegate(installed: Installation, tmp_path: Path) -> Nodegate:
+def nodegate(installed, tmp_path):
     (tmp_path / "bin").mkdir()
     path = f"{tmp_path}/bin:/usr/bin:/bin"
     assert shutil.which("pytest", path=path) is None
@@ -178,7 +171,7 @@ def nodegate(installed: Installation, tmp_path: Path) -> Nodegate:
     return Nodegate(installed, (f"{tmp_path}/bin/nodegate",), {"PATH": path})
 
 
-def test_nodegate_test_is_pytest(installed: Installation, nodegate: Nodegate, tmp_path: Path) -> None:
+def test_nodegate_test_is_pytest(installed, nodegate, tmp_path):
     assert judged(installed, tmp_path / "run", *nodegate.command, "test", **nodegate.environment) == EXPECTED
     for wrong in (["--no-such-option"], ["--inventory=nowhere.yaml"], ["--inventory=a,", "--burn=10"]):
         ours, theirs = nodegate.run("test", *wrong), installed.run("pytest", *wrong)
@@ -188,7 +181,7 @@ def test_nodegate_test_is_pytest(installed: Installation, nodegate: Nodegate, tm
         )
 
 
-def test_what_nodegate_says_is_what_can_be_typed(nodegate: Nodegate, tmp_path: Path) -> None:
+def test_what_nodegate_says_is_what_can_be_typed(nodegate, tmp_path):
     done = nodegate.run("init", str(tmp_path / "site"))
     assert "nodegate test --inventory hosts.yaml" in done.stdout
     alone = nodegate.run("test", where=tmp_path / "site")
@@ -196,7 +189,7 @@ def test_what_nodegate_says_is_what_can_be_typed(nodegate: Nodegate, tmp_path: P
     assert "add --inventory FILE" in alone.stderr
 
 
-def test_an_inventory_that_lies_elsewhere_is_taken(installed: Installation, tmp_path: Path) -> None:
+def test_an_inventory_that_lies_elsewhere_is_taken(installed, tmp_path):
     fleet, run = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)]), tmp_path / "run"
     given = ["--inventory", str(fleet), "--run-dir", str(run)]
     if installed.way == "checkout":  # pytest knows no option yet, and would take the value for a path of tests
@@ -207,7 +200,7 @@ def test_an_inventory_that_lies_elsewhere_is_taken(installed: Installation, tmp_
     assert again.returncode == 0, again.stdout + again.stderr
 
 
-def test_no_conftest_of_a_folder_of_tests_is_loaded(nodegate: Nodegate, tmp_path: Path) -> None:
+def test_no_conftest_of_a_folder_of_tests_is_loaded(nodegate, tmp_path):
     """That of the folder itself is: a site may have its own."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "conftest.py").write_text("import nothing_here\n")
@@ -220,7 +213,7 @@ def test_no_conftest_of_a_folder_of_tests_is_loaded(nodegate: Nodegate, tmp_path
     assert "nothing_here" in alone.stderr
 
 
-def test_the_shipped_examples_are_taken(installed: Installation) -> None:
+def test_the_shipped_examples_are_taken(installed):
     folder = Path(installed.where, installed.inventory).parent
     for example in sorted(folder.glob("example.*")):
         shown = str(example.relative_to(installed.where) if example.is_relative_to(installed.where) else example)
@@ -229,7 +222,7 @@ def test_the_shipped_examples_are_taken(installed: Installation) -> None:
         assert "test_link_width[gpu130]" in listed.stdout
 
 
-def test_the_projects_own_tests_are_named_by_their_folder(clone: Path) -> None:
+def test_the_projects_own_tests_are_named_by_their_folder(clone):
     """With what they need: the environment that runs this."""
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/packaging", "--collect-only", "-q"],
@@ -244,7 +237,7 @@ def test_the_projects_own_tests_are_named_by_their_folder(clone: Path) -> None:
     assert "tests/packaging/test_installations.py::" in listed.stdout
 
 
-def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel: Path) -> None:
+def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for files in ("checks/*.py", "baselines/*.yaml", "policies/*.yaml", "reports/templates/*.j2"):
         assert {f"nodegate/suite/{file.relative_to(ROOT)}" for file in ROOT.glob(files)} <= names

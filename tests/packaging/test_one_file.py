@@ -7,9 +7,7 @@ import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from support.pythons import other_pythons
@@ -22,7 +20,7 @@ NO_PACKAGES = ("-I", "-S")  # neither site-packages nor the user's own
 
 
 @pytest.fixture(scope="module")
-def starter() -> ModuleType:
+def starter():
     spec = importlib.util.spec_from_file_location("one_file_starter", SOURCES / "__main__.py")
     assert spec is not None
     assert spec.loader is not None
@@ -32,7 +30,7 @@ def starter() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, starter: ModuleType) -> Iterator[Path]:
+def file(tmp_path_factory, starter):
     target = tmp_path_factory.mktemp("dist") / "bootcheck.pyz"
     subprocess.run([sys.executable, str(SOURCES / "build.py"), str(target)], check=True, timeout=300)
     yield target
@@ -40,7 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, starter: ModuleType) -> Itera
 
 
 @pytest.fixture
-def archive(tmp_path: Path, starter: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+def archive(tmp_path, starter, monkeypatch):
     """A small archive, and a place of the test's own where it is unpacked."""
     monkeypatch.setattr(starter, "RUN", str(tmp_path / "kept"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -50,12 +48,12 @@ def archive(tmp_path: Path, starter: ModuleType, monkeypatch: pytest.MonkeyPatch
     return target
 
 
-def run(file: Path, *arguments: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+def run(file, *arguments, python=sys.executable):
     command = [python, *NO_PACKAGES, str(file), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_it_answers_as_the_whole_package_does(file: Path) -> None:
+def test_it_answers_as_the_whole_package_does(file):
     english = ("fit: ", "unfit: ", "could not tell: GPU", "could not tell: could not read")
     for lang, begins in (("en", english), ("zh", ("可用", "不可用", "无法判断"))):
         alone = run(file, "bootcheck", "--lang", lang)
@@ -66,7 +64,7 @@ def test_it_answers_as_the_whole_package_does(file: Path) -> None:
 
 
 @pytest.mark.parametrize("python", other_pythons())
-def test_each_python_of_this_machine_runs_it_or_is_told_why_not(file: Path, python: str) -> None:
+def test_each_python_of_this_machine_runs_it_or_is_told_why_not(file, python):
     version = subprocess.run(
         [python, "-c", "import sys; print(sys.version_info >= (3, 10))"], capture_output=True, text=True, check=True
     )
@@ -78,14 +76,14 @@ def test_each_python_of_this_machine_runs_it_or_is_told_why_not(file: Path, pyth
         assert said.stdout.startswith("could not tell: nodegate needs Python 3.10 or newer")
 
 
-def test_a_hook_runs_from_it(file: Path, tmp_path: Path) -> None:
+def test_a_hook_runs_from_it(file, tmp_path):
     said = run(file, "hook", "slurm-prolog", "--kept", str(tmp_path / "verdict.json"))
     assert said.stdout.count("\n") == 1
     assert said.stdout.startswith(("fit", "unfit", "nodegate: ", "could not tell"))
     assert "failed (" not in said.stdout
 
 
-def test_it_reads_demands(file: Path, tmp_path: Path) -> None:
+def test_it_reads_demands(file, tmp_path):
     limits = {"platform": "*", "limits": {"host.shm_min_gib": {"value": 1, "unit": "GiB", "source": "the site"}}}
     demands = Demands(socket.gethostname(), {"nodegate_mounts": ["/no/such"]}, baselines=(Embedded("s.yaml", limits),))
     path = tmp_path / "demands.yaml"
@@ -101,14 +99,14 @@ def test_it_reads_demands(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["triage", "log"], ["test"], ["bootcheck", "--active"]])
-def test_what_it_does_not_have_is_refused(file: Path, arguments: list[str]) -> None:
+def test_what_it_does_not_have_is_refused(file, arguments):
     said = run(file, *arguments)
     assert said.returncode == 2
     assert "install nodegate for" in said.stdout
     assert said.stderr == ""
 
 
-def test_a_file_that_was_cut_off_is_no_verdict(file: Path, starter: ModuleType, tmp_path: Path) -> None:
+def test_a_file_that_was_cut_off_is_no_verdict(file, starter, tmp_path):
     damaged = tmp_path / "damaged.pyz"
     with zipfile.ZipFile(file) as whole, zipfile.ZipFile(damaged, "w") as less:
         less.writestr("__main__.py", whole.read("__main__.py"))
@@ -118,7 +116,7 @@ def test_a_file_that_was_cut_off_is_no_verdict(file: Path, starter: ModuleType, 
     assert said.stdout.startswith("could not tell: nodegate's file is damaged")
 
 
-def test_it_is_unpacked_once(archive: Path, starter: ModuleType) -> None:
+def test_it_is_unpacked_once(archive, starter):
     first, once = starter.unpacked(str(archive))
     assert not once
     assert (Path(first) / "nodegate" / "__init__.py").exists()
@@ -126,7 +124,7 @@ def test_it_is_unpacked_once(archive: Path, starter: ModuleType) -> None:
     assert [each.name for each in Path(first).parent.iterdir()] == [Path(first).name]
 
 
-def test_another_file_gets_another_folder(archive: Path, starter: ModuleType) -> None:
+def test_another_file_gets_another_folder(archive, starter):
     first = starter.unpacked(str(archive))[0]
     with zipfile.ZipFile(archive, "a") as packed:
         packed.writestr("nodegate/more.py", "")
@@ -134,7 +132,7 @@ def test_another_file_gets_another_folder(archive: Path, starter: ModuleType) ->
 
 
 @pytest.mark.parametrize("which", ["folder", "home"])
-def test_a_folder_that_others_can_write_is_not_used(archive: Path, starter: ModuleType, which: str) -> None:
+def test_a_folder_that_others_can_write_is_not_used(archive, starter, which):
     kept = Path(starter.unpacked(str(archive))[0])
     (kept if which == "folder" else kept.parent).chmod(0o777)
     folder, once = starter.unpacked(str(archive))
@@ -144,7 +142,7 @@ def test_a_folder_that_others_can_write_is_not_used(archive: Path, starter: Modu
     shutil.rmtree(folder)
 
 
-def test_a_link_in_its_place_is_not_followed(archive: Path, starter: ModuleType, tmp_path: Path) -> None:
+def test_a_link_in_its_place_is_not_followed(archive, starter, tmp_path):
     kept = Path(starter.unpacked(str(archive))[0])
     shutil.rmtree(kept)
     kept.symlink_to(tmp_path)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
@@ -15,7 +14,7 @@ RIVALS = {
 
 
 @pytest.fixture(scope="module", params=RIVALS)
-def rival(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rival(request, tmp_path_factory):
     """A folder that holds only this plugin. (Both together stop pytest without us: they share an option.)"""
     folder = tmp_path_factory.mktemp(request.param)
     packages = RIVALS[request.param]
@@ -25,7 +24,7 @@ def rival(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("first", ["rival", "nodegate"])
-def test_our_runs_work_beside_it(rival: Path, tmp_path: Path, first: str) -> None:
+def test_our_runs_work_beside_it(rival, tmp_path, first):
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
     order = ["-p", "nodegate.plugin"] if first == "nodegate" else []
     arguments = [*order, "--inventory", str(fleet), "-q", "-k", "link_width"]
@@ -34,7 +33,7 @@ def test_our_runs_work_beside_it(rival: Path, tmp_path: Path, first: str) -> Non
     assert outcome.verdicts("pcie.link_width") == {"gpu0001": "pass"}
 
 
-def test_its_own_runs_work_beside_us(rival: Path, tmp_path: Path) -> None:
+def test_its_own_runs_work_beside_us(rival, tmp_path):
     (tmp_path / "test_theirs.py").write_text("def test_it():\n    pass\n")
     outcome = run_pytest(tmp_path, ["-q"], cold=True, PYTHONPATH=str(rival))
     assert outcome.exit_code == 0, outcome.stdout + outcome.stderr

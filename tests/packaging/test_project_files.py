@@ -21,18 +21,18 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#([^)]+))?\)")
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
-def workflow() -> dict[str, Any]:
+def workflow():
     text = WORKFLOW.read_text("utf-8").replace("\non:", '\n"on":')  # a bare `on` is a boolean of YAML 1.1
     read: dict[str, Any] = yaml.safe_load(text)
     return read
 
 
-def test_the_workflow_is_one_by_githubs_schema() -> None:
+def test_the_workflow_is_one_by_githubs_schema():
     schema = get_builtin_schema("vendor.github-workflows")
     assert [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(workflow())] == []
 
 
-def test_the_workflow_runs_the_commands_of_ci_run() -> None:
+def test_the_workflow_runs_the_commands_of_ci_run():
     ours = [line for line in (ROOT / ".ci" / "run").read_text("utf-8").splitlines() if line.startswith("make ")]
     jobs = workflow()["jobs"].values()
     assert [step["run"] for job in jobs for step in job["steps"] if "run" in step] == ours
@@ -40,7 +40,7 @@ def test_the_workflow_runs_the_commands_of_ci_run() -> None:
     assert {job["env"]["CI"] for job in jobs} == {"true"}
 
 
-def test_the_hooks_fetch_nothing_and_are_the_linters_of_make_lint() -> None:
+def test_the_hooks_fetch_nothing_and_are_the_linters_of_make_lint():
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     assert local["repo"] == "local"
     assert {hook["language"] for hook in local["hooks"]} == {"system"}
@@ -50,7 +50,7 @@ def test_the_hooks_fetch_nothing_and_are_the_linters_of_make_lint() -> None:
     assert [linter.removesuffix(" .") for linter in linters] == hooks
 
 
-def test_the_newest_version_of_the_changelog_is_the_projects() -> None:
+def test_the_newest_version_of_the_changelog_is_the_projects():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     newest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert newest
@@ -59,14 +59,14 @@ def test_the_newest_version_of_the_changelog_is_the_projects() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_of_a_first_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_first_page_leads_somewhere(page):
     links = _LINK.findall(page.read_text("utf-8"))
     assert links
     gone = [f"{path}#{anchor}" for path, anchor in links if not _exists(page.parent / path, anchor)]
     assert gone == []
 
 
-def _exists(file: Path, anchor: str) -> bool:
+def _exists(file, anchor):
     if not file.exists() or not anchor:
         return file.exists()
     headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)

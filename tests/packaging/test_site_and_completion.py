@@ -9,7 +9,7 @@ from support.completion import completion
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_page_is_on_the_site_and_no_link_inside_it_is_broken(tmp_path: Path) -> None:
+def test_every_page_is_on_the_site_and_no_link_inside_it_is_broken(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     place = ["--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(tmp_path)]
     done = subprocess.run([*command, *place], capture_output=True, text=True, timeout=120, check=False)
@@ -19,7 +19,7 @@ def test_every_page_is_on_the_site_and_no_link_inside_it_is_broken(tmp_path: Pat
         assert name.name == "README" or (tmp_path / name / "index.html").is_file()
 
 
-def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+def test_bash_completes_commands_and_options(tmp_path):
     script = tmp_path / "nodegate.bash"
     script.write_text(completion("bash"))
     typed = 'COMP_WORDS=(nodegate {}); COMP_CWORD={}; _shtab_nodegate; echo "${{COMPREPLY[@]}}"'

@@ -18,7 +18,7 @@ HOSTS = ("gpu01", "gpu02")
 
 
 @pytest.fixture
-def flux(monkeypatch: pytest.MonkeyPatch) -> type[Launcher]:
+def flux(monkeypatch):
     """The launcher of the page, registered as it says."""
     module = ModuleType("flux_of_the_page")
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -29,11 +29,11 @@ def flux(monkeypatch: pytest.MonkeyPatch) -> type[Launcher]:
 
 
 @pytest.mark.parametrize("given", ["flux", "Flux-Core"])
-def test_the_inventory_may_name_it(flux: type[Launcher], given: str) -> None:
+def test_the_inventory_may_name_it(flux, given):
     assert launch_settings(Node("gpu01", expected={"launcher": given})).launcher == flux.name
 
 
-def test_it_launches_by_the_words_that_the_page_prints(flux: type[Launcher]) -> None:
+def test_it_launches_by_the_words_that_the_page_prints(flux):
     settings = launch_settings(Node("gpu01", expected={"launcher": "flux", "nccl_env": {"NCCL_IB_HCA": "mlx5"}}))
     found = flux.known("/usr/bin/flux", heard(b"launcher flux-core 0.68.0\nnodes 2\n"), settings)
     assert " ".join(found.start(HOSTS, 8, "10.0.0.0/16", 300.0)) == PAGE.block("text")
@@ -42,11 +42,11 @@ def test_it_launches_by_the_words_that_the_page_prints(flux: type[Launcher]) -> 
         flux.known("/usr/bin/flux", heard(b"launcher flux-core 0.68.0\n"), settings)
 
 
-def test_a_node_is_asked_for_it(flux: type[Launcher]) -> None:
+def test_a_node_is_asked_for_it(flux):
     assert flux.look in look(flux)
     assert flux.look not in look(None)
 
 
-def test_its_messages_are_understood(flux: type[Launcher]) -> None:
+def test_its_messages_are_understood(flux):
     said = refusal("flux-run: ERROR: job unsatisfiable: resource constraint\n")
     assert said == ("the launch failed: flux-run: ERROR: job unsatisfiable: resource constraint", flux.refusals[0][1])

@@ -18,21 +18,21 @@ H200 = pci_seen(*["10de:2335"] * 8, *[NVSWITCH] * 4)
 
 
 @pytest.fixture
-def baselines(tmp_path: Path) -> Baselines:
+def baselines(tmp_path):
     file = tmp_path / NAME
     file.parent.mkdir()
     file.write_text(TEXT)
     return Baselines.read([file])
 
 
-def test_the_node_is_recognised_by_its_vendor_and_the_board_by_itself(baselines: Baselines) -> None:
+def test_the_node_is_recognised_by_its_vendor_and_the_board_by_itself(baselines):
     lenovo = host_seen("Lenovo", "ThinkSystem SR680a V3")
     assert baselines.for_node(Node("n"), None, H200, lenovo).platform == PLATFORM
     other = host_seen("Supermicro", "SYS-821GE")
     assert baselines.for_node(Node("n"), None, H200, other).platform == "hgx-h200-8"
 
 
-def test_its_limits_are_its_own_and_then_those_of_the_board(baselines: Baselines) -> None:
+def test_its_limits_are_its_own_and_then_those_of_the_board(baselines):
     named = baselines.for_node(Node("n", expected={"platform": PLATFORM}), None, None)
     board = baselines.for_node(Node("n", expected={"platform": "hgx-h200-8"}), None, None)
     assert named.limit("rdma.rails").value == 4
@@ -40,7 +40,7 @@ def test_its_limits_are_its_own_and_then_those_of_the_board(baselines: Baselines
     assert named.limit("gpu.count").value == board.limit("gpu.count").value == 8
 
 
-def test_the_command_of_the_page_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_the_page_shows_it(tmp_path, capsys):
     words = PAGE.block("sh").split()
     (tmp_path / NAME).parent.mkdir()
     (tmp_path / NAME).write_text(TEXT)

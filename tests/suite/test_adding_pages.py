@@ -17,23 +17,23 @@ _LINK = re.compile(r"\]\(([\w./-]+)\)")
 OF_A_SITE = {"checks/test_scratch.py", "baselines/site.yaml", "baselines/lenovo-sr680a-h200.yaml"}  # the reader's own
 
 
-def paths(text: str) -> set[str]:
+def paths(text):
     return {found for found in _CODE.findall(text) if _PATH.fullmatch(found)} - OF_A_SITE
 
 
-def test_the_pages_are_there() -> None:
+def test_the_pages_are_there():
     things = ("check", "fact", "tool", "launcher", "platform", "signature")
     assert set(PAGES) == {f"adding-a-{thing}.md" for thing in things}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_path_of_a_page_exists(page: str) -> None:
+def test_every_path_of_a_page_exists(page):
     assert len(paths(PAGES[page])) >= 6
     assert [path for path in sorted(paths(PAGES[page])) if not (ROOT / path).exists()] == []
     assert [link for link in _LINK.findall(PAGES[page]) if not (ROOT / "docs" / "guide" / link).exists()] == []
 
 
-def test_a_path_that_is_gone_is_seen() -> None:
+def test_a_path_that_is_gone_is_seen():
     assert paths("`src/nodegate/gone.py`, `checks/`, `disks.parse`, [x](y.md), `test_<subject>.py`") == {
         "src/nodegate/gone.py",
         "checks/",
@@ -47,18 +47,18 @@ def test_a_path_that_is_gone_is_seen() -> None:
         *(("adding-a-launcher.md", 3), ("adding-a-platform.md", 7), ("adding-a-signature.md", 4)),
     ],
 )
-def test_a_page_names_the_tests_that_ask_for_what_is_missing(page: str, tests: int) -> None:
+def test_a_page_names_the_tests_that_ask_for_what_is_missing(page, tests):
     named = {path for path in paths(PAGES[page]) if path.startswith("tests/") and "/test_" in path}
     assert len(named) == tests
 
 
-def test_the_steps_are_numbered_in_their_order() -> None:
+def test_the_steps_are_numbered_in_their_order():
     for page in ("adding-a-fact.md", "adding-a-tool.md", "adding-a-launcher.md", "adding-a-platform.md"):
         steps = [int(number) for number in re.findall(r"^\| (\d+) \|", PAGES[page], re.MULTILINE)]
         assert steps == list(range(1, len(steps) + 1))
 
 
-def test_the_names_in_the_pages_are_those_of_the_code() -> None:
+def test_the_names_in_the_pages_are_those_of_the_code():
     page = PAGES["adding-a-fact.md"]
     assert "`SECTIONS`" in page
     assert all(limit_s > 0 for _, limit_s in SECTIONS.values())

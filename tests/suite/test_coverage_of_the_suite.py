@@ -17,7 +17,7 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Unreachable
 from nodegate.judge.context import Context
-from nodegate.judge.fleet import Fleet, Past
+from nodegate.judge.fleet import Past
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.past.faults import Fault
@@ -43,12 +43,12 @@ NEVER_BAD = {"node.reachable", "rdma_bandwidth.complete", "contract.burn_time"}
 # docs/reference/coverage.md
 
 
-def test_the_coverage_page_is_fresh() -> None:
+def test_the_coverage_page_is_fresh():
     assert PAGE.exists(), f"write it: {COMMAND}"
     assert PAGE.read_text("utf-8") == coverage_page.page(CHECKS), f"stale: write it again: {COMMAND}"
 
 
-def test_the_command_writes_the_page(tmp_path: Path) -> None:
+def test_the_command_writes_the_page(tmp_path):
     page = tmp_path / "coverage.md"
     command = [sys.executable, "-m", "support.coverage_page", str(page)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
@@ -56,7 +56,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     assert page.read_text("utf-8") == coverage_page.page(CHECKS)
 
 
-def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check() -> None:
+def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check():
     page = " ".join(coverage_page.page(CHECKS).split())
     for mode, about in coverage_page.failure_modes().items():
         assert page.count(f" ### {mode} {about.name} * checks: ") == 1
@@ -66,27 +66,27 @@ def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check() -> Non
         assert f" * `{check.id}` ({check.tier}): {check.title} " in page + " "
 
 
-def test_a_failure_mode_that_no_check_finds_says_what_is_open() -> None:
+def test_a_failure_mode_that_no_check_finds_says_what_is_open():
     found = {mode for check in CHECKS for mode in check.failure_modes}
     silent = [mode for mode, about in coverage_page.failure_modes().items() if mode not in found and not about.open]
     assert silent == []
 
 
-def test_a_check_without_a_failure_mode_is_listed_on_the_page() -> None:
+def test_a_check_without_a_failure_mode_is_listed_on_the_page():
     page = coverage_page.page([suite.describe(_nameless, suite._import(ROOT / "checks" / "test_node.py"))])
     assert "* checks: none\n" in page
     assert page.endswith("\n\nChecks without a failure mode of their own: `node._nameless`.\n")
     assert "\n* `node._nameless` (bootcheck): It holds.\n" in page
 
 
-def _nameless() -> None:
+def _nameless():
     """It holds."""
 
 
 # What a check says of itself
 
 
-def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(subtests: pytest.Subtests) -> None:
+def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(subtests):
     for check in CHECKS:
         with subtests.test(check.id):
             first, _, rest = check.docstring.partition("\n")
@@ -100,7 +100,7 @@ def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(su
             assert len(rest.strip()) > 20, "what breaks when it is false, and where the rule comes from"
 
 
-def test_ids_are_unique_and_tiers_known() -> None:
+def test_ids_are_unique_and_tiers_known():
     assert len({check.id for check in CHECKS}) == len(CHECKS)
     assert {check.tier for check in CHECKS} <= set(TIERS)
     assert all(re.fullmatch(r"[a-z_]+\.[a-z_]+", check.id) for check in CHECKS)
@@ -109,19 +109,19 @@ def test_ids_are_unique_and_tiers_known() -> None:
 # How a check is tested
 
 
-def four_nodes(change: Callable[[Machine], object] = lambda machine: None) -> dict[str, Machine]:
+def four_nodes(change=lambda machine: None):
     """Four nodes of a platform; the first one is changed."""
     machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
     change(machines["gpu01"])
     return machines
 
 
-def in_fleet(check: str, change: Callable[[Machine], object] = lambda machine: None) -> Record:
+def in_fleet(check, change=lambda machine: None):
     machines = four_nodes(change)
     return judge_one(check, machines["gpu01"], fleet=fleet_of(machines))
 
 
-def unreachable(check: str) -> Record:
+def unreachable(check):
     """The check on a node that could not be reached, as a run asks it."""
     error = Unreachable("refused", "gpu01 refused the connection", next_step="look at sshd")
     evidence = Evidence("gpu01", "facts", 0.0, 0.0, error=error)
@@ -131,11 +131,11 @@ def unreachable(check: str) -> Record:
     return judge(suite.check(check), context.resolve, "gpu01")
 
 
-def old_kernel(machine: Machine) -> None:
+def old_kernel(machine):
     machine.set("system", "kernel_release", "5.15.0-101-generic")
 
 
-def without_gsp(machine: Machine) -> None:
+def without_gsp(machine):
     for index in range(8):
         machine.set_gpu(index, "gsp_firmware", {"why": "not supported", "detail": ""})
         machine.set_gpu(index, "gsp_mode", [0, 1])
@@ -182,12 +182,12 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
 }
 
 
-def serial_of_gpu02(machine: Machine) -> None:
+def serial_of_gpu02(machine):
     """Two machines whose firmware has the same serial number."""
     machine.set("system", "dmi.product_serial", four_nodes()["gpu02"].sections["system"]["dmi"]["product_serial"])
 
 
-def in_rack(name: str) -> Record:
+def in_rack(name):
     """A tray of a rack whose first tray is in another NVLink domain than all others."""
     machines = four_nodes()
     for other, machine in machines.items():
@@ -197,29 +197,29 @@ def in_rack(name: str) -> Record:
     return judge_one("fabric.one_domain", machines[name], node=node, fleet=fleet_of(machines, "r1"))
 
 
-def with_past(past: Past) -> Record:
+def with_past(past):
     fleet = fleet_of(four_nodes())
     fleet.past = lambda _node: past
     return judge_one("lemons.fails_again", Machine.hgx_h100("gpu01"), fleet=fleet)
 
 
-def test_a_node_without_nodes_to_compare_does_not_pass() -> None:
+def test_a_node_without_nodes_to_compare_does_not_pass():
     record = with_past(Past(27, compared=False))
     assert (record.verdict, record.message) == (Verdict.SKIP, "node: not compared: fewer than 3 nodes of its platform")
 
 
-def lemon(what: str, advice: str) -> Lemon:
+def lemon(what, advice):
     faults = tuple(Fault(86400.0 * day, "gpu01", "S/N 1", "S/N 2", "GPU 3", "gpu_lost") for day in (1, 9, 20))
     return Lemon(Unit(what, "S/N 2", "gpu01", "GPU 3", (), (27, 27), faults), 0.1, 1e-6, advice, 28)
 
 
-def twins() -> Fleet:
+def twins():
     """One machine under two names."""
     machine = Machine.hgx_h100("gpu01")
     return fleet_of({"gpu01": machine, "gpu02": machine})
 
 
-def skewed(seconds: float) -> Record:
+def skewed(seconds):
     """A node whose clock is behind the controller's."""
     document = Machine.hgx_h100("gpu01").document()
     received_s = document["epoch_s"] + seconds
@@ -231,16 +231,14 @@ def skewed(seconds: float) -> Record:
 
 
 @pytest.mark.parametrize("check", BY_HAND)
-def test_checks_that_need_more_than_one_machine(check: str) -> None:
+def test_checks_that_need_more_than_one_machine(check):
     for verdict, make in BY_HAND[check].items():
         record = make()
         assert record.verdict is verdict, record.message
         assert_findings(record)
 
 
-def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(
-    subtests: pytest.Subtests,
-) -> None:
+def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(subtests):
     for check in CHECKS:
         with subtests.test(check.id):
             tried = {case.verdict for case in cases() if case.check == check.id} | set(BY_HAND.get(check.id, ()))
@@ -249,7 +247,7 @@ def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_b
             assert ERROR in tried
 
 
-def test_the_words_of_each_case_are_kept_and_no_others() -> None:
+def test_the_words_of_each_case_are_kept_and_no_others():
     if os.environ.get("NODEGATE_WRITE_GOLDEN"):
         write_words()
         words_of.cache_clear()
@@ -257,5 +255,5 @@ def test_the_words_of_each_case_are_kept_and_no_others() -> None:
     assert sorted(kept) == sorted((case.check, case.name) for case in cases())
 
 
-def test_each_table_speaks_of_checks_that_there_are() -> None:
+def test_each_table_speaks_of_checks_that_there_are():
     assert {case.check for case in cases()} <= {check.id for check in CHECKS}

@@ -26,7 +26,7 @@ OF_THE_DAY = re.compile(r'"(sha256|made)": "[^"]+"')
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu01")
     monkeypatch.delenv("SLURMD_NODENAME", raising=False)
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_its_commands_print_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_commands_print_what_it_says(folder, capsys):
     commands = re.findall(r"^\$ nodegate (.*?)(?: \| head -(\d+))?\n((?:(?!\$).*\n)*)", CONSOLE, re.MULTILINE)
     assert len(commands) == 2
     for words, most, said in commands:
@@ -43,31 +43,31 @@ def test_its_commands_print_what_it_says(folder: Path, capsys: pytest.CaptureFix
         assert OF_THE_DAY.sub("", "".join(printed)) == OF_THE_DAY.sub("", said)
 
 
-def unmounted(data: Any, _file: Path) -> None:
+def unmounted(data, _file):
     data["mounts"]["data"]["table"] = data["mounts"]["data"]["table"].replace("/mnt/data", "/mnt/other")
 
 
-def another_driver(data: Any, _file: Path) -> None:
+def another_driver(data, _file):
     data.update(json.loads(json.dumps(data).replace("550.163.01", "550.144.03")))
 
 
-def taken(data: Any, _file: Path) -> None:
+def taken(data, _file):
     data["jobs"]["data"]["listening_ports"].append(29500)
 
 
-def of_gpu02(data: Any, file: Path) -> None:
+def of_gpu02(data, file):
     file.write_text(Path("demands/gpu02.yaml").read_text())
 
 
-def another_chassis(data: Any, _file: Path) -> None:
+def another_chassis(data, _file):
     data["system"]["data"]["dmi"]["product_serial"] = "7XK0099"
 
 
-def edited(data: Any, file: Path) -> None:
+def edited(data, file):
     file.write_text(file.read_text().replace("29500", "29501"))
 
 
-def writable(data: Any, file: Path) -> None:
+def writable(data, file):
     file.chmod(0o666)
 
 
@@ -83,12 +83,12 @@ WRONG: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_whole():
     assert [row[0] for row in ROWS] == list(WRONG)
 
 
 @pytest.mark.parametrize(("what", "line", "code"), ROWS)
-def test_bootcheck_answers_so(folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, line: str, code: str) -> None:
+def test_bootcheck_answers_so(folder, monkeypatch, what, line, code):
     assert cli.main(["demands", "all", "--inventory", "hosts.yaml", "--to", "demands"]) == 0
     file = Path("demands.yaml")  # a longer name than /etc/nodegate/demands.yaml would be cut
     file.write_text(Path("demands/gpu01.yaml").read_text())
@@ -97,8 +97,7 @@ def test_bootcheck_answers_so(folder: Path, monkeypatch: pytest.MonkeyPatch, wha
     document: Any = Machine.hgx_h100().document()
     WRONG[what](document["sections"], file)
     outcome = bootcheck(
-        demanded=here.demands_here,
-        measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=document),
+        demanded=here.demands_here, measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=document)
     )
     assert len(line) < LINE_LENGTH
     assert outcome.line.startswith(line.replace("/etc/nodegate/", ""))
@@ -106,5 +105,5 @@ def test_bootcheck_answers_so(folder: Path, monkeypatch: pytest.MonkeyPatch, wha
 
 
 @pytest.mark.parametrize("path", re.findall(r"`?(/opt/nodegate/deploy/[\w.-]+)", PAGE))
-def test_what_it_names_is_there(path: str) -> None:
+def test_what_it_names_is_there(path):
     assert (ROOT / path.removeprefix("/opt/nodegate/")).exists()

@@ -35,12 +35,12 @@ WRITTEN_BY_OTHERS = {
 FOLDERS = (ROOT / "src" / "nodegate", ROOT / "checks")
 
 
-def is_sentence(node: ast.AST) -> bool:
+def is_sentence(node):
     is_variable = isinstance(node, ast.Name) and node.id in VARIABLES
     return is_variable or (isinstance(node, ast.Attribute) and node.attr in SENTENCES)
 
 
-def looks(tree: ast.AST) -> list[int]:
+def looks(tree):
     """The lines in which something looks into a sentence: a method of str or re, a part of it, a literal in it."""
     found = []
     for node in ast.walk(tree):
@@ -61,7 +61,7 @@ def looks(tree: ast.AST) -> list[int]:
     return found
 
 
-def is_named_text(node: ast.AST) -> bool:
+def is_named_text(node):
     """Whether it is a text of the program itself: a literal but "", or a constant's name."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and node.value != ""
@@ -69,19 +69,19 @@ def is_named_text(node: ast.AST) -> bool:
     return name.isupper()
 
 
-def files() -> dict[str, Path]:
+def files():
     """Every file of src and checks by its path there."""
     return {str(path.relative_to(folder)): path for folder in FOLDERS for path in folder.rglob("*.py")}
 
 
 @cache
-def places() -> dict[str, list[int]]:
+def places():
     """Where something looks into a sentence."""
     found = {name: looks(ast.parse(path.read_text(encoding="utf-8"))) for name, path in files().items()}
     return {name: lines for name, lines in found.items() if lines}
 
 
-def is_excepted(name: str) -> bool:
+def is_excepted(name):
     return not {name, *map(str, Path(name).parents)}.isdisjoint(WRITTEN_BY_OTHERS)
 
 

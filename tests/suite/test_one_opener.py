@@ -52,20 +52,20 @@ EXCEPTIONS = {
 
 
 @cache
-def found() -> set[tuple[str, str]]:
+def found():
     """Every opening, with the file that it is in."""
     files = {file.relative_to(SOURCE).as_posix(): file for file in SOURCE.rglob("*.py")}
     trees = {name: ast.parse(file.read_text("utf-8")) for name, file in files.items() if not name.startswith(ELSEWHERE)}
     return {(name, each) for name, tree in trees.items() for each in openings(tree)}
 
 
-def openings(tree: ast.Module) -> list[str]:
+def openings(tree):
     """The calls that open a file which they do not write anew."""
     calls = (each for each in ast.walk(tree) if isinstance(each, ast.Call))
     return [ast.unparse(call.func) for call in calls if _named(call.func) in OPENS and not _writes(call)]
 
 
-def _named(called: ast.expr) -> str:
+def _named(called):
     """The last name of what is called; of functions only `open`: another is imported from where it is defined."""
     if ast.unparse(called) == DATABASE:
         return "open"
@@ -74,17 +74,17 @@ def _named(called: ast.expr) -> str:
     return called.attr if isinstance(called, ast.Attribute) else ""
 
 
-def _writes(call: ast.Call) -> bool:
+def _writes(call):
     given = (*call.args, *(one.value for one in call.keywords))
     modes = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     return any(len(mode) < 4 and mode[:1] in tuple("wxa") for mode in modes)
 
 
-def test_every_file_is_opened_in_one_place() -> None:
+def test_every_file_is_opened_in_one_place():
     assert found() - EXCEPTIONS.keys() == set()
 
 
-def test_each_exception_is_needed() -> None:
+def test_each_exception_is_needed():
     assert EXCEPTIONS.keys() - found() == set()
 
 
@@ -103,10 +103,10 @@ def test_each_exception_is_needed() -> None:
         "pandas.read_csv(path)",
     ],
 )
-def test_another_opening_is_found(code: str) -> None:
+def test_another_opening_is_found(code):
     assert openings(ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["path.open('x', encoding='utf-8')", "open(path, 'wb')", "path.open(mode='ab')"])
-def test_a_file_that_is_written_is_none(code: str) -> None:
+def test_a_file_that_is_written_is_none(code):
     assert not openings(ast.parse(code))

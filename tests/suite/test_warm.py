@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import warm
@@ -31,13 +30,13 @@ ENDS = {
 }
 
 
-def both(tmp_path: Path, *words: str, **options: Any) -> list[tuple[int, str, str]]:
+def both(tmp_path, *words, **options):
     options = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 60, **options}
     done = [warm.run([sys.executable, *words], cold=cold, **options) for cold in (True, False)]
     return [(each.returncode, each.stdout, each.stderr) for each in done]
 
 
-def test_it_is_told_the_same(tmp_path: Path) -> None:
+def test_it_is_told_the_same(tmp_path):
     before = os.umask(0o027)
     variables = {**os.environ, "OTHER": "é \udc80", "PYTHONPATH": f"{tmp_path}/a:{tmp_path}/b"}
     try:
@@ -49,31 +48,31 @@ def test_it_is_told_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_it_ends_the_same(tmp_path: Path, ends: str) -> None:
+def test_it_ends_the_same(tmp_path, ends):
     cold, forked = both(tmp_path, "-c", ENDS[ends])
     assert cold == forked
 
 
-def test_a_module_runs_the_same(tmp_path: Path) -> None:
+def test_a_module_runs_the_same(tmp_path):
     (tmp_path / "mine.py").write_text("import sys; print(sys.argv, sys.path[0], __name__, __file__)")
     cold, forked = both(tmp_path, "-m", "mine", "x", stdin=warm.DEVNULL)
     assert cold == forked
 
 
-def test_nothing_of_a_pytest_is_in_it(tmp_path: Path) -> None:
+def test_nothing_of_a_pytest_is_in_it(tmp_path):
     code = "import gc, _pytest.config as of; kinds = (of.Config, of.PytestPluginManager)"
     code += "; print([each for each in gc.get_objects() if isinstance(each, kinds)])"
     assert both(tmp_path, "-c", code)[1] == (0, "[]\n", "")
 
 
-def test_what_only_a_new_interpreter_reads_makes_a_new_one(tmp_path: Path) -> None:
+def test_what_only_a_new_interpreter_reads_makes_a_new_one(tmp_path):
     code = "import sys; print(hash('x'), 'pandas' in sys.modules)"
     cold, started = both(tmp_path, "-c", code, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert cold == started
     assert started[1].endswith("False\n")
 
 
-def test_it_is_signalled_by_its_own_number_and_leads_a_session(tmp_path: Path) -> None:
+def test_it_is_signalled_by_its_own_number_and_leads_a_session(tmp_path):
     code = "import os, time; print(os.getpid(), os.getsid(0), flush=True); time.sleep(60)"
     with warm.Popen([sys.executable, "-c", code], stdout=warm.PIPE, text=True) as running:
         assert running.stdout is not None

@@ -59,7 +59,7 @@ SOURCES = ROOT / "src" / "nodegate"
 ROOMS = sorted({file.relative_to(SOURCES).parts[0] for file in SOURCES.rglob("*.py")} - NOT_YET)
 
 
-def prose(page: Path) -> list[tuple[int, str]]:
+def prose(page):
     """The numbered lines of a page that are neither code nor the left column above."""
     lines = []
     code = False
@@ -71,22 +71,22 @@ def prose(page: Path) -> list[tuple[int, str]]:
     return lines
 
 
-def avoided(text: str) -> list[str]:
+def avoided(text):
     """The words of the left column that this text has."""
     return [word for word, pattern in AVOIDED.items() if re.search(pattern, text)]
 
 
-def left_column() -> list[str]:
+def left_column():
     _, _, table = GLOSSARY.read_text("utf-8").partition("| we do not write | we write |\n|---|---|\n")
     return [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("|")]
 
 
-def test_each_word_of_the_glossary_that_is_not_written_has_its_pattern() -> None:
+def test_each_word_of_the_glossary_that_is_not_written_has_its_pattern():
     assert left_column() == list(AVOIDED)
 
 
 @pytest.mark.parametrize("word", [word for word in AVOIDED if word != "the node works (with a job on it)"])
-def test_a_pattern_finds_its_own_word(word: str) -> None:
+def test_a_pattern_finds_its_own_word(word):
     for each in word.partition(" (")[0].split(", "):
         assert word in avoided(f"it says {each}, and more"), each
 
@@ -95,18 +95,18 @@ def test_a_pattern_finds_its_own_word(word: str) -> None:
     "text",
     ["there is no limit for it", "is no longer there", "could not tell", "from now on it runs", "tests of stand-ins"],
 )
-def test_plain_words_are_no_finding(text: str) -> None:
+def test_plain_words_are_no_finding(text):
     assert avoided(text) == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.name)
-def test_a_line_of_a_page_is_short(page: Path) -> None:
+def test_a_line_of_a_page_is_short(page):
     long = [f"{number}: {line}" for number, line in prose(page) if len(line) > WIDTH and not line.startswith("|")]
     assert long == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES, *DATA], ids=lambda page: page.name)
-def test_a_page_is_in_plain_words(page: Path) -> None:
+def test_a_page_is_in_plain_words(page):
     lines = prose(page) if page.suffix == ".md" else list(enumerate(page.read_text("utf-8").splitlines(), 1))
     # What a check said of an injected fault is quoted as it was said; the glossary names the words themselves.
     table = {"injected-faults.md": "| ", "glossary.md": tuple(f"| {word} " for word in AVOIDED)}.get(page.name)
@@ -115,14 +115,14 @@ def test_a_page_is_in_plain_words(page: Path) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_is_in_plain_words(room: str) -> None:
+def test_a_room_is_in_plain_words(room):
     files = sorted((SOURCES / room).rglob("*.py")) if (SOURCES / room).is_dir() else [SOURCES / room]
     files = [file for file in files if str(file.relative_to(SOURCES)) not in NOT_YET]
     assert files
     assert [f"{file.relative_to(ROOT)}:{said}" for file in files for said in _said(file.read_text("utf-8"))] == []
 
 
-def _said(source: str) -> list[str]:
+def _said(source):
     """The words of the left column in the strings, docstrings and comments of a source, with their lines."""
     texts = [
         (node.lineno, node.value)
@@ -138,7 +138,7 @@ def _said(source: str) -> list[str]:
     ]
 
 
-def test_strings_docstrings_and_comments_of_a_source_are_read() -> None:
+def test_strings_docstrings_and_comments_of_a_source_are_read():
     coverage = ROOT / "tests" / "support" / "coverage_page.py"  # which writes a page
     assert _said(coverage.read_text("utf-8")) == []
     source = '"""It is told."""\n\nX = f"{1} stands in it"  # anew\n'

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 
-def program() -> Path:
+def program():
     """The ansible-inventory of the test dependencies; a test that needs it fails without it."""
     path = Path(sys.executable).parent / "ansible-inventory"
     assert path.exists(), f"{path} is missing: install the `test` dependency group (ansible-core)"
     return path
 
 
-def listing(sources: list[str], home: Path, limit: str = "all") -> dict[str, dict[str, object]]:
+def listing(sources, home, limit="all"):
     """What `ansible-inventory --list` says of these sources, with no configuration of this machine."""
     settings = home / "ansible.cfg"
     settings.write_text("[defaults]\n")
@@ -32,13 +32,13 @@ def listing(sources: list[str], home: Path, limit: str = "all") -> dict[str, dic
     return json.loads(done.stdout)
 
 
-def hostvars(data: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+def hostvars(data):
     """The merged variables of every host, those without any included."""
     found = dict.fromkeys(sorted(members(data, "all")), None)
     return {name: data["_meta"]["hostvars"].get(name, {}) for name in found}
 
 
-def members(data: dict[str, dict[str, object]], group: str) -> set[str]:
+def members(data, group):
     """The hosts of a group and of its children."""
     body = data.get(group, {})
     return set(body.get("hosts", [])).union(*(members(data, child) for child in body.get("children", [])))

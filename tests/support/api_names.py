@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +20,7 @@ INNER = {
 TABLES = {"nodes": frames.NODES, "causes": frames.CAUSES, "findings": frames.FINDINGS, "values": frames.VALUES}
 
 
-def lines() -> list[str]:
+def lines():
     """Every name with what stays of it, sorted by name."""
     found = [f"nodegate.open_run{inspect.signature(open_run)}"]
     found += [f"open_run.{table}.{name}: {kind}" for table, columns in TABLES.items() for name, kind in columns.items()]
@@ -31,7 +30,7 @@ def lines() -> list[str]:
     return found
 
 
-def _members(name: str, value: object) -> Iterator[str]:
+def _members(name, value):
     if name in BY_NAME_ALONE:
         assert name not in MEASURED or hasattr(value, "metrics") or "metrics" in value.__annotations__
         yield from [".metrics"] * (name in MEASURED)
@@ -46,7 +45,7 @@ def _members(name: str, value: object) -> Iterator[str]:
         yield from _public(value)
 
 
-def _public(owner: type | ModuleType) -> Iterator[str]:
+def _public(owner):
     """Methods and properties of its own, of a module its functions."""
     for name, each in vars(owner).items():
         inner = getattr(each, "__wrapped__", each)  # kept answers
@@ -55,13 +54,13 @@ def _public(owner: type | ModuleType) -> Iterator[str]:
         ):
             continue
         if isinstance(each, property) or type(each).__name__ == "cached_property":
-            getter = each.fget if isinstance(each, property) else each.func  # type: ignore[attr-defined]
+            getter = each.fget if isinstance(each, property) else each.func
             yield f".{name} -> {inspect.signature(getter).return_annotation}"
         elif inspect.isfunction(inner):
             yield f".{name}{inspect.signature(inner)}"
 
 
-def written() -> str:
+def written():
     """The text of tests/golden/api.txt."""
     return "\n".join(lines()) + "\n"
 

@@ -1,27 +1,17 @@
 """Attempts of a measurement for tests, and runs with other plans and notes."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from nodegate.errors import CannotMeasure
-from nodegate.records.program_run import (
-    Attempt,
-    LaunchNotes,
-    LaunchPlan,
-    LinkEnd,
-    LinkNotes,
-    LinkPlan,
-    Plan,
-    ProgramRun,
-)
+from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, LinkEnd, LinkNotes, LinkPlan, Plan
 
 
-def attempts(each: Iterable[Iterable[ProgramRun] | Attempt], node: str = "") -> list[Attempt]:
+def attempts(each, node=""):
     """What one node keeps of its attempts, each of which is one, or the runs of one."""
     return [one if isinstance(one, Attempt) else Attempt(tuple(one), node=node) for one in each]
 
 
-def why_not(parse: Callable[[list[Attempt]], object], tried: Iterable[Iterable[ProgramRun]]) -> CannotMeasure:
+def why_not(parse, tried):
     """Why attempts cannot be read."""
     try:
         parse(attempts(tried))
@@ -30,7 +20,7 @@ def why_not(parse: Callable[[list[Attempt]], object], tried: Iterable[Iterable[P
     raise AssertionError("it was read")
 
 
-def having(ran: ProgramRun, **fields: object) -> ProgramRun:
+def having(ran, **fields):
     """The run with these fields of its plan and of its notes; `client_near` is `near` of the client's end."""
     plan, link, launch = ran.plan, ran.link, ran.launch
     for name, value in fields.items():

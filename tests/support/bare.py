@@ -10,7 +10,7 @@ LIBRARIES = ("libnvidia-ml.so.1", "libcuda.so.1")
 _NOT_THERE = {*NAMES, "nvidia-smi", "apptainer", "docker", "enroot", "podman", "singularity"}
 
 
-def programs(folder: Path) -> Path:
+def programs(folder):
     """A folder for PATH, made here: the programs of this machine's system, no tool of a measurement, no containers."""
     folder.mkdir(parents=True)
     for file in (file for name in FOLDERS for file in Path(name).iterdir()):
@@ -20,7 +20,7 @@ def programs(folder: Path) -> Path:
     return folder
 
 
-def libraries(folder: Path) -> Path:
+def libraries(folder):
     """A folder for LD_LIBRARY_PATH, made here: whoever loads NVIDIA's libraries is told of a file that is not there.
 
     The loader finds them in this folder first, and they need a library that nobody has.
@@ -34,6 +34,6 @@ def libraries(folder: Path) -> Path:
     return folder
 
 
-def _compile(library: Path, *needs: object) -> None:
+def _compile(library, *needs):
     command = ["gcc", "-shared", "-x", "c", "/dev/null", "-x", "none", f"-Wl,-soname,{library.name}"]
     subprocess.run([*command, *map(str, needs), "-o", str(library)], check=True, timeout=60)

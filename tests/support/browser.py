@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +21,7 @@ addEventListener("load", () => axe.run().then(found => {
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-def chromium() -> str:
+def chromium():
     """The path of the browser.
 
     Raises:
@@ -35,30 +34,30 @@ def chromium() -> str:
     raise FileNotFoundError("no chromium on this machine: apt-get install chromium")
 
 
-def dump_dom(path: Path, fragment: str = "", width: int = 0) -> str:
+def dump_dom(path, fragment="", width=0):
     """The page's document as HTML, after its scripts ran; opened at `#fragment`, in a window of `width` pixels."""
     window = (f"--window-size={width},900",) if width else ()
     return _chromium(path, "--dump-dom", *window, fragment=fragment).stdout
 
 
-def console(path: Path) -> list[str]:
+def console(path):
     """What the browser logged about the page: script errors, violations of the content security policy."""
     logged = _chromium(path, "--enable-logging=stderr", "--v=0", "--dump-dom").stderr
     return [line for line in logged.splitlines() if "CONSOLE" in line]
 
 
-def screenshot(path: Path, out: Path, width: int, height: int, dark: bool = False) -> None:
+def screenshot(path, out, width, height, dark=False):
     """Write a PNG of the top of the page in a window of this size."""
     theme = ("--blink-settings=preferredColorScheme=0",) if dark else ()
     _chromium(path, f"--screenshot={out}", f"--window-size={width},{height}", "--hide-scrollbars", *theme)
 
 
-def print_pdf(path: Path, out: Path) -> None:
+def print_pdf(path, out):
     """Print the page as a person would."""
     _chromium(path, f"--print-to-pdf={out}", "--no-pdf-header-footer")
 
 
-def _chromium(path: Path, *options: str, fragment: str = "") -> subprocess.CompletedProcess[str]:
+def _chromium(path, *options, fragment=""):
     with _profile() as profile:
         return subprocess.run(
             [
@@ -78,7 +77,7 @@ def _chromium(path: Path, *options: str, fragment: str = "") -> subprocess.Compl
 
 
 @contextmanager
-def _profile() -> Iterator[Path]:
+def _profile():
     """An empty profile for each start; a child of the browser may write to it a moment longer than the browser runs."""
     folder = tempfile.mkdtemp(prefix="chromium-")
     try:

@@ -1,6 +1,6 @@
 """Burns for tests: the document of docs/reference/burn-document.md, what it becomes, and what a check says of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from support.attempts import attempts
 
 from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.records.finding import Record
 from nodegate.records.program_run import Plan, ProgramRun
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
@@ -41,7 +40,7 @@ LIMITS = """
 Document = dict[str, Any]
 
 
-def window(start_s: float, **values: object) -> Document:
+def window(start_s, **values):
     """One second of a healthy GPU under load."""
     found: Document = {
         "start_s": start_s,
@@ -62,7 +61,7 @@ def window(start_s: float, **values: object) -> Document:
     return found | values
 
 
-def document(machine: Machine, *, count: int | None = None) -> Document:
+def document(machine, *, count=None):
     """A healthy burn of 60 s of the machine's GPUs, at rates without noise."""
     found = recorded.document(machine)
     found["phases"] = [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES]
@@ -76,34 +75,34 @@ def document(machine: Machine, *, count: int | None = None) -> Document:
     return found
 
 
-def _at(rate: float, seconds: float) -> Document:
+def _at(rate, seconds):
     pieces = {"tflops_windows": [rate], "windows_s": [seconds]}
     return {"iterations": 20_000, "seconds": seconds, "tflops": rate, **pieces}
 
 
-def wire(found: Document) -> str:
+def wire(found):
     """As the program prints it, after what a login says."""
     return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
-def ran(found: Document) -> ProgramRun:
+def ran(found):
     return ProgramRun(run.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=75.0)
 
 
-def ran_by_others(name: str, mode: str = "fp32", stderr: str = "") -> ProgramRun:
+def ran_by_others(name, mode="fp32", stderr=""):
     """A run of the program gpu_burn, from a recording."""
     text = (CHECK_FILE.parents[1] / "tests/tools/recordings/gpu_burn" / name).read_bytes().decode()
     return ProgramRun(run.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, plan=Plan(mode=mode))
 
 
-def burnt(machine: Machine, change: Callable[[Document], object] = lambda found: None) -> run.Burn:
+def burnt(machine, change=lambda found: None):
     """The burn of a machine's GPUs, with something changed."""
     found = document(machine)
     change(found)
     return run.parse(attempts([[ran(found)]]))
 
 
-def every_window(found: Document, gpu: int, **values: object) -> None:
+def every_window(found, gpu, **values):
     """Give a GPU these samples in each second under load."""
     for each in found["gpus"][gpu]["samples"]["windows"]:
         if each["start_s"] >= 0:
@@ -117,7 +116,7 @@ class BurnCase(cases.DocumentCase):
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
 
 
-def judged(case: BurnCase) -> Record:
+def judged(case):
     """What the check says."""
     tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     changes = [case.change, lambda found: None] if case.nodes > 1 else []
@@ -126,6 +125,6 @@ def judged(case: BurnCase) -> Record:
     return case.said(burn=lambda: run.parse(tried), peers=peers, baseline=baseline)
 
 
-def refused(found: Document) -> None:
+def refused(found):
     """Nothing was started."""
     found["refused"] = "GPU 2 is in use by pid 4711 (python)"

@@ -8,12 +8,12 @@ NODEGATE_WRITE_GOLDEN=1 pytest tests/suite/test_coverage_of_the_suite.py
 import copy
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any, TypeGuard
+from types import FunctionType
+from typing import Any
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -22,15 +22,13 @@ from support.measured import entries
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline
-from nodegate.facts import NodeFacts
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
-from nodegate.metric import Metric
 from nodegate.node_side.probe.reading import unknown as unread
-from nodegate.numbers.peers import NodePeers, Peers
+from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
-from nodegate.records.program_run import Attempt, ProgramRun
+from nodegate.records.program_run import ProgramRun
 from nodegate.records.verdict import Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "checks"
@@ -48,7 +46,7 @@ class Case:
     verdict: Verdict
     check: str = field(default="", kw_only=True)
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.check}: {self.name}"
 
 
@@ -63,7 +61,7 @@ class DocumentCase(Case):
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
 
-    def tried(self, healthy: Any, ran: Callable[[Any], ProgramRun]) -> list[Attempt]:
+    def tried(self, healthy, ran):
         """The attempts; `ran` makes a run of a document."""
         runs = []
         for change in (self.change, *self.again):
@@ -72,29 +70,29 @@ class DocumentCase(Case):
             runs.append([ran(found)])
         return attempts([[*runs[0], *self.others], *runs[1:]])
 
-    def said(self, **given: object) -> Record:
+    def said(self, **given):
         """What the check says, with what else it may ask for."""
         machine = Machine.hgx_h100("gpu01")
         self.machine(machine)
         return judged_with(self.check, facts_of(machine), {"profile": self.profile, **given})
 
 
-def of(check: str, **common: Any) -> Callable[..., tuple[Case, ...]]:
+def of(check, **common):
     """Takes the cases of a check, with the fields that all of them have in common: `of("gpu.lost")(Case(...), ...)`."""
     return lambda *table: tuple(replace(case, check=check, **common) for case in table)
 
 
-def asserting(*tables: Iterable[Case]) -> Callable[[Case], None]:
+def asserting(*tables):
     """A test of each case of these tables."""
 
     @pytest.mark.parametrize("case", [case for table in tables for case in table], ids=str)
-    def test_case(case: Case) -> None:
+    def test_case(case):
         assert_case(case)
 
     return test_case
 
 
-def judged_with(check: str, facts: NodeFacts, given: Mapping[str, object]) -> Record:
+def judged_with(check, facts, given):
     """What a check says of the node gpu01.
 
     Args:
@@ -103,21 +101,21 @@ def judged_with(check: str, facts: NodeFacts, given: Mapping[str, object]) -> Re
         given: what the check may ask for beside facts, by the name of its argument: it, or a function that reads it.
     """
 
-    def resolve(name: str) -> object:
+    def resolve(name):
         found = given[name] if name in given else facts.get(name)
         return found() if isinstance(found, FunctionType) else found
 
     return judge(suite.check(check), resolve, "gpu01", node_parts(facts))
 
 
-def h100_with(limits: str, changed: Mapping[str, object] | None = None) -> Baseline:
+def h100_with(limits, changed=None):
     """The baseline of an HGX H100 with these limits alone, without those that are None in `changed`."""
     without = {key for key, value in (changed or {}).items() if value is None}
     kept = {key: entry for key, entry in entries(limits).items() if key not in without}
     return Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", kept, {})
 
 
-def beside(nodes: int, own: Iterable[Metric] = (), healthy: Iterable[Metric] = ()) -> NodePeers:
+def beside(nodes, own=(), healthy=()):
     """So many nodes of one kind as gpu01 sees them, which has its own numbers; where it is alone, nobody."""
     if nodes == 1:
         return Peers.of({}).of_node("gpu01")
@@ -126,7 +124,7 @@ def beside(nodes: int, own: Iterable[Metric] = (), healthy: Iterable[Metric] = (
 
 
 @cache
-def cases() -> tuple[Case, ...]:
+def cases():
     """The cases of all tables, each once."""
     found: dict[int, Case] = {}
     for file in sorted(FOLDER.glob("test_*_cases.py")):
@@ -136,7 +134,7 @@ def cases() -> tuple[Case, ...]:
     return tuple(found.values())
 
 
-def assert_case(case: Case) -> None:
+def assert_case(case):
     """The check says the verdict and, word for word, the headline."""
     record = record_of(case)
     assert record.verdict is case.verdict, record.message
@@ -145,7 +143,7 @@ def assert_case(case: Case) -> None:
     assert_findings(record)
 
 
-def assert_findings(record: Record) -> None:
+def assert_findings(record):
     """Each finding that is no pass says what to do, and no check broke."""
     for finding in record.findings:
         if finding.verdict in (WARN, FAIL, ERROR):
@@ -159,14 +157,14 @@ def assert_findings(record: Record) -> None:
 
 
 @cache
-def words_of(check: str) -> dict[str, str]:
+def words_of(check):
     """Name of a case -> the headline of its record, for the cases of a check."""
     file = GOLDEN / f"{check}.txt"
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     return dict(zip(lines[::2], (line.removeprefix("    ") for line in lines[1::2]), strict=True))
 
 
-def write_words() -> None:
+def write_words():
     """The words of all cases as they are said now."""
     texts: dict[str, str] = {}
     for case in cases():
@@ -177,7 +175,7 @@ def write_words() -> None:
         (GOLDEN / f"{check}.txt").write_text(text, "utf-8")
 
 
-def record_of(case: Case) -> Record:
+def record_of(case):
     """What the check says."""
     itself = getattr(case, "record", None)
     record = itself() if itself else importlib.import_module(type(case).__module__).judged(case)
@@ -185,11 +183,11 @@ def record_of(case: Case) -> Record:
     return record
 
 
-def _is_case(item: object) -> TypeGuard[Case]:
+def _is_case(item):
     return isinstance(item, Case)
 
 
-def _module(file: Path) -> ModuleType:
+def _module(file):
     spec = importlib.util.spec_from_file_location(f"table_of_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ImportError(str(file))

@@ -7,7 +7,7 @@ import ast
 import csv
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ _KNOWN = {"xid.csv": "action", "kernel_lines.csv": "action", "fabric_lines.csv":
 _WORDS_OF_A_FINDING = frozenset(("quantity", "what", "action", "remedy", "note", "text", "reason", "next_step"))
 
 
-def asked_for() -> Iterator[tuple[str, ...]]:
+def asked_for():
     """The sentences that are asked for: one, or singular and plural."""
     for file in sorted(SOURCES.rglob("*.py")):
         source = file.read_text("utf-8")
@@ -49,7 +49,7 @@ def asked_for() -> Iterator[tuple[str, ...]]:
     yield from ((each,) for each in (*_of_pages(), *_of_tables(), *_of_findings()))
 
 
-def _of_code(tree: ast.AST) -> Iterator[tuple[str, ...]]:
+def _of_code(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -60,7 +60,7 @@ def _of_code(tree: ast.AST) -> Iterator[tuple[str, ...]]:
                 yield (f"{{n}} {node.args[-1].value}", f"{{n}} {node.args[-1].value}s")
 
 
-def _of_pages() -> Iterator[str]:
+def _of_pages():
     for name in ("report.html.j2", "certificate.html.j2"):
         page = Environment(autoescape=True).parse((TEMPLATES / name).read_text("utf-8"))
         for _, _, text in extract_from_ast(page, ("_", "term", "phrase")):
@@ -68,7 +68,7 @@ def _of_pages() -> Iterator[str]:
     yield from re.findall(r'say\("([^"]+)"', (TEMPLATES / "report.js").read_text("utf-8"))
 
 
-def _of_tables() -> Iterator[str]:
+def _of_tables():
     """The tables whose English a person reads: conditions, claims, checks, metrics, classes of a job, the words."""
     for condition in conditions().known:
         yield from (text for _, text in (*condition.says, *condition.do))
@@ -90,7 +90,7 @@ def _of_tables() -> Iterator[str]:
     yield from (str(each.value) for kind in kinds for each in kind)
 
 
-def _of_findings() -> Iterator[str]:
+def _of_findings():
     for file in sorted(file for folder in _FINDINGS for file in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             for given in node.keywords if isinstance(node, ast.Call) else ():
@@ -100,7 +100,7 @@ def _of_findings() -> Iterator[str]:
 
 
 @cache
-def formed() -> re.Pattern[str]:
+def formed():
     """What code forms: texts as a whole, and texts of pieces with values between them."""
     files = (*SOURCES.rglob("*.py"), *(ROOT / "checks").rglob("*.py"))
     nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
@@ -109,11 +109,11 @@ def formed() -> re.Pattern[str]:
     return re.compile("|".join({"".join(row) for row in pieces if len("".join(row).replace(".*", "").strip()) > 3}))
 
 
-def _is_text(node: ast.AST) -> bool:
+def _is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def read(text: str) -> dict[tuple[str, ...], str]:
+def read(text):
     """The entries of a .po file: one line a text, `msgid`, perhaps `msgid_plural`, and `msgstr` or `msgstr[0]`."""
     found: dict[tuple[str, ...], str] = {}
     key: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def read(text: str) -> dict[tuple[str, ...], str]:
     return found
 
 
-def compiled(entries: dict[tuple[str, ...], str]) -> bytes:
+def compiled(entries):
     """The .mo file: two tables of lengths and offsets, then the texts, sorted, each with a zero after it."""
     rows = sorted(("\0".join(key).encode(), text.encode()) for key, text in entries.items())
     begin = 28 + 16 * len(rows)

@@ -2,14 +2,12 @@
 
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims
 from nodegate.node import Node
-from nodegate.records.claim import Claim
 
 WIDTH = 100
 HEAD = """# Claims: what must be proven before a node is accepted
@@ -21,12 +19,12 @@ one (`--baseline`, `nodegate baseline learn`), or signs for the gap in `--waiver
 """
 
 
-def page() -> str:
+def page():
     """The page as Markdown."""
     return HEAD + "\n".join("\n".join(_claim(claim)) for claim in claims())
 
 
-def _claim(claim: Claim) -> Iterator[str]:
+def _claim(claim):
     yield f"## {claim.name} ({claim.tier})\n"
     yield f"{claim.title[0].upper()}{claim.title[1:]}.\n"
     if claim.proof:
@@ -48,7 +46,7 @@ def _claim(claim: Claim) -> Iterator[str]:
         yield ""
 
 
-def _limits(claim: Claim) -> Iterator[str]:
+def _limits(claim):
     baselines = Baselines.read()
     for name in sorted(baselines.platforms):
         (found,) = provable([claim], baselines.for_node(Node("any", expected={"platform": name}), None, None))
@@ -57,7 +55,7 @@ def _limits(claim: Claim) -> Iterator[str]:
         yield f"| {name} | {'; '.join(filter(None, (limits, *found.missing)))} | {sources} |"
 
 
-def filled(text: str) -> str:
+def filled(text):
     """A point of a list, in lines as short as a page's."""
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 

@@ -11,7 +11,7 @@ from nodegate import cli
 SHELLS = ("bash", "zsh")
 
 
-def completion(shell: str) -> str:
+def completion(shell):
     """The script for a shell; `nodegate test` and `accept` take pytest's options, which pytest completes."""
     parser = argparse.ArgumentParser(prog="nodegate")
     commands = parser.add_subparsers()

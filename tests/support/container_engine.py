@@ -25,7 +25,7 @@ IMAGE = "registry.example/tools:1"
 VALUED = ("--name", "--gpus", "--network", "--ipc", "--ulimit", "--cap-add", "--device", "--env", "--entrypoint")
 
 
-def split(argv: list[str]) -> tuple[list[str], str, list[str]]:
+def split(argv):
     """Options, image and arguments of `run`."""
     at = 0
     while argv[at].startswith("-"):
@@ -33,7 +33,7 @@ def split(argv: list[str]) -> tuple[list[str], str, list[str]]:
     return argv[:at], argv[at], argv[at + 1 :]
 
 
-def client(argv: list[str]) -> int:
+def client(argv):
     """`docker run`: ask the daemon, give it our streams, pass signals on, end with the container's exit code."""
     options, image, arguments = split(argv[1:])
     if image != IMAGE:
@@ -41,7 +41,7 @@ def client(argv: list[str]) -> int:
         return 125
     names = [options[i + 1] for i, word in enumerate(options) if word == "--env"]
     asked = {"argv": [options[options.index("--entrypoint") + 1], *arguments], "options": options}
-    asked["env"] = {name: os.environ[name] for name in names}  # type: ignore[assignment]
+    asked["env"] = {name: os.environ[name] for name in names}
     daemon = socket.socket(socket.AF_UNIX)
     daemon.connect(os.environ["ENGINE_SOCKET"])
     text = json.dumps(asked).encode()
@@ -50,7 +50,7 @@ def client(argv: list[str]) -> int:
     daemon.sendall(text)
     signal.signal(signal.SIGTERM, lambda *_: daemon.sendall(b"T"))
 
-    def pump() -> None:
+    def pump():
         while os.read(0, 4096):
             pass
         daemon.sendall(b"E")
@@ -59,7 +59,7 @@ def client(argv: list[str]) -> int:
     return int(daemon.recv(16) or b"137")
 
 
-def serve(connection: socket.socket, log: Path) -> None:
+def serve(connection, log):
     """One container, from its start to its end."""
     head, ancillary, _, _ = connection.recvmsg(12, socket.CMSG_SPACE(8))
     handles = array.array("i")
@@ -93,7 +93,7 @@ raise SystemExit(child.wait() & 255)
 """
 
 
-def listen(connection: socket.socket, container: subprocess.Popen[bytes]) -> None:
+def listen(connection, container):
     """What the client says, until it has gone; then the container has no input any more."""
     assert container.stdin is not None
     while True:
@@ -111,7 +111,7 @@ def listen(connection: socket.socket, container: subprocess.Popen[bytes]) -> Non
             return
 
 
-def daemon(path: str, log: str) -> None:
+def daemon(path, log):
     """Take clients until we are ended."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(path)
@@ -123,7 +123,7 @@ def daemon(path: str, log: str) -> None:
         threading.Thread(target=serve, args=(connection, Path(log)), daemon=True).start()
 
 
-def child(argv: list[str]) -> None:
+def child(argv):
     """`enroot start` and `apptainer exec`: the program takes our place."""
     at = 1
     while argv[at].startswith("-"):

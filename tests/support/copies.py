@@ -1,6 +1,5 @@
 """Copies for tests: the document of docs/reference/copies-document.md, what it becomes, and what a check says of it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from support.attempts import attempts
 
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
@@ -49,7 +47,7 @@ LIMITS = """
 Document = dict[str, Any]
 
 
-def document(machine: Machine) -> Document:
+def document(machine):
     """Healthy copies of all GPUs of a machine, every pair included, at rates without noise."""
     found = recorded.document(machine)
     for gpu in found["gpus"]:
@@ -60,72 +58,72 @@ def document(machine: Machine) -> Document:
     return found
 
 
-def _at(gb_per_s: float) -> Document:
+def _at(gb_per_s):
     return dict.fromkeys(("gb_per_s", "lowest", "highest"), gb_per_s)
 
 
-def of_gpu(index: int, **values: object) -> Callable[[Document], object]:
+def of_gpu(index, **values):
     return lambda found: found["gpus"][index].update(values)
 
 
 @changes
-def rate(found: Document, what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> None:
+def rate(found, what, gb_per_s, *, when=ALONE, gpu=3):
     """Give a kind of copies of a GPU another rate."""
     for each in found["gpus"][gpu]["copies"]:
         if (each["what"], each["when"]) == (what, when):
             each["gb_per_s"] = gb_per_s
 
 
-def memory(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+def memory(gpu=3, **values):
     return lambda found: found["gpus"][gpu]["memory"].update(values)
 
 
-def of_link(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+def of_link(gpu=3, **values):
     return lambda found: found["gpus"][gpu]["link"].update(values)
 
 
-def link(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+def link(gpu=3, **values):
     return lambda found: found["gpus"][gpu]["link"][ALONE].update(values)
 
 
 @changes
-def pair(found: Document, source: int, target: int, **values: object) -> None:
+def pair(found, source, target, **values):
     for each in found["peers"]["copies"]:
         if (each["from"], each["to"]) == (source, target):
             each.update(values)
 
 
 @changes
-def each_pair_of(found: Document, gpu: int, **values: object) -> None:
+def each_pair_of(found, gpu, **values):
     for each in found["peers"]["copies"]:
         if gpu in {each["from"], each["to"]}:
             each.update(values)
 
 
-def every_pair(**values: object) -> Callable[[Document], object]:
+def every_pair(**values):
     return lambda found: [each.update(values) for each in found["peers"]["copies"]]
 
 
-def together(*changes: Callable[[Document], object]) -> Callable[[Document], object]:
+def together(*changes):
     return lambda found: [change(found) for change in changes]
 
 
-def wire(found: Document) -> str:
+def wire(found):
     """As the program prints it, after what a login says."""
     return f"Welcome to {NODE}\n{plan.wire(WIRE, found)}"
 
 
-def ran(found: Document) -> ProgramRun:
+def ran(found):
     return ProgramRun(copies_result.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=95.0)
 
 
-def ran_by_others(name: str, stderr: str = "") -> ProgramRun:
+def ran_by_others(name, stderr=""):
     """A run of nvbandwidth, from a recording."""
     text = (CHECK_FILE.parents[1] / "tests/tools/recordings/nvbandwidth" / name).read_text("utf-8")
     return ProgramRun(copies_result.OTHER, ("nvbandwidth", "-j"), stdout=text, stderr=stderr, exit_code=0)
 
 
-def copied(change: Callable[[Document], object] = lambda found: None, *more: ProgramRun) -> copies_result.Copies:
+def copied(change=lambda found: None, *more):
     """The copies of a healthy HGX H100, with something changed."""
     found = document(Machine.hgx_h100(NODE))
     change(found)
@@ -139,7 +137,7 @@ class CopiesCase(cases.DocumentCase):
     limits: str = LIMITS
 
 
-def judged(case: CopiesCase) -> Record:
+def judged(case):
     """What the check says."""
     tried = case.tried(document(Machine.hgx_h100(NODE)), ran)
     of_fleet = [copied(case.change).metrics, copied().metrics] if case.nodes > 1 else []

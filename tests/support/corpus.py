@@ -31,12 +31,12 @@ NOT_JUDGED = {
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 
 
-def corpus_folder() -> Path:
+def corpus_folder():
     """The folder that NODEGATE_CORPUS names, else `shared/corpus` beside the checkout."""
     return Path(os.environ.get("NODEGATE_CORPUS") or _BESIDE)
 
 
-def corpus(path: str) -> str:
+def corpus(path):
     """The text of one recording ("smi/example.txt"); the test is skipped where it is not there."""
     file = corpus_folder() / path
     if not file.is_file():

@@ -9,7 +9,6 @@ from support import cases
 from support.judging import baseline_of
 
 from nodegate.node import Node
-from nodegate.records.finding import Record
 from nodegate.subjects.counters import Counters
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
@@ -28,7 +27,7 @@ class CounterCase(cases.Case):
     limits: Mapping[str, object] = field(default_factory=dict)
 
 
-def counted(case: CounterCase) -> Counters:
+def counted(case):
     """The facts of the machine before the load, and after it."""
     first = case.machine(NODE)
     case.before(first)
@@ -38,7 +37,7 @@ def counted(case: CounterCase) -> Counters:
     return Counters(facts_of(first), facts_of(second))
 
 
-def judged(case: CounterCase) -> Record:
+def judged(case):
     """What the check says."""
     counters = counted(case)
     known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}

@@ -18,7 +18,6 @@ import pytest
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from lab.nvml.scenario import Scenario
 from nodegate.measure import own_program
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.node_side.load.burn import WIRE
@@ -28,7 +27,7 @@ SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
 
 
 @functools.cache
-def library(*sources: str) -> Path:
+def library(*sources):
     """libcuda.so.1 in a folder of its own, of the first of these files, which includes the others.
 
     Beside it the same file as libcublas.so.12.
@@ -48,19 +47,19 @@ def library(*sources: str) -> Path:
     return built
 
 
-def environment(scenario: Path, *sources: str) -> dict[str, str]:
+def environment(scenario, *sources):
     """The variables with which a program finds the stand-ins and this scenario."""
     variables = nvml.environment(scenario)
     return dict(variables, LD_LIBRARY_PATH=f"{library(*sources).parent}:{variables['LD_LIBRARY_PATH']}")
 
 
-def program(**options: Any) -> bytes:
+def program(**options):
     """The burn's program as it goes to a node."""
     purpose = "loads the GPUs of this node for a while and writes one JSON document."
     return own_program.program("burn", options=options, purpose=purpose)
 
 
-def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:
+def burn(scenario, folder, *, python=sys.executable, **options):
     """The document of a short burn with small matrices."""
     small: dict[str, Any] = {"seconds": 1.0, "matrix": 256, "path": "ptx", "phases": [["bf16", 1]]}
     return decoded(
@@ -68,7 +67,7 @@ def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **op
     )
 
 
-def ran(source: bytes, variables: dict[str, str], python: str = sys.executable) -> bytes:
+def ran(source, variables, python=sys.executable):
     """What a program writes that is sent to a Python with these variables."""
     command = [python, *PYTHON_OPTIONS, "-"]
     variables = dict(os.environ, **variables)
@@ -78,13 +77,13 @@ def ran(source: bytes, variables: dict[str, str], python: str = sys.executable) 
     return done.stdout
 
 
-def decoded(stdout: bytes, mark: bytes = WIRE) -> dict[str, Any]:
+def decoded(stdout, mark=WIRE):
     """The document in what a program wrote."""
     document: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(stdout.rpartition(mark)[2])))
     return document
 
 
-def ptxas() -> str:
+def ptxas():
     """NVIDIA's assembler: of the package nvidia-cuda-nvcc-cu12 (knows the oldest GPUs) or of this machine; or ""."""
     spec = util.find_spec("nvidia")
     for folder in [] if spec is None else spec.submodule_search_locations or []:
@@ -95,7 +94,7 @@ def ptxas() -> str:
     return shutil.which("ptxas") or ""
 
 
-def assembled(text: str, architecture: str, folder: Path) -> str:
+def assembled(text, architecture, folder):
     """What the assembler says of a text for this architecture; the test is skipped where it does not know it."""
     source = folder / "kernel.ptx"
     source.write_text(text)

@@ -1,7 +1,5 @@
 """Probe documents for the tests of parsing: any JSON, and real machines with one value replaced by any JSON."""
 
-from typing import Any
-
 from hypothesis import strategies as st
 
 REASONS = ("not supported", "missing", "denied", "timeout", "hung", "lost", "failed", "no such reason", 7)
@@ -24,7 +22,7 @@ json_values = st.recursive(
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value, path=()):
     """The path of every value in a JSON document, objects and lists included."""
     found = [path] if path else []
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -33,7 +31,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def replaced(document: Any, path: tuple[Any, ...], value: object) -> Any:
+def replaced(document, path, value):
     """The document with one value replaced; what is shared with the original is not changed."""
     if not path:
         return value

@@ -8,7 +8,6 @@ The lines are in the forms of PyTorch (ProcessGroupNCCL.cpp, CUDACachingAllocato
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from random import Random
 
 ORDERS = ("files", "worker after worker", "last worker first", "merged by time")
 WRAPPINGS = ("none", "kubectl", "stern", "json", "compose", "tag")
@@ -31,7 +30,7 @@ class Layout:
 Line = tuple[int, bool, str]  # seconds since the start, whether it prints a time, the text
 
 
-def drawn(random: Random, *, orders: tuple[str, ...] = ORDERS, clocks: tuple[str, ...] = TIMES) -> Layout:
+def drawn(random, *, orders=ORDERS, clocks=TIMES):
     """A layout; lines without any wrapping are in one file a worker, since nothing else tells the workers apart."""
     order, wrapping = random.choice(orders), random.choice(WRAPPINGS)
     if wrapping == "none":
@@ -39,7 +38,7 @@ def drawn(random: Random, *, orders: tuple[str, ...] = ORDERS, clocks: tuple[str
     return Layout(order, wrapping, random.choice(clocks), random.choice(LANGUAGES))
 
 
-def files(workers: list[list[Line]], layout: Layout) -> dict[str, list[str]]:
+def files(workers, layout):
     """The lines of each file of this job."""
     written = [
         [(at, _wrapped(number, _timed(at, timed, text, layout), layout)) for at, timed, text in lines]
@@ -55,7 +54,7 @@ def files(workers: list[list[Line]], layout: Layout) -> dict[str, list[str]]:
     return {"job.log": [text for _, text in together]}
 
 
-def _timed(at: int, timed: bool, text: str, layout: Layout) -> str:
+def _timed(at, timed, text, layout):
     if not timed:
         return text
     when = _START + timedelta(seconds=at)
@@ -63,7 +62,7 @@ def _timed(at: int, timed: bool, text: str, layout: Layout) -> str:
     return when.strftime(form) + text
 
 
-def _wrapped(worker: int, text: str, layout: Layout) -> str:
+def _wrapped(worker, text, layout):
     pod = f"lm-worker-{worker}"
     if layout.wrapping == "json":
         return json.dumps({"log": text + "\n", "stream": "stdout", "kubernetes": {"pod_name": pod}}, ensure_ascii=False)
@@ -71,12 +70,12 @@ def _wrapped(worker: int, text: str, layout: Layout) -> str:
     return {**prefix, "compose": f"{pod}  | ", "tag": f"[worker-{worker}] "}[layout.wrapping] + text
 
 
-def starts(worker: int, language: str) -> list[Line]:
+def starts(worker, language):
     """The first lines of a worker."""
     return [(worker, True, f"starts, RANK: {worker}" if language == "en" else f"启动训练进程 RANK: {worker}")]
 
 
-def trains(first: int, last: int, language: str, *, every_s: int = 30) -> list[Line]:
+def trains(first, last, language, *, every_s=30):
     """Iterations of Megatron-LM, or of a loop that prints in Chinese."""
     return [
         (
@@ -90,7 +89,7 @@ def trains(first: int, last: int, language: str, *, every_s: int = 30) -> list[L
     ]
 
 
-def times_out(rank: int, at: int, *, timed: bool) -> Line:
+def times_out(rank, at, *, timed):
     """The watchdog of a rank gives up."""
     said = (
         f"[rank{rank}]: [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=88, "
@@ -99,7 +98,7 @@ def times_out(rank: int, at: int, *, timed: bool) -> Line:
     return (at, timed, said)
 
 
-def joins(rank: int, world: int, at: int = 5) -> Line:
+def joins(rank, world, at=5):
     """NCCL completed the start of a rank."""
     said = (
         f"gpu-n{rank // 4}:41{rank:02}:41{rank:02} [{rank % 4}] NCCL INFO ncclCommInitRank comm 0x5 rank {rank} nranks "

@@ -1,8 +1,6 @@
 """Dumps of PyTorch's flight recorder, written as torch/csrc/jit/serialization/pickler.cpp writes them (protocol 2)."""
 
 import struct
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 BEGAN_NS = 1_786_376_165_000_000_000  # 2026-08-10 15:36:05
 
@@ -10,11 +8,11 @@ BEGAN_NS = 1_786_376_165_000_000_000  # 2026-08-10 15:36:05
 class _Pickler:
     """pushIValueImpl for what a dump holds; texts are kept by value, shared dictionaries by identity."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.out = bytearray(b"\x80\x02")
         self.memo: dict[object, int] = {}
 
-    def push(self, value: object) -> None:
+    def push(self, value):
         key = value if isinstance(value, str) else id(value)
         if key in self.memo:
             number = self.memo[key]
@@ -34,18 +32,18 @@ class _Pickler:
         else:
             self.out += _scalar(value)
 
-    def many(self, empty: bytes, values: Sequence[object], end: bytes) -> None:
+    def many(self, empty, values, end):
         self.out += empty + b"("
         for each in values:
             self.push(each)
         self.out += end
 
-    def put(self, key: object) -> None:
+    def put(self, key):
         number = self.memo[key] = len(self.memo)
         self.out += b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number)
 
 
-def _scalar(value: object) -> bytes:
+def _scalar(value):
     if value is None or isinstance(value, bool):
         return {None: b"N", True: b"\x88", False: b"\x89"}[value]
     if isinstance(value, float):
@@ -58,14 +56,14 @@ def _scalar(value: object) -> bytes:
     return b"J" + struct.pack("<i", value) if abs(value) < 1 << 31 else b"\x8a\x08" + struct.pack("<q", value)
 
 
-def pickled(dump: object) -> bytes:
+def pickled(dump):
     """The bytes of a dump."""
     pickler = _Pickler()
     pickler.push(dump)
     return bytes(pickler.out) + b"."
 
 
-def step(sequence: int, name: str = "all_reduce", state: str = "completed", **other: object) -> dict[str, object]:
+def step(sequence, name="all_reduce", state="completed", **other):
     """An entry of a dump of version 2.4 and later."""
     created = BEGAN_NS + sequence * 1_000_000
     done = created + 900_000
@@ -93,14 +91,12 @@ def step(sequence: int, name: str = "all_reduce", state: str = "completed", **ot
     }
 
 
-def pair(sequence: int, name: str, state: str = "scheduled", **other: object) -> dict[str, object]:
+def pair(sequence, name, state="scheduled", **other):
     """A send or recv."""
     return step(sequence, name, state, **{"is_p2p": True, "p2p_seq_id": sequence, "collective_seq_id": 0, **other})
 
 
-def dump(
-    entries: Sequence[Mapping[str, object]], groups: Mapping[str, Sequence[int]], version: str = "2.10"
-) -> dict[str, object]:
+def dump(entries, groups, version="2.10"):
     """A dump with these entries; `groups` are the members of each group, the first of them the default one."""
     config = {
         name: {"name": name, "desc": "default_pg" if name == "0" else "undefined", "ranks": str(list(ranks))}
@@ -109,9 +105,7 @@ def dump(
     return {"version": version, "pg_config": config, "pg_status": {}, "entries": list(entries)}
 
 
-def write_dumps(
-    folder: Path, by_rank: Mapping[int, Sequence[Mapping[str, object]]], world: int, **groups: Sequence[int]
-) -> None:
+def write_dumps(folder, by_rank, world, **groups):
     """One dump a rank."""
     folder.mkdir(parents=True, exist_ok=True)
     known = {"0": range(world), **groups}

@@ -11,8 +11,6 @@ from typing import Any
 import pynvml
 from support import copies_node
 
-from lab.nvml.scenario import Scenario
-
 ROOT = Path(__file__).parents[2]
 SHORT = ("--seconds", "1", "--matrix", "256", "--bytes", "65536")
 
@@ -27,23 +25,23 @@ class Outcome:
     folder: Path
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self):
         """The one report."""
         (file,) = (self.folder / "reports").glob("gpu-*.json")
         found: dict[str, Any] = json.loads(file.read_text())
         return found
 
-    def step(self, name: str) -> dict[str, Any]:
+    def step(self, name):
         """A step of the report."""
         (found,) = [each for each in self.report["steps"] if each["step"] == name]
         return dict(found)
 
-    def broken(self, name: str) -> list[str]:
+    def broken(self, name):
         """What did not hold in a step."""
         return [each["what"] for each in self.step(name)["claims"] if not each["held"]]
 
 
-def run(folder: Path, scenario: Scenario | None, *arguments: str, blas: bool = True, bare: bool = False) -> Outcome:
+def run(folder, scenario, *arguments, blas=True, bare=False):
     """Run it; `scenario` None: no GPU anywhere; `bare`: with the standard library and pynvml.py, and nothing else."""
     folder.mkdir(exist_ok=True)
     variables = dict(os.environ, CUDA_VISIBLE_DEVICES="")

@@ -11,8 +11,7 @@ from support.judging import baseline_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
-from nodegate.numbers.peers import NodePeers, Peers
-from nodegate.records.finding import Record
+from nodegate.numbers.peers import Peers
 from nodegate.records.program_run import Attempt, ProgramRun
 
 
@@ -29,7 +28,7 @@ class GroupCase(cases.Case):
     machine: Machine = field(default_factory=Machine.hgx_h100)
     beside: Sequence[str] = ()
 
-    def record(self) -> Record:
+    def record(self):
         node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(self.machine)
         baseline = baseline_of(facts, node, self.limits)
         tried = attempts([self.rans, *([self.again] if self.again else [])], node="gpu01")
@@ -41,7 +40,7 @@ class GroupCase(cases.Case):
         }
         return cases.judged_with(self.check, facts, given)
 
-    def _peers(self, platform: str, tried: Sequence[Attempt]) -> NodePeers:
+    def _peers(self, platform, tried):
         try:
             own = parse(tried).metrics
         except CannotMeasure:  # then the check says so

@@ -200,7 +200,7 @@ class Shown(NamedTuple):
     alarms: Sequence[Record]  # what fails, cannot be judged or warns
 
 
-def shown(platform: str, count: int) -> Shown:
+def shown(platform, count):
     """What is said of so many healthy nodes of a platform; a suspect is measured twice more, as in a run."""
     machines = [machine_of(platform, number) for number in range(1, count + 1)]
     order = _order(platform, machines[0])
@@ -220,7 +220,7 @@ def shown(platform: str, count: int) -> Shown:
     )
 
 
-def machine_of(platform: str, number: int) -> Machine:
+def machine_of(platform, number):
     """A healthy node of the platform, whole: its boards, rails and driver, and what it does under load."""
     machine = node_of(platform, Machine.pcie_l40s if platform in CARDS else Machine.hgx_h100, number)
     limits, ampere = limits_of(platform), "a100" in platform or "a800" in platform
@@ -244,7 +244,7 @@ def machine_of(platform: str, number: int) -> Machine:
     return machine
 
 
-def _look_again(machines: Sequence[Machine], order: Mapping[str, object]) -> None:
+def _look_again(machines, order):
     """The suspects of each measurement are measured twice more; NCCL over nodes does that by itself."""
     gate, by_name = Gate(facts_alone(machines, order)), {machine.name: machine for machine in machines}
     for module in (burn, copies, nccl, rdma):
@@ -255,21 +255,21 @@ def _look_again(machines: Sequence[Machine], order: Mapping[str, object]) -> Non
             by_name[name].under_load(module.NAME, _as_before, _as_before, _as_before)
 
 
-def _as_before(_: object) -> None:
+def _as_before(_):
     """Nothing is changed."""
 
 
-def _rate(platform: str) -> int:
+def _rate(platform):
     if platform in CARDS or "a100" in platform:
         return 200
     return int(str(limits_of(platform).get("rdma.rate_gbps", 400)))
 
 
-def _rails(machine: Machine) -> list[str]:
+def _rails(machine):
     return [name for name in machine.sections["infiniband"] if name != "mlx5_bond_0"]
 
 
-def _order(platform: str, machine: Machine) -> Mapping[str, object]:
+def _order(platform, machine):
     """What the site says that it ordered."""
     rails, gpus = _rails(machine), machine.sections["nvml"]["gpus"]
     memory = 1024 if platform in CARDS else 2048
@@ -279,7 +279,7 @@ def _order(platform: str, machine: Machine) -> Mapping[str, object]:
     return {**ordered, **named}
 
 
-def _four_rails(machine: Machine) -> None:
+def _four_rails(machine):
     """A node of four GPUs has four rails."""
     for number in range(4, 8):
         address = machine.nic_address(number)
@@ -287,7 +287,7 @@ def _four_rails(machine: Machine) -> None:
         machine.sections["pci"].remove(machine.pci(address))
 
 
-def _link(machine: Machine, gen: int, speed: str) -> None:
+def _link(machine, gen, speed):
     """The GPUs are of this generation of PCIe, and busy enough to show it."""
     for entry in machine.sections["nvml"]["gpus"]:
         address = machine.gpu_addresses[entry["index"]]
@@ -297,7 +297,7 @@ def _link(machine: Machine, gen: int, speed: str) -> None:
         machine.set_gpu(entry["index"], "link_gen_max", gen)
 
 
-def _driver(machine: Machine, version: str) -> None:
+def _driver(machine, version):
     """The whole node has this driver, whose GPUs run no firmware of their own (GSP)."""
     machine.sections.update(json.loads(json.dumps(machine.sections).replace(system.DRIVER, version)))
     machine.units.update(json.loads(json.dumps(machine.units).replace(system.DRIVER, version)))
@@ -306,7 +306,7 @@ def _driver(machine: Machine, version: str) -> None:
     machine._lines = [(when, said.replace(system.DRIVER, version)) for when, said in machine._lines]
 
 
-def row(platform: str, count: int, found: Shown) -> str:
+def row(platform, count, found):
     """The line of a fleet in docs/evidence/healthy-fleets.md."""
     alarms = Counter((record.verdict.value, record.check) for record in found.alarms)
     said = ", ".join(f"{verdict} `{check}` on {nodes}" for (verdict, check), nodes in sorted(alarms.items())) or "none"

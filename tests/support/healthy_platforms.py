@@ -1,7 +1,5 @@
 """Healthy nodes of every shipped platform, as their boards report themselves, and as they do under load."""
 
-from collections.abc import Callable, Mapping
-
 from fleet.gpus import nvlink5
 from fleet.machine import Machine
 from support.shipped import SHIPPED
@@ -23,18 +21,18 @@ VIRTUAL = {
 }
 
 
-def every(machine: Machine, path: str, value: object) -> None:
+def every(machine, path, value):
     """Change a value of all GPUs."""
     for entry in machine.sections["nvml"]["gpus"]:
         machine.set_gpu(entry["index"], path, value)
 
 
-def limits_of(platform: str) -> Mapping[str, object]:
+def limits_of(platform):
     """The limits of a platform's own file."""
     return {key: entry.value for key, entry in PLATFORMS[platform].limits.items()}
 
 
-def node_of(platform: str, make: Callable[[str, int], Machine] = Machine.hgx_h100, number: int = 1) -> Machine:
+def node_of(platform, make=Machine.hgx_h100, number=1):
     """A node whose boards say of themselves what the platform's boards say."""
     limits = limits_of(platform)
     found = PLATFORMS[platform]
@@ -68,7 +66,7 @@ def node_of(platform: str, make: Callable[[str, int], Machine] = Machine.hgx_h10
     return machine
 
 
-def _switches(machine: Machine, limits: Mapping[str, object]) -> None:
+def _switches(machine, limits):
     switches = [each for each in machine.sections["pci"] if each["class"] == "0x068000"]
     wanted = int(str(limits.get("fabric.nvswitch_count", len(switches))))
     for switch in switches[wanted:]:
@@ -77,7 +75,7 @@ def _switches(machine: Machine, limits: Mapping[str, object]) -> None:
         machine.sections["pci"].append(dict(switches[0], address=f"0000:{0xE0 + extra:02x}:00.0"))
 
 
-def _links_and_features(machine: Machine, platform: str, limits: Mapping[str, object]) -> None:
+def _links_and_features(machine, platform, limits):
     count = limits.get("nvlink.count")
     listed = 18 if count is None else int(str(count))
     _links(machine, listed, int(str(limits.get("nvlink.speed_mbps", 26562))), up=0 if count is None else listed)
@@ -94,17 +92,17 @@ def _links_and_features(machine: Machine, platform: str, limits: Mapping[str, ob
         _without_fabric(machine)
 
 
-def _without_fabric(machine: Machine) -> None:
+def _without_fabric(machine):
     every(machine, "fabric", UNSUPPORTED)
 
 
-def _links(machine: Machine, count: int, speed: int, up: int) -> None:
+def _links(machine, count, speed, up):
     for entry in machine.sections["nvml"]["gpus"]:
         listed = [dict(each, state=int(each["link"] < up), speed_mbps=speed) for each in entry["nvlinks"][:count]]
         machine.set_gpu(entry["index"], "nvlinks", listed)
 
 
-def _blackwell(machine: Machine) -> None:
+def _blackwell(machine):
     """NVLink 5 counts in fields of its own, and not in those of older links."""
     for entry in machine.sections["nvml"]["gpus"]:
         entry["nvlink5"] = nvlink5()
@@ -112,7 +110,7 @@ def _blackwell(machine: Machine) -> None:
             link.update(dict.fromkeys(("replay", "recovery", "crc"), UNSUPPORTED))
 
 
-def _ampere(machine: Machine) -> None:
+def _ampere(machine):
     """A driver of 2023 on A100 boards: no T.Limit, no GSP, no flag for SRAM, no health of a fabric."""
     _without_fabric(machine)
     machine.set("nvml", "driver_version", "535.183.01")
@@ -122,7 +120,7 @@ def _ampere(machine: Machine) -> None:
     every(machine, "temperature_slowdown_c", 89)
 
 
-def _consumer(machine: Machine) -> None:
+def _consumer(machine):
     """A gaming card: no ECC, no spare rows, no serial number, no MIG."""
     _without_fabric(machine)
     for path in ("ecc_mode", "ecc", "sram_threshold_exceeded", "remapped_rows", "remap_histogram", "serial"):

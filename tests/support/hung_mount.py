@@ -17,7 +17,7 @@ MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 FUSE_INIT_ANSWER = struct.pack("=IIIIHHII", 7, 31, 65536, 0, 12, 10, 4096, 1) + b"\0" * 32
 
 
-def main() -> int:
+def main():
     point, command = sys.argv[1], sys.argv[2:]
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(CLONE_NEWNS))
@@ -32,12 +32,12 @@ def main() -> int:
     return subprocess.run(command, check=False).returncode
 
 
-def _swallow(server: int) -> None:
+def _swallow(server):
     while True:
         os.read(server, 1 << 20)
 
 
-def _check(result: int) -> None:
+def _check(result):
     if result != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 

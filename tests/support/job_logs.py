@@ -1,16 +1,12 @@
 """Job logs and kernel logs of our own writing, in the forms of PyTorch, NCCL, torchrun, Slurm and the kernel."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-from nodegate.triage.answer import Answer
 from nodegate.triage.triage import triage
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
 TIMEOUT_MS = 600_000
 
 
-def write(folder: Path, name: str, *lines: str) -> Path:
+def write(folder, name, *lines):
     """A log with these lines."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -18,14 +14,14 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     return path
 
 
-def answered(folder: Path, *lines: str, name: str = "job.log") -> Answer:
+def answered(folder, *lines, name="job.log"):
     """What triage says of the logs of a folder, with one of these lines where there are any."""
     if lines:
         write(folder, name, *lines)
     return triage([str(folder)], now_s=NOW_S)
 
 
-def told(answer: Answer) -> dict[str, object]:
+def told(answer):
     """What an answer comes to, by the names that tables of tests use."""
     return {
         "failed": answer.failed,
@@ -42,7 +38,7 @@ def told(answer: Answer) -> dict[str, object]:
     }
 
 
-def judge(folder: Path, files: Mapping[str, Sequence[str]], says: str = "", **expected: object) -> Answer:
+def judge(folder, files, says="", **expected):
     """Asserts what triage comes to on logs of these lines, by the names of `told`, and what its sentence says."""
     for name, lines in files.items():
         write(folder, name, *lines)
@@ -53,12 +49,12 @@ def judge(folder: Path, files: Mapping[str, Sequence[str]], says: str = "", **ex
     return answer
 
 
-def remarks(answer: Answer) -> list[str]:
+def remarks(answer):
     """What an answer says of its logs and clocks, in English."""
     return [reason.en for reason in answer.why] + [note.text.en for note in answer.notes]
 
 
-def joins(node: str, gpu: int, rank: int, world: int, *, bus: str = "19000", address: str) -> tuple[str, str]:
+def joins(node, gpu, rank, world, *, bus="19000", address):
     """What NCCL prints when a rank starts."""
     who = f"{node}:43{rank:02}:43{rank:02} [{gpu}] NCCL INFO"
     return (
@@ -67,7 +63,7 @@ def joins(node: str, gpu: int, rank: int, world: int, *, bus: str = "19000", add
     )
 
 
-def iteration(clock: str, number: int, day: str = "2026-08-10") -> str:
+def iteration(clock, number, day="2026-08-10"):
     """A line of Megatron-LM for a completed iteration."""
     return (
         f"[{day} {clock}] iteration {number:8}/    5000 | elapsed time per iteration (ms): 3000.1 | lm loss: 7.1E+00 |"
@@ -75,15 +71,7 @@ def iteration(clock: str, number: int, day: str = "2026-08-10") -> str:
     )
 
 
-def times_out(
-    rank: int,
-    clock: str,
-    *,
-    sequence: int = 977,
-    operation: str = "ALLREDUCE",
-    numel: int = 4096,
-    ran_ms: int = 600_072,
-) -> str:
+def times_out(rank, clock, *, sequence=977, operation="ALLREDUCE", numel=4096, ran_ms=600_072):
     """PyTorch's watchdog gives a collective up."""
     return (
         f"[rank{rank}]:[E810 {clock} ProcessGroupNCCL.cpp:633] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Watchdog "
@@ -92,7 +80,7 @@ def times_out(
     )
 
 
-def stands_at(rank: int, clock: str, enqueued: int, completed: int) -> str:
+def stands_at(rank, clock, enqueued, completed):
     """How far the rank had come when its watchdog spoke."""
     return (
         f"[rank{rank}]:[E810 {clock} ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure "
@@ -101,7 +89,7 @@ def stands_at(rank: int, clock: str, enqueued: int, completed: int) -> str:
     )
 
 
-def peer_gone(node: str, gpu: int, peer: str, status: int = 12) -> str:
+def peer_gone(node, gpu, peer, status=12):
     """An RDMA transfer that the peer did not answer."""
     return (
         f"[2026-08-10 15:36:07] {node}:4301:4688 [{gpu}] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion"
@@ -109,17 +97,17 @@ def peer_gone(node: str, gpu: int, peer: str, status: int = 12) -> str:
     )
 
 
-def kernel(clock: str, message: str, zone: str = "+00:00") -> str:
+def kernel(clock, message, zone="+00:00"):
     """A line of `dmesg --time-format iso`."""
     return f"2026-08-10T{clock.replace('.', ',')}{zone} {message}"
 
 
-def xid(address: str, code: int, text: str) -> str:
+def xid(address, code, text):
     """An Xid as the driver prints it."""
     return f"NVRM: Xid (PCI:{address}): {code}, {text}"
 
 
-def torchrun_report(host: str, rank: int, local_rank: int, exit_code: int, clock: str) -> tuple[str, ...]:
+def torchrun_report(host, rank, local_rank, exit_code, clock):
     """What torchrun prints of the first worker that failed on its node."""
     return (
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
@@ -140,7 +128,7 @@ def torchrun_report(host: str, rank: int, local_rank: int, exit_code: int, clock
     )
 
 
-def ecc_case(folder: Path, *, kernel_zone: str = "+00:00") -> Path:
+def ecc_case(folder, *, kernel_zone="+00:00"):
     """Two ranks of two nodes; the GPU of rank 1 meets a memory error, rank 0 learns of it ten minutes later."""
     write(
         folder,

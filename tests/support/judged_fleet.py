@@ -1,7 +1,7 @@
 """Whole nodes with planted faults, judged among healthy neighbours as a run does it, without pytest or a run folder."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 
 from fleet.load.after import document_after
@@ -14,12 +14,9 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.measurement import document as document_of
 from nodegate.measure.registry import FACTS_AFTER
-from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.evidence import FACTS, Evidence, parse_evidence
-from nodegate.records.finding import Record
-from nodegate.run.contexts import NodeSummary
 from nodegate.run.judging import Judging
 
 Plant = Callable[[Machine], object]
@@ -32,22 +29,22 @@ MEASURED_PARTS = ("pci", "infiniband", "nvml")  # sections of facts that decide 
 class _Recordings:
     """What a run folder gives: evidence by node and measurement."""
 
-    def __init__(self, evidence: Mapping[tuple[str, str], Evidence]) -> None:
+    def __init__(self, evidence):
         self._evidence = evidence
 
-    def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
+    def read_evidence(self, node, measurement=FACTS):
         return self._evidence.get((node, measurement))
 
 
 class _JudgedOnce(Judging):
     """A run whose healthy nodes were measured once and for all."""
 
-    def metrics(self, name: str) -> tuple[Metric, ...]:
+    def metrics(self, name):
         known = name.startswith("healthy")
         return _healthy_metrics(self.nodes[name].groups[0], name) if known else super().metrics(name)
 
 
-def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Mapping[str, tuple[Record, ...]]:
+def judged(make, faults, memory_gib):
     """What all checks of profile delivery say of nodes with these faults, which measure together.
 
     Args:
@@ -63,13 +60,11 @@ def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Ma
     evidence = _evidence_of(machines, make)
     healthy = [f"healthy{number}" for number in range(1, HEALTHY + 1)]
     run = _run([*(machine.name for machine in machines), *healthy], platform, memory_gib)
-    run.evidence.folder = _Recordings({**_healthy_evidence(platform), **evidence})  # type: ignore[assignment]
+    run.evidence.folder = _Recordings({**_healthy_evidence(platform), **evidence})
     return {machine.name: _records(run, machine.name) for machine in machines}
 
 
-def judged_alone(
-    machines: Sequence[Machine], expected: Mapping[str, object], baselines: Baselines | None = None
-) -> Mapping[str, tuple[Record, ...]]:
+def judged_alone(machines, expected, baselines=None):
     """What all checks of profile delivery say of these nodes in one run, with nobody else to compare them with.
 
     Args:
@@ -78,19 +73,19 @@ def judged_alone(
         baselines: where not the shipped ones.
     """
     run = _alone(machines, expected, baselines or _baselines())
-    run.evidence.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(_evidence(machines))
     return {name: _records(run, name) for name in run.nodes}
 
 
-def facts_alone(machines: Sequence[Machine], expected: Mapping[str, object]) -> Judging:
+def facts_alone(machines, expected):
     """The run of these nodes before anything is measured."""
     run = _alone(machines, expected, _baselines())
     facts = {(each.name, FACTS): _parsed(each.name, FACTS, each.document()) for each in machines}
-    run.evidence.folder = _Recordings(facts)  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(facts)
     return run
 
 
-def _alone(machines: Sequence[Machine], expected: Mapping[str, object], baselines: Baselines) -> Judging:
+def _alone(machines, expected, baselines):
     where = racks(machine.name for machine in machines)
     nodes = {each.name: Node(each.name, expected={**expected, "rack": where[each.name]}) for each in machines}
     run = Judging(nodes, Profile.DELIVERY, baselines, Waivers(()))
@@ -100,11 +95,11 @@ def _alone(machines: Sequence[Machine], expected: Mapping[str, object], baseline
     return run
 
 
-def _records(run: Judging, node: str) -> tuple[Record, ...]:
+def _records(run, node):
     return tuple(run.record(check, node) for check in suite.checks() if Profile.DELIVERY.includes(check.tier))
 
 
-def _run(names: Sequence[str], platform: str, memory_gib: int) -> _JudgedOnce:
+def _run(names, platform, memory_gib):
     expected = {**EXPECTED, "limits": {"host.memory_gib": memory_gib}}
     nodes = {name: Node(name, groups=(platform,), expected=expected) for name in names}
     run = _JudgedOnce(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
@@ -115,7 +110,7 @@ def _run(names: Sequence[str], platform: str, memory_gib: int) -> _JudgedOnce:
     return run
 
 
-def _evidence_of(machines: Sequence[Machine], make: Make) -> dict[tuple[str, str], Evidence]:
+def _evidence_of(machines, make):
     """What is recorded of faulty nodes and two good partners; what no fault changes is made once for all tests."""
     fresh = [make(machine.name, number) for number, machine in enumerate(machines, start=1)]
     changed = {
@@ -144,17 +139,17 @@ def _evidence_of(machines: Sequence[Machine], make: Make) -> dict[tuple[str, str
 
 
 @cache
-def _unchanged(platform: str, count: int) -> Mapping[tuple[str, str], Evidence]:
+def _unchanged(platform, count):
     make: Make = getattr(Machine, platform)
     names = [*((f"faulty{number}", number) for number in range(1, count + 1)), ("partner1", 90), ("partner2", 91)]
     return _evidence([make(*name) for name in names])
 
 
-def _parsed(node: str, name: str, document: object) -> Evidence:
+def _parsed(node, name, document):
     return parse_evidence(json.dumps(document).encode(), node=node, measurement=name, file=f"{node}/{name}")
 
 
-def _evidence(machines: Sequence[Machine]) -> dict[tuple[str, str], Evidence]:
+def _evidence(machines):
     return {
         (node, name): _parsed(node, name, found)
         for node, measured in recordings(machines).items()
@@ -163,27 +158,27 @@ def _evidence(machines: Sequence[Machine]) -> dict[tuple[str, str], Evidence]:
 
 
 @cache
-def _baselines() -> Baselines:
+def _baselines():
     return Baselines.read()
 
 
 @cache
-def _healthy_evidence(platform: str) -> Mapping[tuple[str, str], Evidence]:
+def _healthy_evidence(platform):
     make: Make = getattr(Machine, platform)
     return _evidence([make(f"healthy{number}", number + 10) for number in range(1, HEALTHY + 1)])
 
 
 @cache
-def _healthy_summary(platform: str, name: str) -> NodeSummary:
+def _healthy_summary(platform, name):
     run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
-    run.evidence.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(_healthy_evidence(platform))
     found = run.contexts.summary(name)
     assert found is not None
     return found
 
 
 @cache
-def _healthy_metrics(platform: str, name: str) -> tuple[Metric, ...]:
+def _healthy_metrics(platform, name):
     run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
-    run.evidence.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
+    run.evidence.folder = _Recordings(_healthy_evidence(platform))
     return run.view.metrics(name)

@@ -4,11 +4,10 @@ The machine's document goes through the real parsers, its limits come from the s
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import methodcaller
-from typing import Any
 
 from fleet.changes import changes
 from fleet.machine import Machine, facts_of
@@ -16,10 +15,9 @@ from support import cases
 from support.loaded import measured_of
 
 from nodegate import suite
-from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.entry import unit_for
 from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.identity import identity
@@ -29,29 +27,20 @@ from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
-from nodegate.records.finding import Limit, Record
+from nodegate.records.finding import Limit
 from nodegate.subjects.order import order_of
-from nodegate.suite import Check
 
 Change = Callable[[Machine], object]
 SITE = "the site's own"  # the source that limits given by a test name
 UNNAMED = {"gpu.reports": None}  # limits of a platform that names no reading which its boards must have
 
 
-def judge_one(check_id: str, machine: Machine, **about: Any) -> Record:
+def judge_one(check_id, machine, **about):
     """What the check `check_id` ("pcie.link_width") says of a machine, about which judge_all is told."""
     return judge_all(machine, [suite.check(check_id)], **about)[check_id]
 
 
-def judge_all(
-    machine: Machine,
-    checks: Iterable[Check],
-    *,
-    profile: Profile = Profile.DELIVERY,
-    baseline: Mapping[str, object] | None = None,
-    node: Node | None = None,
-    fleet: Fleet | None = None,
-) -> dict[str, Record]:
+def judge_all(machine, checks, *, profile=Profile.DELIVERY, baseline=None, node=None, fleet=None):
     """What checks say of a machine, by their ids.
 
     Args:
@@ -66,7 +55,7 @@ def judge_all(
     facts = facts_of(machine)
     context = {"node": node, "profile": profile, "baseline": baseline_of(facts, node, baseline)}
 
-    def resolve(name: str) -> object:
+    def resolve(name):
         if name == "fleet":
             return fleet or fleet_of({node.name: machine})
         if name == "ordered":
@@ -81,7 +70,7 @@ def judge_all(
     return {check.id: judge(check, resolve, node.name, parts) for check in checks}
 
 
-def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | None = None) -> Baseline:
+def baseline_of(facts, node, limits=None):
     """The suite's baseline for a machine, with single limits put in its place or taken away (None)."""
     found = _baselines().for_node(node, _or_none(facts, "gpus"), _or_none(facts, "pci"), _or_none(facts, "host"))
     given = dict(limits or {})
@@ -93,7 +82,7 @@ def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | Non
     return dataclasses.replace(found, entries=entries, overrides=overrides)
 
 
-def fleet_of(machines: Mapping[str, Machine], rack: str = "") -> Fleet:
+def fleet_of(machines, rack=""):
     """The fleet that these machines make, by node name; all of one rack, if it is given."""
     found, ids = {}, {}
     for name, each in machines.items():
@@ -103,7 +92,7 @@ def fleet_of(machines: Mapping[str, Machine], rack: str = "") -> Fleet:
     return Fleet(found, ids, racks=dict.fromkeys(machines, rack) if rack else None)
 
 
-def _unit(baseline: Baseline, key: str) -> str:
+def _unit(baseline, key):
     entry = baseline.entries.get(key)
     units = (entry.unit,) if entry else unit_for(key)
     return units[0] if len(units) == 1 else ""
@@ -112,7 +101,7 @@ def _unit(baseline: Baseline, key: str) -> str:
 _baselines = cache(Baselines.read)
 
 
-def _or_none(facts: NodeFacts, name: str) -> object:
+def _or_none(facts, name):
     try:
         return facts.get(name)
     except CannotMeasure:
@@ -122,7 +111,7 @@ def _or_none(facts: NodeFacts, name: str) -> object:
 class _Plant:
     """Changes of a machine: `plant.lose_gpu(3)` calls its method `lose_gpu` with 3."""
 
-    def __getattr__(self, method: str) -> Callable[..., Change]:
+    def __getattr__(self, method):
         assert hasattr(Machine, method), method
         return lambda *given, **named: methodcaller(method, *given, **named)
 
@@ -132,14 +121,14 @@ gpu, nvlink, fails = plant.set_gpu, plant.set_nvlink, plant.section_fails  # the
 
 
 @changes
-def both(machine: Machine, *each: Change) -> None:
+def both(machine, *each):
     """One change after the other."""
     for change in each:
         change(machine)
 
 
 @changes
-def every_gpu(machine: Machine, path: str, value: object) -> None:
+def every_gpu(machine, path, value):
     """All GPUs of the machine have this value."""
     for entry in machine.sections["nvml"]["gpus"]:
         machine.set_gpu(entry["index"], path, value)
@@ -159,7 +148,7 @@ class Case(cases.Case):
     expected: Mapping[str, object] = field(default_factory=dict)  # what the inventory says of the node
 
 
-def judged(case: Case) -> Record:
+def judged(case):
     """What the check says."""
     machine = case.machine()
     case.change(machine)

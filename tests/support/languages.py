@@ -11,7 +11,6 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 
@@ -19,8 +18,6 @@ import nodegate.triage
 from nodegate.knowledge.words import Text
 from nodegate.text import visible
 from nodegate.triage import render
-from nodegate.triage.answer import Answer
-from nodegate.triage.reading import Case
 
 _WORD = re.compile(r"(?<![!-~])[(\"'`]*([a-z]{2,})(?=[,;:.!?)\"'`]*(?![!-~]))")
 _BETWEEN_QUOTES = re.compile(r'"[^"]*"')
@@ -28,7 +25,7 @@ _BEGINNING = 12  # characters by which a quoted line is found
 
 
 @cache
-def sentences() -> tuple[Text, ...]:
+def sentences():
     """The sentence tables: those of the data files of nodegate/knowledge, and the constants of nodegate/triage."""
     found = []
     for file in (resources.files("nodegate") / "knowledge").iterdir():
@@ -41,25 +38,25 @@ def sentences() -> tuple[Text, ...]:
     return tuple(dict.fromkeys(text for text in found if isinstance(text, Text) and text.zh))
 
 
-def _of_row(row: dict[str, str]) -> Iterator[Text]:
+def _of_row(row):
     for chinese, english in (("zh", "en"), ("meaning_zh", "meaning"), ("action_zh", "action")):
         if row.get(chinese):
             yield Text(row[english], row[chinese])
 
 
 @cache
-def english_words() -> frozenset[str]:
+def english_words():
     """The words that are English wherever they are."""
     english = {word for text in sentences() for word in words(text.en)}
     return frozenset(english - {word for text in sentences() for word in words(text.zh)})
 
 
-def words(said: str) -> list[str]:
+def words(said):
     """The words of small Latin letters in a text."""
     return _WORD.findall(_BETWEEN_QUOTES.sub('""', said))
 
 
-def english_in(said: Iterable[str], quoted: Iterable[str]) -> list[str]:
+def english_in(said, quoted):
     """The texts that have an English word outside of what they quote."""
     quotes = sorted(
         {visible(quote) for quote in quoted if len(quote) > 2}, key=len, reverse=True
@@ -67,7 +64,7 @@ def english_in(said: Iterable[str], quoted: Iterable[str]) -> list[str]:
     return [text for text in said if english_words().intersection(words(_without(text, quotes)))]
 
 
-def _without(said: str, quotes: list[str]) -> str:
+def _without(said, quotes):
     for beginning in dict.fromkeys(quote[:_BEGINNING] for quote in quotes):
         while (at := said.find(beginning)) >= 0:
             end = max(_same(said[at:], quote) for quote in quotes)
@@ -75,7 +72,7 @@ def _without(said: str, quotes: list[str]) -> str:
     return said
 
 
-def _same(one: str, other: str) -> int:
+def _same(one, other):
     """How many characters two texts have in common at their beginning; the first may lack the other's middle."""
     same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     rest = one[same + 1 :]
@@ -84,20 +81,20 @@ def _same(one: str, other: str) -> int:
     return same + 1 + next((size for size in range(len(rest), 0, -1) if other.endswith(rest[:size])), 0)
 
 
-def chinese_of(answer: Answer) -> list[str]:
+def chinese_of(answer):
     """All that an answer says in Chinese: the lines of its text, and each Chinese text of its JSON."""
     value = json.loads(render.as_json(answer))
     return [*render.text(answer, "zh").splitlines(), *value["notes_zh"], *_chinese(value)]
 
 
-def _chinese(value: object) -> Iterator[str]:
+def _chinese(value):
     if isinstance(value, dict):
         yield from [value["zh"]] if "zh" in value else []
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _chinese(each)
 
 
-def quoted_by(case: Case) -> set[str]:
+def quoted_by(case):
     """What an answer of this case may quote."""
     names = {log.name for log in case.logs} | {path for path, _ in case.passed_over}
     lines = {worth.text for log in case.logs for worth in log.end.worth}

@@ -5,7 +5,7 @@ said; only what a launch gives is drawn here.
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ from nodegate import suite
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
-from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups import launch_session, tour
 from nodegate.measure.groups.launch import plan_of
 from nodegate.measure.groups.result import NcclGroups
@@ -51,7 +51,7 @@ class Sick:
     least: int = 2
     chance: float = 1.0  # of launches with it, the share that it spoils
 
-    def spoils(self, nodes: frozenset[str]) -> bool:
+    def spoils(self, nodes):
         return self.node in nodes and len(nodes) >= self.least
 
 
@@ -64,7 +64,7 @@ class Path:
     how: str | float
     only: str = ""
 
-    def spoils(self, nodes: frozenset[str]) -> bool:
+    def spoils(self, nodes):
         return not (nodes.isdisjoint(self.one) or nodes.isdisjoint(self.other))
 
 
@@ -90,19 +90,19 @@ class Fabric:
     clock_s: float = 0.0
     log: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.draw = random.Random(f"fabric {self.seed}")  # noqa: S311 - noise
         self.names = [name for names in self.racks.values() for name in names]
         self._rack_of = {name: rack for rack, names in self.racks.items() for name in names}
         self._took: list[float] = []
 
-    def at_once(self, jobs: Mapping[str, object]) -> dict[str, object]:
+    def at_once(self, jobs):
         """As a run's pool; the clock goes on by the longest launch."""
         self._took = [0.0]
         done: dict[str, object] = {}
         for name, job in jobs.items():
             try:
-                done[name] = job()  # type: ignore[operator]
+                done[name] = job()
             except CannotMeasure as why:  # noqa: PERF203 - as a pool
                 done[name] = why
         self.clock_s += max(self._took)
@@ -111,16 +111,16 @@ class Fabric:
 
     cancelled = False
 
-    def begin(self, *_: object) -> None:
+    def begin(self, *_):
         """What a progress line would say."""
 
-    def run_group(self, launch: object, group: object, members: Sequence[object], mark: str) -> ProgramRun:
+    def run_group(self, launch, group, members, mark):
         """In place of a launch: what nccl-tests would print."""
-        what, limit_s = launch.collective, launch.limit_s  # type: ignore[attr-defined]
-        nodes = frozenset(member.name for member in members)  # type: ignore[attr-defined]
+        what, limit_s = launch.collective, launch.limit_s
+        nodes = frozenset(member.name for member in members)
         self.launches += 1
-        size = launch.sweep.judged_bytes  # type: ignore[attr-defined]
-        plan = plan_of(launch, group, members)  # type: ignore[arg-type]
+        size = launch.sweep.judged_bytes
+        plan = plan_of(launch, group, members)
         gone = self.lost is not None and self.launches > self.lost[1] and self.lost[0] in nodes
         if gone:
             self._took.append(limit_s)
@@ -129,8 +129,8 @@ class Fabric:
         hangs, wrong = "hang" in spoilt, "wrong" in spoilt
         took_s = limit_s if hangs else GOOD_S
         self._took.append(took_s)
-        self.log.append(f"{self.clock_s / 60:5.1f} {what} {group.name} {spoilt or ''}")  # type: ignore[attr-defined]
-        ranks = sum(member.gpus for member in members)  # type: ignore[attr-defined]
+        self.log.append(f"{self.clock_s / 60:5.1f} {what} {group.name} {spoilt or ''}")
+        ranks = sum(member.gpus for member in members)
         speed = self._speed(what, nodes, spoilt)
         text = table(what, ranks, speed, 3 if wrong else 0, size=size, version=self.version)
         if hangs:
@@ -140,11 +140,11 @@ class Fabric:
         code = None if hangs else int(wrong)
         return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, plan=plan)
 
-    def _is_spoilt(self, by: Sick | Path, nodes: frozenset[str]) -> bool:
+    def _is_spoilt(self, by, nodes):
         chance = by.chance if isinstance(by, Sick) else 1.0
         return by.spoils(nodes) and (chance == 1.0 or self.draw.random() < chance)
 
-    def _speed(self, what: str, nodes: frozenset[str], spoilt: Iterable[str | float]) -> float:
+    def _speed(self, what, nodes, spoilt):
         share = min([1.0, *(each for each in spoilt if isinstance(each, float))])
         if len({self._rack_of[name] for name in nodes}) > 1:
             share = min(share * self.across, self.uplink)
@@ -166,19 +166,19 @@ class Judged:
     launches: int
     minutes: float
 
-    def verdicts(self, name: str) -> set[str]:
+    def verdicts(self, name):
         return {str(record.verdict.value) for record in self.records[name]}
 
-    def are(self, verdict: str) -> set[str]:
+    def are(self, verdict):
         """The nodes of which a check says this."""
         return {name for name in self.records if verdict in self.verdicts(name)}
 
     @property
-    def accepted(self) -> set[str]:
+    def accepted(self):
         """The nodes of which every check says pass, warn or skip."""
         return {name for name in self.records if self.verdicts(name) <= {"pass", "warn", "skip"}}
 
-    def said(self, name: str) -> str:
+    def said(self, name):
         """All that is said of a node."""
         return " | ".join(record.message for record in self.records[name])
 
@@ -186,34 +186,32 @@ class Judged:
 class _Node:
     """A session and a toolbox of a node on which nothing runs."""
 
-    def find(self, *names: str) -> Tool:
+    def find(self, *names):
         return Tool(names[0], (f"/opt/{names[0]}",), "the test's")
 
-    def run(self, *_: object, **__: object) -> SimpleNamespace:
+    def run(self, *_, **__):
         return SimpleNamespace(stdout=b"launcher mpirun (Open MPI) 4.1.6\nprogram abc\nnccl def\n")
 
-    def start(self, *_: object, **__: object) -> SimpleNamespace:
+    def start(self, *_, **__):
         return SimpleNamespace(line=lambda: "/tmp/x\n", stop=lambda: None)
 
 
 class _Folder:
     """Keeps the documents in place of evidence files."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.documents: dict[str, Mapping[str, object]] = {}
 
-    def write_evidence(self, evidence: object) -> None:
-        if evidence.document is not None:  # type: ignore[attr-defined]
-            self.documents[evidence.node] = evidence.document  # type: ignore[attr-defined]
+    def write_evidence(self, evidence):
+        if evidence.document is not None:
+            self.documents[evidence.node] = evidence.document
 
 
-def measured(
-    fabric: Fabric, limits: Mapping[str, object] | None = None, durations: Durations = OF_PROFILE[Profile.DELIVERY]
-) -> Judged:
+def measured(fabric, limits=None, durations=OF_PROFILE[Profile.DELIVERY]):
     """A whole run: first and second looks, then all checks on all nodes."""
     racks = {name: rack for rack, names in fabric.racks.items() for name in names}
     nodes = {name: Node(name, expected={"rack": racks[name]} if racks[name] else {}) for name in fabric.names}
-    targets = [Target(node, _Node(), FACTS, _Node(), durations) for node in nodes.values()]  # type: ignore[arg-type]
+    targets = [Target(node, _Node(), FACTS, _Node(), durations) for node in nodes.values()]
     baseline = baseline_of(FACTS, nodes[fabric.names[0]], limits)
     baselines = dict.fromkeys(nodes, baseline)
     gate = SimpleNamespace(
@@ -224,26 +222,26 @@ def measured(
     )
     folder = _Folder()
     with _drawn(fabric):
-        Load(folder, targets, fabric, gate).run([NCCL_GROUPS], keep=False)  # type: ignore[arg-type]
+        Load(folder, targets, fabric, gate).run([NCCL_GROUPS], keep=False)
     found = {name: NCCL_GROUPS.of_document(folder.documents[name]) for name in nodes}
     peers = Peers.of({name: (baseline.platform, each.metrics) for name, each in found.items()})
     parts = node_parts(FACTS)
 
-    def judged_by(check: str, name: str) -> Record:
+    def judged_by(check, name):
         known = {"nccl_groups": found[name], "baseline": baseline, "rdma": FACTS.rdma, "peers": peers.of_node(name)}
         return judge(suite.check(check), known.__getitem__, name, parts)
 
     records = {name: [judged_by(check, name) for check in CHECKS] for name in nodes}
-    return Judged(records, found, fabric.launches, fabric.clock_s / 60.0)  # type: ignore[arg-type]
+    return Judged(records, found, fabric.launches, fabric.clock_s / 60.0)
 
 
 @contextmanager
-def _drawn(fabric: Fabric) -> Iterator[None]:
+def _drawn(fabric):
     clock = SimpleNamespace(monotonic=lambda: fabric.clock_s)
     with mock.patch.object(launch_session, "run_group", fabric.run_group), mock.patch.object(tour, "time", clock):
         yield
 
 
-def racks_of(count: int, size: int) -> dict[str, list[str]]:
+def racks_of(count, size):
     """So many racks of so many nodes."""
     return {f"r{rack + 1:02}": [f"gpu{rack * size + at + 1:03}" for at in range(size)] for rack in range(count)}

@@ -19,7 +19,7 @@ from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from pathlib import Path
 
 DAY_S, START_S = 86400.0, 86400.0 * 20_000
@@ -37,7 +37,7 @@ class Site:
     file: Path
     nodes: int = 24
     nights: int = 28
-    faults: Iterable[tuple] = ()  # type: ignore[type-arg]
+    faults: Iterable[tuple] = ()
     traits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     often: Mapping[str, int] = field(default_factory=dict)
     swapped: Mapping[int, tuple[str, str]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Site:
     lenient: Container[int] = ()  # the nights that have this verdict and waiver; all others fail, where some are named
     sort: str = "gpu"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         """What is where in the first night."""
         self.record = FleetRecord(self.file)
         names = [f"gpu{at:02}" for at in range(self.nodes)]
@@ -67,7 +67,7 @@ class Site:
                 self._seen[night, node].append((slot, *(kind or ["gpu_lost"])))
         self._unjudged = {(name, night) for name, nights in self.unjudged for night in nights}
 
-    def keep(self, events: Iterable[Event] = ()) -> None:
+    def keep(self, events=()):
         """All nights, then these events."""
         for night in range(self.nights):
             self._change(night)
@@ -81,7 +81,7 @@ class Site:
         with database.writing(self.file) as base:
             keep_events(base, [*events, *self._xids()])
 
-    def _change(self, night: int) -> None:
+    def _change(self, night):
         if night in self.swapped:
             one, other = self.swapped[night]
             serials = self._serials
@@ -91,7 +91,7 @@ class Site:
         if night in self.renamed:
             self._names[self.renamed[night][0]] = self.renamed[night][1]
 
-    def _node(self, own: str, night: int) -> KeptNode:
+    def _node(self, own, night):
         name, here = self._names[own] or own, self._seen[night, own]
         counts = self.lenient and night not in self.lenient
         judged_as = ("fail", "") if counts else (self.verdict, self.waiver)
@@ -109,14 +109,14 @@ class Site:
         report = NodeReport(name, verdict, platform, records=tuple(judged))
         return KeptNode(report, not here, causes, placed, self.traits.get(own, {}))
 
-    def _cause(self, name: str, slot: str, kind: str, verdict: str, waiver: str) -> Cause:
+    def _cause(self, name, slot, kind, verdict, waiver):
         where = part.gpu(int(slot[4:])) if slot else part.NODE
         where = part.nvlink(where, int(kind[-1])) if kind.startswith("nvlink") else where
         found = Finding(where, Verdict(verdict), text=f"{kind} was seen", action="replace it")
         check = CheckFinding(LOST, found)
         return Cause(kind, (where,), Severity.LOST, Class(self.sort), check, nodes=(name,), waiver=waiver)
 
-    def _xids(self) -> Iterator[Event]:
+    def _xids(self):
         for node, code, nights in self.xids:
             key = Keys(node, [Placed("GPU 0", self._serials[node, 0])]).of("GPU 0")
             for night in nights:

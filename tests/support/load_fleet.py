@@ -17,10 +17,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from support import bare, cuda, nccl, warm
@@ -33,7 +31,7 @@ from lab.processes import MARK, marked, tell
 from lab.run import ROOT
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 GPUS, RAILS = 2, 2  # two GPUs where a node may have eight: this machine computes what all of them do
 PERFTEST = Path(__file__).with_name("fake_tools") / "perftest"
@@ -69,39 +67,39 @@ class LoadNode:
     told: dict[str, object] = field(default_factory=dict)  # to the stand-in of nccl-tests
     scenario: nvml.Scenario = field(default_factory=lambda: nvml.healthy_h100(GPUS))
 
-    def adapter(self, device: str, **settings: object) -> None:
+    def adapter(self, device, **settings):
         """What perftest measures on an adapter: gbps=120.0, fault="deaf" (tests/support/fake_tools/perftest)."""
         self.adapters.setdefault(device, {"gbps": GBPS}).update(settings)
         written = {"node": self.name, "version": "25.01", "devices": self.adapters, "time": True}
         _write(self.tools / "rdma.json", json.dumps(written))
 
-    def nccl(self, **told: object) -> None:
+    def nccl(self, **told):
         """What nccl-tests do: faults={"all_reduce": "hang"} (tests/support/fake_tools/nccl_perf)."""
         self.told.update(told)
         _write(
             self.tools / "nccl_perf.json", json.dumps({"gpus": GPUS, "buses": _BUSES, "host": self.name, **self.told})
         )
 
-    def gpu(self, gpu: int | None, key: str, value: object) -> None:
+    def gpu(self, gpu, key, value):
         """A value of NVML or CUDA on one GPU, or on all (lab/nvml/nvmlmock.c, tests/cuda/libcudamock.c)."""
         self.scenario.set(gpu, key, value).write(self.folder / "scenario.conf")
 
-    def lacks(self, tool: str) -> None:
+    def lacks(self, tool):
         """A tool is not installed."""
         (self.tools / tool).unlink()
 
     @property
-    def tools(self) -> Path:
+    def tools(self):
         """What comes first on its PATH."""
         return self.folder / "bin"
 
     @property
-    def lock(self) -> Path:
+    def lock(self):
         """The file of its lock."""
         return self.folder / "lock"
 
     @property
-    def is_locked(self) -> bool:
+    def is_locked(self):
         """Whether a run holds it; to try it would keep the run from it."""
         held = Path("/proc/locks").read_text()
         return self.lock.exists() and f":{self.lock.stat().st_ino} 0 EOF" in held
@@ -110,7 +108,7 @@ class LoadNode:
 class LoadFleet:
     """`count` nodes gpu1, gpu2, ..., the first `with_rdma` of them (None: all) with adapters; a context manager."""
 
-    def __init__(self, folder: Path, count: int, *, with_rdma: int | None = None) -> None:
+    def __init__(self, folder, count, *, with_rdma=None):
         folder.mkdir(parents=True, exist_ok=True)
         self._with_rdma = count if with_rdma is None else with_rdma
         self.mark = folder.name + str(random.SystemRandom().randrange(1 << 30))
@@ -123,13 +121,13 @@ class LoadFleet:
         for node in self.nodes:
             self._furnish(node, folder / f"tree-{self._rails(node)}")
 
-    def __getitem__(self, name: str) -> LoadNode:
+    def __getitem__(self, name):
         return next(node for node in self.nodes if node.name == name)
 
-    def _rails(self, node: LoadNode) -> int:
+    def _rails(self, node):
         return RAILS if node.place < self._with_rdma else 0
 
-    def _furnish(self, node: LoadNode, tree: Path) -> None:
+    def _furnish(self, node, tree):
         """Give a node its tree, libraries and tools, all healthy."""
         node.folder.mkdir()
         subprocess.run(["cp", "-al", str(tree), str(node.folder / "tree")], check=True)
@@ -160,17 +158,15 @@ class LoadFleet:
         )
         _write(node.folder / "python", script).chmod(0o755)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         self._ssh.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         self._ssh.stop()
         tell(marked(self.mark), signal.SIGKILL)
 
-    def inventory(self) -> str:
+    def inventory(self):
         """The fleet as an Ansible YAML inventory."""
         head = self._ssh.inventory().split("  hosts:\n")[0] + "  hosts:\n"
         return head + "".join(
@@ -180,29 +176,29 @@ class LoadFleet:
             for node, ssh in zip(self.nodes, self._ssh.nodes, strict=True)
         )
 
-    def start(self, folder: Path, *arguments: str, asked: Sequence[str] = ASKED) -> LoadRun:
+    def start(self, folder, *arguments, asked=ASKED):
         """Begin a run in a folder of its own, as a user would."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hosts.yaml").write_text(self.inventory())
         return LoadRun(folder, [*SHORT, *arguments, *(str(CHECKS / f"test_{name}.py") for name in asked)])
 
-    def run(self, folder: Path, *arguments: str, asked: Sequence[str] = ASKED) -> PytestOutcome:
+    def run(self, folder, *arguments, asked=ASKED):
         """A whole run."""
         return self.start(folder, *arguments, asked=asked).outcome()
 
-    def left(self) -> list[int]:
+    def left(self):
         """Every process that runs on a node now, whoever its parent is."""
         return sorted({*marked(self.mark), *self._ssh.descendants()})
 
-    def cut(self) -> None:
+    def cut(self):
         """Every connection breaks: the sshds that serve one are killed; those that listen stay."""
         tell(self._ssh.serving(), signal.SIGKILL)
 
-    def connections(self) -> int:
+    def connections(self):
         """How many logins succeeded so far."""
         return self._ssh.connections()
 
-    def is_clear(self) -> bool:
+    def is_clear(self):
         """Whether no process is left on any node and no lock is held."""
         return not self.left() and not any(node.is_locked for node in self.nodes)
 
@@ -210,7 +206,7 @@ class LoadFleet:
 class LoadRun:
     """A run that goes on. It resumes the run of its folder when it is told to by `--resume`."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, folder, arguments):
         self.folder = folder
         command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-q", "--tb=no", *arguments]
         self.process = warm.Popen(
@@ -223,25 +219,25 @@ class LoadRun:
             text=True,
         )
 
-    def outcome(self) -> PytestOutcome:
+    def outcome(self):
         """What it left behind, when it has ended."""
         stdout, stderr = self.process.communicate(timeout=LIMIT_S)
         return PytestOutcome(self.process.returncode, stdout, stderr, self.folder / "reports" / "latest")
 
-    def evidence(self, measurement: str) -> dict[str, dict[str, object]]:
+    def evidence(self, measurement):
         """What it has of a measurement so far, by node."""
         found = self.folder.glob(f"reports/latest/evidence/*/{measurement}.json")
         return {file.parent.name: json.loads(file.read_text()) for file in found}
 
 
-def _gpu_address(gpu: int) -> str:
+def _gpu_address(gpu):
     return f"0000:{0x13 + 0x10 * gpu:02x}:00.0"
 
 
 _BUSES = [int(_gpu_address(gpu)[5:7], 16) for gpu in range(GPUS)]
 
 
-def _tree(root: Path, rails: int) -> None:
+def _tree(root, rails):
     """A node of H100 GPUs: each behind a PCIe switch, an InfiniBand adapter beside each of the first ones."""
     tree = NodeTree(root)
     for number in range(GPUS):
@@ -273,7 +269,7 @@ def _tree(root: Path, rails: int) -> None:
     tree.path("/sys/class/net").mkdir(parents=True, exist_ok=True)
 
 
-def _write(path: Path, text: str) -> Path:
+def _write(path, text):
     """Whole at once: a node may read it now."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text)

@@ -14,7 +14,7 @@ _RECORDED = {module.NAME: module.recorded for module in MODULES}
 _RAILS_OF_HGX = 8
 
 
-def measured_of(machine: Machine, name: str) -> object:
+def measured_of(machine, name):
     """A measured fact of a machine, which has two good neighbours where it needs partners.
 
     Raises:
@@ -34,12 +34,12 @@ def measured_of(machine: Machine, name: str) -> object:
     return wanted.parse(_RECORDED[name]([machine, *_neighbours(machine)])[machine.name])
 
 
-def facts_after(machine: Machine) -> NodeFacts:
+def facts_after(machine):
     """The machine's facts after the load."""
     document = document_after(machine)
     return NodeFacts(document_of(document, received_epoch_s=document["epoch_s"] + 0.33, round_trip_s=0.35))
 
 
-def _neighbours(machine: Machine) -> list[Machine]:
+def _neighbours(machine):
     make = Machine.hgx_h100 if len(machine.nic_addresses) == _RAILS_OF_HGX else Machine.pcie_l40s
     return [make(f"neighbour{number}", 90 + number) for number in (1, 2)]

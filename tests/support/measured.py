@@ -1,16 +1,12 @@
 """Measured numbers for tests: metrics, the margins that the suite ships, and whole fleets with noise."""
 
-from collections.abc import Mapping, Sequence
-
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baseline
-from nodegate.baseline.entry import Entry
 from nodegate.files import strict_yaml
 from nodegate.metric import Metric
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import NoPeers, Peers
+from nodegate.numbers.peers import Peers
 from nodegate.numbers.pool import PeerGroup
-from nodegate.records.finding import Limit
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}
@@ -38,7 +34,7 @@ limits:
 """
 
 
-def entries(text: str = "") -> dict[str, Entry]:
+def entries(text=""):
     """The margins, and the entries in this text (the lines below `limits:`)."""
     read = baseline_file.parse(strict_yaml.load(MARGINS, "common.yaml")).limits
     if not text:
@@ -47,41 +43,34 @@ def entries(text: str = "") -> dict[str, Entry]:
     return {**read, **own}
 
 
-def baseline(text: str = "", overrides: Mapping[str, Limit] | None = None) -> Baseline:
+def baseline(text="", overrides=None):
     """The limits of a node of platform hgx-h100-8."""
     return Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", entries(text), overrides or {})
 
 
-def margins() -> Margins:
+def margins():
     return Margins.of(baseline())
 
 
-def metric(
-    *values: float,
-    name: str = ALL_REDUCE,
-    unit: str = "GB/s",
-    device: str = "",
-    better: str = "higher",
-    **conditions: str,
-) -> Metric:
+def metric(*values, name=ALL_REDUCE, unit="GB/s", device="", better="higher", **conditions):
     """A metric with one value for each attempt."""
-    return Metric(name, values, unit, device, better, {**CONDITIONS, **conditions})  # type: ignore[arg-type]
+    return Metric(name, values, unit, device, better, {**CONDITIONS, **conditions})
 
 
-def fleet(*values: float, **changes: str) -> dict[str, tuple[str, Sequence[Metric]]]:
+def fleet(*values, **changes):
     """Nodes gpu001, gpu002, ... of one platform with one value each."""
     return {f"gpu{at:03}": ("hgx-h100-8", [metric(value, **changes)]) for at, value in enumerate(values, 1)}
 
 
-def peers(*values: float, **changes: str) -> Peers:
+def peers(*values, **changes):
     return Peers.of(fleet(*values, **changes))
 
 
-def group(found: PeerGroup | NoPeers) -> PeerGroup:
+def group(found):
     assert isinstance(found, PeerGroup), found
     return found
 
 
-def others(middle: float, spread: float = 0.006, nodes: int = 127, **more: object) -> PeerGroup:
+def others(middle, spread=0.006, nodes=127, **more):
     """So many other nodes, whose good values lie so far around the median, as a part of it."""
-    return PeerGroup(nodes, nodes, middle, spread, 0.75 * nodes, nodes, **more)  # type: ignore[arg-type]
+    return PeerGroup(nodes, nodes, middle, spread, 0.75 * nodes, nodes, **more)

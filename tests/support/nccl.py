@@ -6,8 +6,6 @@ from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
-from typing import NoReturn
 
 from nodegate.records.program_run import Plan, ProgramRun
 
@@ -15,7 +13,7 @@ SCRIPT = Path(__file__).with_name("fake_tools") / "nccl_perf"
 NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
 
 
-def install(folder: Path, *, suffix: str = "_perf", **told: object) -> Path:
+def install(folder, *, suffix="_perf", **told):
     """The programs of nccl-tests in `folder`, and what they are told (see the script)."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
@@ -24,7 +22,7 @@ def install(folder: Path, *, suffix: str = "_perf", **told: object) -> Path:
     return folder
 
 
-def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, int | None]:
+def output(what, told, options):
     """Standard output, standard error and exit code of a launch ("all_reduce ring"); None: it hangs."""
     script = _script()
     collective, _, algorithm = what.partition(" ")
@@ -45,7 +43,7 @@ def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, 
     return "".join(written["out"]), "".join(written["err"]), code
 
 
-def ran(what: str, *, gpus: int = 8, size_bytes: int = 1 << 30, limit_s: float = 60.0, **told: object) -> ProgramRun:
+def ran(what, *, gpus=8, size_bytes=1 << 30, limit_s=60.0, **told):
     """A launch as evidence holds it."""
     options = f"-b 512M -e {size_bytes} -f 2 -g {gpus} -n 20 -w 5 -c 1"
     stdout, stderr, code = output(what, {"gpus": gpus, **told}, options)
@@ -65,12 +63,12 @@ class _Hang(Exception):  # noqa: N818 - no error
     """The program would wait for ever."""
 
 
-def _hangs(seconds: float) -> NoReturn:
+def _hangs(seconds):
     raise _Hang
 
 
 @cache
-def _script() -> ModuleType:
+def _script():
     loader = SourceFileLoader("fake_nccl_perf", str(SCRIPT))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,12 +12,9 @@ from support.rdma_fleet import Crew
 from support.sshd import Fleet
 from support.tool_folder import ToolFolder
 
-from nodegate.facts import NodeFacts
 from nodegate.measure.durations import Durations
-from nodegate.measure.groups.result import NcclGroups
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
-from nodegate.records.program_run import Attempt
 from nodegate.transport import Options, connect
 
 FAKES = Path(__file__).with_name("fake_tools")
@@ -33,18 +29,18 @@ class NcclFleet:
 
     def __init__(
         self,
-        folder: Path,
-        count: int,
+        folder,
+        count,
         *,
-        gpus: int = 1,
-        nodes: Mapping[str, str] | None = None,
-        launcher: str = "mpirun",
-        launch: Mapping[str, object] | None = None,
-        durations: Durations = NIGHTLY,
-        racks: Mapping[str, str] | None = None,
-        expected: Mapping[str, object] | None = None,
-        **more: object,
-    ) -> None:
+        gpus=1,
+        nodes=None,
+        launcher="mpirun",
+        launch=None,
+        durations=NIGHTLY,
+        racks=None,
+        expected=None,
+        **more,
+    ):
         self.fleet = Fleet(folder, count, name="gpu")
         self.here = False  # reached without sshd: where no rank is started
         self.folder, self.durations, self.gpus = folder / "tools", durations, gpus
@@ -65,7 +61,7 @@ class NcclFleet:
         self.pool = Crew()
 
     @contextlib.contextmanager
-    def targets(self) -> Iterator[list[Target]]:
+    def targets(self):
         with contextlib.nullcontext() if self.here else self.fleet, contextlib.ExitStack() as stack:
             found = []
             for node in self.fleet.nodes:
@@ -78,29 +74,29 @@ class NcclFleet:
                 found.append(Target(known, session, facts(self.gpus), tools, self.durations))
             yield found
 
-    def measure(self) -> dict[str, NcclGroups]:
+    def measure(self):
         return {name: replayed([attempt]) for name, attempt in self.runs().items()}
 
-    def runs(self) -> dict[str, Attempt]:
+    def runs(self):
         with self.targets() as targets:
             return NCCL_GROUPS.measure(targets, self.pool)
 
 
 @cache
-def facts(gpus: int) -> NodeFacts:
+def facts(gpus):
     machine = Machine.hgx_h100()
     for _ in range(8 - gpus):
         machine.remove_gpu(0)
     return facts_of(machine)
 
 
-def replayed(attempts: list[Attempt]) -> NcclGroups:
+def replayed(attempts):
     """Through the evidence file and back, as a run does it."""
     written = json.dumps(document("nccl_groups", attempts))
-    return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]
+    return NCCL_GROUPS.of_document(json.loads(written))
 
 
-def table(what: str, ranks: int, busbw: float, wrong: int = 0, *, size: int = SIZE, version: str = "2.19.6") -> str:
+def table(what, ranks, busbw, wrong=0, *, size=SIZE, version="2.19.6"):
     """What nccl-tests print for one size over nodes of 8 GPUs."""
     factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
     time_us = size / 1e3 / (busbw / factor)
@@ -120,7 +116,7 @@ def table(what: str, ranks: int, busbw: float, wrong: int = 0, *, size: int = SI
 
 
 @cache
-def _devices(ranks: int) -> list[str]:
+def _devices(ranks):
     return [
         f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
         " [0000:1b:00] NVIDIA H100 80GB HBM3"

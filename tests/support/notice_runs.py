@@ -1,17 +1,13 @@
 """Reports of made-up runs for notices: nodes with a fate each, and what a target is sent of them."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from support import remembered, sample_report
 
-from nodegate.notices.target import Target
 from nodegate.notices.tell import tell_run
 from nodegate.past.record import FleetRecord
 from nodegate.records.finding import Finding, Record
-from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Report
 
@@ -19,7 +15,7 @@ DAY_S = 86400.0
 HOSTILE = '<at user_id="all">x</at> [link](http://evil.example) *b* @all\n# head \x1b[2J & `code` ||spoiler||'
 
 
-def report(day: int = 0, *, finished: bool = True, **fates: str) -> Report:
+def report(day=0, *, finished=True, **fates):
     """The run of a day; nodes by name with their fate: good, slow, xid, lost, waived, busy, hostile, long."""
     nodes = [_node(name, fate) for name, fate in fates.items()]
     began = 1795248900.0 + day * DAY_S
@@ -27,7 +23,7 @@ def report(day: int = 0, *, finished: bool = True, **fates: str) -> Report:
     return Report(sample_report.run(**about, interrupted=not finished), tuple(nodes))
 
 
-def _node(name: str, fate: str) -> NodeReport:
+def _node(name, fate):
     chance = random.Random(1)  # noqa: S311 - made up values
     made = sample_report.node(name, chance, "good" if fate in ("busy", "hostile", "long") else fate)
     if fate == "busy":
@@ -39,13 +35,11 @@ def _node(name: str, fate: str) -> NodeReport:
     said = Finding(sample_report.gpu(1, name), Verdict.FAIL, text=text, action=action)
     records = [each for each in made.records if each.check != "gpu.xid"]
     return replace(
-        made,
-        records=(*records, Record(name, "gpu.xid", Verdict.FAIL, (said,), ("F02",))),
-        verdict=NodeVerdict.REJECTED,
+        made, records=(*records, Record(name, "gpu.xid", Verdict.FAIL, (said,), ("F02",))), verdict=NodeVerdict.REJECTED
     )
 
 
-def record(folder: Path) -> Path:
+def record(folder):
     """The file of a record that can be read."""
     file = folder / "fleet.sqlite"
     if not file.exists():
@@ -53,6 +47,6 @@ def record(folder: Path) -> Path:
     return file
 
 
-def told(folder: Path, targets: Sequence[Target], made: Report, lang: str = "en", **more: bool) -> list[str]:
+def told(folder, targets, made, lang="en", **more):
     """What `tell_run` returns of a report."""
     return tell_run(folder / made.run.id, targets, record(folder), lang, report=made, **more)

@@ -4,16 +4,14 @@ import base64
 import contextlib
 import hmac
 import json
-import socket
 import socketserver
 import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 SECRET = "SEC-4f1d0c7b9a3e5f62"  # noqa: S105 - of the servers below
 TOKEN = "5c0ffee5-7d1b-4e5a-9c3d-2b7e6a1f8d90"  # noqa: S105
@@ -28,7 +26,7 @@ class Got:
     body: bytes
 
     @property
-    def json(self) -> dict:
+    def json(self):
         return json.loads(self.body)
 
 
@@ -47,14 +45,14 @@ class Server:
     closing: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.port}/hook/{TOKEN}"
 
 
 @contextlib.contextmanager
-def serving(server: Server, port: int = 0, tls: Path | None = None) -> Iterator[Server]:
+def serving(server, port=0, tls=None):
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             server.got.append(Got(self.path, dict(self.headers), body))
             answer = server.answers.pop(0) if server.answers else server.usual(server.got[-1])
@@ -68,7 +66,7 @@ def serving(server: Server, port: int = 0, tls: Path | None = None) -> Iterator[
             self.end_headers()
             self.wfile.write(said)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", port), Handler)
@@ -84,7 +82,7 @@ def serving(server: Server, port: int = 0, tls: Path | None = None) -> Iterator[
 
 
 @contextlib.contextmanager
-def running(server: socketserver.BaseServer) -> Iterator[socketserver.BaseServer]:
+def running(server):
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
@@ -95,7 +93,7 @@ def running(server: socketserver.BaseServer) -> Iterator[socketserver.BaseServer
         server.server_close()
 
 
-def feishu(got: Got) -> Answer:
+def feishu(got):
     """As Feishu: the key is time and secret, the text is empty; seconds, at most an hour off; 20 KB."""
     said = got.json
     key = f"{said.get('timestamp')}\n{SECRET}".encode()
@@ -107,7 +105,7 @@ def feishu(got: Got) -> Answer:
     return 200, {}, b'{"StatusCode":0,"StatusMessage":"success","code":0,"data":{},"msg":"success"}'
 
 
-def dingtalk(got: Got) -> Answer:
+def dingtalk(got):
     """As DingTalk: the key is the secret, the text is time and secret; milliseconds, in the address; 20,000 bytes."""
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(got.path).query))
     text = f"{query.get('timestamp')}\n{SECRET}".encode()
@@ -127,7 +125,7 @@ class Mails(socketserver.ThreadingTCPServer):
 
     daemon_threads = True
 
-    def __init__(self, refused: tuple[str, ...] = (), tls: Path | None = None) -> None:
+    def __init__(self, refused=(), tls=None):
         self.mails: list[tuple[str, list[str], bytes]] = []
         self.commands: list[str] = []
         self.refused, self.tls = refused, tls
@@ -137,11 +135,11 @@ class Mails(socketserver.ThreadingTCPServer):
 class _Session(socketserver.StreamRequestHandler):
     server: Mails
 
-    def finish(self) -> None:
+    def finish(self):
         super().finish()
         self.request.close()
 
-    def handle(self) -> None:
+    def handle(self):
         self.wfile.write(b"220 test\r\n")
         sender, to = "", []
         while line := self.rfile.readline().decode().strip():
@@ -174,7 +172,7 @@ class _Session(socketserver.StreamRequestHandler):
                 self.wfile.write(answer + b"\r\n")
 
 
-def secured(plain: socket.socket, tls: Path) -> ssl.SSLSocket:
+def secured(plain, tls):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tls / "cert", tls / "key")
     return context.wrap_socket(plain, server_side=True)

@@ -1,9 +1,7 @@
 """`nvidia-smi -q` as text, as most recordings have it: its names become those of the XML, which the suite reads."""
 
 import re
-from collections.abc import Iterator, Sequence
 
-from nodegate.probe.gpu import Gpus
 from nodegate.tools import nvidia_smi
 from nodegate.tools.nvidia_smi_shown import Shown
 
@@ -49,7 +47,7 @@ _NAMES = (
 )
 
 
-def parse_text(written: str) -> Gpus:
+def parse_text(written):
     """The GPUs in the output of `nvidia-smi -q`, or of one `-d` part of it."""
     lines = written.splitlines()
     starts = [number for number, line in enumerate(lines) if _GPU.fullmatch(line)]
@@ -60,7 +58,7 @@ def parse_text(written: str) -> Gpus:
     return nvidia_smi._gpus(Shown(_leaves(lines[: starts[0]])), cards, written)
 
 
-def _leaves(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _leaves(lines):
     """Path and value of every line; an indented line belongs to the one above, with a value or without."""
     above: list[tuple[int, str]] = []
     for line in lines:
@@ -74,7 +72,7 @@ def _leaves(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield _xml_name("/".join(part for _, part in above)), value.strip()
 
 
-def _xml_name(path: str) -> str:
+def _xml_name(path):
     for pattern, name in _NAMES:
         path = re.sub(f"^{pattern}$", name, path)
     return path

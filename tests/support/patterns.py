@@ -2,7 +2,6 @@
 
 import sys
 from itertools import islice
-from typing import Any
 
 if sys.version_info >= (3, 11):
     import re._constants as op
@@ -11,20 +10,18 @@ else:
     import sre_constants as op
     import sre_parse as parser
 
-import re
-from collections.abc import Iterator
 
 _MOST = 400  # texts of one pattern
 _OF_CATEGORY = {op.CATEGORY_DIGIT: "7", op.CATEGORY_WORD: "w", op.CATEGORY_SPACE: " ", op.CATEGORY_NOT_SPACE: "x"}
 
 
-def alternatives(pattern: re.Pattern[str]) -> list[str]:
+def alternatives(pattern):
     """Texts of a pattern. Optional parts are left out, repeated ones stand as often as they must."""
     found = list(islice(_texts(list(parser.parse(pattern.pattern))), _MOST))
     return [text for text in found if pattern.search(text)]
 
 
-def _texts(parts: list[tuple[Any, Any]]) -> Iterator[str]:
+def _texts(parts):
     if not parts:
         yield ""
         return
@@ -33,7 +30,7 @@ def _texts(parts: list[tuple[Any, Any]]) -> Iterator[str]:
             yield start + rest
 
 
-def _of_part(kind: Any, value: Any) -> Iterator[str]:
+def _of_part(kind, value):
     if kind is op.LITERAL:
         yield chr(value)
     elif kind is op.IN:
@@ -54,14 +51,14 @@ def _of_part(kind: Any, value: Any) -> Iterator[str]:
         yield ""
 
 
-def _of_set(parts: list[tuple[Any, Any]]) -> str:
+def _of_set(parts):
     if parts[0][0] is op.NEGATE:
         return next(letter for letter in "~x7 " if not any(_in(letter, *part) for part in parts[1:]))
     kind, value = parts[0]
     return chr(value) if kind is op.LITERAL else chr(value[0]) if kind is op.RANGE else _OF_CATEGORY[value]
 
 
-def _in(letter: str, kind: Any, value: Any) -> bool:
+def _in(letter, kind, value):
     if kind is op.LITERAL:
         return letter == chr(value)
     if kind is op.RANGE:

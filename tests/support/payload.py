@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from support.stalls import undisturbed
@@ -23,24 +22,16 @@ class Ran:
     raw: bytes
     document: Mapping[str, Any]
 
-    def section(self, name: str) -> Mapping[str, Any]:
+    def section(self, name):
         return self.document["sections"][name]
 
-    def data(self, name: str) -> Any:
+    def data(self, name):
         section = self.section(name)
         assert "data" in section, section
         return section["data"]
 
 
-def run_probe(
-    *,
-    sections: Sequence[str] | None = None,
-    limits_s: Mapping[str, float] | None = None,
-    root: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    python: str = sys.executable,
-    programs: Sequence[str] = (),
-) -> Ran:
+def run_probe(*, sections=None, limits_s=None, root=None, environment=None, python=sys.executable, programs=()):
     """Run the program; `root` is a made file tree, `environment` adds to the test's own."""
     variables = dict(os.environ, **(environment or {}))
     if root is not None:
@@ -60,7 +51,7 @@ def run_probe(
     return Ran(done.stdout, decode(done.stdout).raw)
 
 
-def nothing_is_left(sent: bytes, environment: Mapping[str, str], *, children: int) -> bool:
+def nothing_is_left(sent, environment, *, children):
     """Whether the children of a program end, of which there are so many when it is killed."""
     argv = [sys.executable, *PYTHON_OPTIONS, "-"]
     variables = dict(os.environ, **environment)

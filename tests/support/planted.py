@@ -7,13 +7,11 @@ The healthy lines are written by hand, in the formats of launchers, frameworks, 
 import random
 from collections.abc import Generator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import NamedTuple
 
 from support.patterns import alternatives
 
 from nodegate.knowledge import kernel_signatures
-from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.signatures import signatures
 from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.triage import sources
@@ -37,7 +35,7 @@ class Plant(NamedTuple):
     line: int = 0
 
 
-def plants(side: Side) -> list[Plant]:
+def plants(side):
     """The example of every row, and a text for each alternative of its pattern, at any depth."""
     found = {}
     for signature in signatures():
@@ -50,7 +48,7 @@ def plants(side: Side) -> list[Plant]:
     return list(found.values())
 
 
-def right(text: str, side: Side) -> frozenset[str]:
+def right(text, side):
     """The rows that are right for a line: the first one whose pattern fits, without any quick look."""
     row = _first(text, side)
     rows = {row.id} if row else set()
@@ -61,14 +59,14 @@ def right(text: str, side: Side) -> frozenset[str]:
     return frozenset({quoted.id} if quoted else rows)
 
 
-def _first(text: str, side: Side) -> Signature | None:
+def _first(text, side):
     if side is Side.KERNEL and (hit := kernel_signatures.find_code(text)):
         return hit.signature
     wanted = (each for each in signatures() if each.side is side and not each.id.startswith(_CODES))
     return next((each for each in wanted if each.pattern.search(text)), None)
 
 
-def write(path: Path, side: Side, size: int) -> list[Plant]:
+def write(path, side, size):
     """A healthy log of about this many bytes in which all lines are planted, spread evenly; returns where they are.
 
     Before each planted line stand `_FRESH_LINES` new lines, and as many copies of them as the size needs.
@@ -92,7 +90,7 @@ def write(path: Path, side: Side, size: int) -> list[Plant]:
     return found
 
 
-def missed(path: Path, side: Side, planted: list[Plant]) -> list[str]:
+def missed(path, side, planted):
     """The planted lines that triage did not find with a right row, each as a sentence."""
     names = ([], [str(path)]) if side is Side.KERNEL else ([str(path)], [])
     case = read(sources.find(*names), now_s=NOW_S)
@@ -108,7 +106,7 @@ def missed(path: Path, side: Side, planted: list[Plant]) -> list[str]:
 Healthy = Generator[str, "tuple[int, str] | None", None]
 
 
-def _job_lines() -> Healthy:
+def _job_lines():
     """Healthy lines of a job without end, in blocks of one format; what is sent comes as the line of a rank."""
     chance, step = random.Random(20), 0  # noqa: S311
     sent = yield ""
@@ -122,40 +120,40 @@ def _job_lines() -> Healthy:
                 sent = yield f"[rank{sent[0]}]: {sent[1]}"
 
 
-def _megatron(step: int, chance: random.Random) -> str:
+def _megatron(step, chance):
     return (
         f"{chance.randrange(64)}:  [{_clock(step)}.{step % 1000:03}] step {step:8}/ 9000000 | tokens {step * 4096} |"
         f" ms per step {2000 + chance.random() * 90:.1f} | lm loss {7 - step % 500 / 100:.3f} | tflops 412.7 |"
     )
 
 
-def _trainer(step: int, chance: random.Random) -> str:
+def _trainer(step, chance):
     loss, norm = chance.random(), chance.random()
     return f"{{'loss': {loss:.4f}, 'grad_norm': {norm:.3f}, 'learning_rate': 2e-05, 'epoch': {step / 1e5:.2f}}}"
 
 
-def _nccl(step: int, chance: random.Random) -> str:
+def _nccl(step, chance):
     return (
         f"gpu{chance.randrange(64):03}:{1000 + step % 90000}:{step % 70000} [{step % 8}] NCCL INFO Channel"
         f" {step % 16:02}/0 : {step % 512}[{step % 8}] -> {(step + 8) % 512}[{step % 8}] [receive] via NET/IB/2/GDRDMA"
     )
 
 
-def _bar(step: int, chance: random.Random) -> str:
+def _bar(step, chance):
     done, left = step % 100, chance.randrange(60)
     return f"\rEpoch 3:  {done}%|{'#' * (step % 40):40}| {done}/100 [{step % 60:02}:11<{left:02}:59, 1.21s/it]"
 
 
-def _loader(step: int, chance: random.Random) -> str:
+def _loader(step, chance):
     return f"{_clock(step)},{step % 1000:03} - loader - INFO - shard {step} of bucket {chance.randrange(900)} 已读取"
 
 
-def _json(step: int, chance: random.Random) -> str:
+def _json(step, chance):
     when, took = _clock(step).replace(" ", "T"), chance.random()
     return f'{{"time": "{when}Z", "level": "info", "logger": "saver", "message": "saved shard {step} in {took:.2f} s"}}'
 
 
-def _server(step: int, chance: random.Random) -> str:
+def _server(step, chance):
     running = chance.randrange(256)
     return f"\x1b[32mINFO\x1b[0m {_clock(step)} worker.py:88] cache usage: {step % 90}.1%, running: {running} reqs"
 
@@ -163,7 +161,7 @@ def _server(step: int, chance: random.Random) -> str:
 _JOB_FORMS = [_megatron, _trainer, _nccl, _bar, _loader, _json, _server]
 
 
-def _kernel_lines() -> Healthy:
+def _kernel_lines():
     """Healthy lines of a kernel without end; each that is sent has a minute of its own."""
     chance, uptime, after = random.Random(21), 1000.0, False  # noqa: S311
     sent = yield ""
@@ -196,5 +194,5 @@ _KERNEL_TEXTS = [
 ]
 
 
-def _clock(step: int) -> str:
+def _clock(step):
     return f"{datetime.fromtimestamp(BOOT_S + step // 20, timezone.utc):%Y-%m-%d %H:%M:%S}"

@@ -1,7 +1,6 @@
 """docs/guide/policies.md: its last part, a table of each claim under each shipped policy."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from support.claims_page import filled
@@ -10,7 +9,6 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.claims.table import claims
 from nodegate.policy import policy_file
 from nodegate.policy.policy import OTHER, PLATFORM
-from nodegate.policy.policy_file import PolicyFile
 
 MARK = "## The shipped policies\n"
 HEAD = """
@@ -20,12 +18,12 @@ of its defects, which look counts where it is not the usual value, and the claus
 """
 
 
-def page(text: str) -> str:
+def page(text):
     """The page with its last part written again."""
     return text.partition(MARK)[0] + MARK + HEAD + "\n".join(_part()) + "\n"
 
 
-def _part() -> Iterator[str]:
+def _part():
     policies = [policy_file.read(name) for name in policy_file.shipped()]
     yield f"| claim | {' | '.join(each.policy.name for each in policies)} |"
     yield f"|---|{'---|' * len(policies)}"
@@ -35,7 +33,7 @@ def _part() -> Iterator[str]:
         yield from _of(each)
 
 
-def _cell(policy: PolicyFile, name: str) -> str:
+def _cell(policy, name):
     by_contract = {claim.name for claim in claims() if claim.asked_by}
     if name in by_contract and name not in policy.policy.items:
         return ""
@@ -45,7 +43,7 @@ def _cell(policy: PolicyFile, name: str) -> str:
     return f"{item.defect_class.value}{statistic}{clause}"
 
 
-def _of(policy: PolicyFile) -> Iterator[str]:
+def _of(policy):
     found = policy.policy
     yield f"\n### {found.name}: {found.title}\n"
     for sort, rule in found.classes.items():

@@ -31,13 +31,11 @@ _INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.]+)\s*(.*)", re.DOTALL)
 class Machine:
     """Global memory and the kernels of one PTX text."""
 
-    def __init__(self, text: str, memory: bytearray, *, late: bool = True) -> None:
+    def __init__(self, text, memory, *, late=True):
         self.text, self.late = text, late
         self.memory = np.frombuffer(memory, dtype=np.uint8)
 
-    def launch(
-        self, name: str, block: tuple[int, int], blocks: tuple[int, int], params: list[int], *, shared: int = 0
-    ) -> None:
+    def launch(self, name, block, blocks, params, *, shared=0):
         """Run one block of a grid. Addresses are offsets into the memory."""
         head, body = re.search(rf"\.entry {name}\((.*?)\)[^{{]*{{(.*?)\n}}", self.text, re.DOTALL).groups()
         names = re.findall(r"\.param \.\w+ (\w+)", head)
@@ -47,7 +45,7 @@ class Machine:
 class Block:
     """256 threads in step; where they part, those that are furthest behind go on."""
 
-    def __init__(self, machine: Machine, body: str, block: Any, blocks: Any, params: dict[str, int], *, shared: int):
+    def __init__(self, machine, body, block, blocks, params, *, shared):
         self.machine, self.params, self.threads = machine, params, 256
         self.registers: dict[str, Any] = {}
         self.symbols = {"tiles": SHARED_AT, "stages": SHARED_AT}
@@ -67,13 +65,13 @@ class Block:
         self.epoch, self.groups, self.group = 0, [], []
         self.executed: dict[str, int] = {}
 
-    def _declare(self, part: str) -> None:
+    def _declare(self, part):
         kind, names = part.split(None, 2)[1:]
         for name, count in re.findall(r"(%\w+)(?:<(\d+)>)?", names):
             for each in [name] if not count else [f"{name}{i}" for i in range(int(count))]:
                 self.registers[each] = np.zeros(self.threads, _TYPES[kind[1:]])
 
-    def run(self) -> None:
+    def run(self):
         """Until every thread has returned."""
         at = np.zeros(self.threads, int)
         done = len(self.program)
@@ -93,7 +91,7 @@ class Block:
             elif mask.any():
                 self.step(op, _operands(rest), mask)
 
-    def step(self, op: str, operands: list[str], mask: Any) -> None:
+    def step(self, op, operands, mask):
         name, *modes = op.split(".")
         self.executed[name] = self.executed.get(name, 0) + 1
         if name in ("bar", "ldmatrix", "mma"):
@@ -107,7 +105,7 @@ class Block:
         else:
             getattr(self, f"_{name}")(modes, operands, mask)
 
-    def value(self, operand: str, kind: Any) -> Any:
+    def value(self, operand, kind):
         if operand in self.registers:
             return self.registers[operand].view(kind) if self.registers[operand].dtype != np.bool_ else None
         if operand == "%tid.x":
@@ -119,31 +117,31 @@ class Block:
         number = self.special.get(operand, self.symbols.get(operand))
         return np.full(self.threads, int(operand, 0) if number is None else number, dtype=kind)
 
-    def put(self, name: str, value: Any, mask: Any) -> None:
+    def put(self, name, value, mask):
         register = self.registers[name]
         raw = np.broadcast_to(value, register.shape)
         assert raw.dtype.itemsize == register.dtype.itemsize, (name, raw.dtype, register.dtype)
         register[mask] = raw[mask].view(register.dtype)
 
-    def address(self, operand: str) -> Any:
+    def address(self, operand):
         name, _, offset = operand.strip("[]").partition("+")
         return self.registers[name].astype(np.int64) + int(offset or 0)
 
     # ---- arithmetic ----
 
-    def _mov(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _mov(self, modes, operands, mask):
         self.put(operands[0], np.broadcast_to(self.value(operands[1], _TYPES[modes[0]]), (self.threads,)), mask)
 
-    def _wide(self, operands: Any, mask: Any) -> None:
+    def _wide(self, operands, mask):
         wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
         self.put(operands[0], wide[0] * wide[1], mask)
 
-    def _setp(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _setp(self, modes, operands, mask):
         left, right = (self.value(each, _TYPES[modes[1]]) for each in operands[1:])
         found = {"ge": left >= right, "lt": left < right, "eq": left == right}[modes[0]]
         self.registers[operands[0]][mask] = found[mask]
 
-    def _cvt(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _cvt(self, modes, operands, mask):
         if modes == ["u64", "u32"]:
             return self.put(operands[0], self.value(operands[1], np.uint32).astype(np.uint64), mask)
         if modes == ["u32", "u64"]:
@@ -154,7 +152,7 @@ class Block:
 
     # ---- memory ----
 
-    def _ld(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _ld(self, modes, operands, mask):
         kind = _TYPES[modes[-1]]
         if modes[0] == "param":
             return self.put(operands[0], np.full(self.threads, self.params[operands[1].strip("[]")], kind), mask)
@@ -165,19 +163,19 @@ class Block:
             self.put(name, np.ascontiguousarray(part).view(kind)[:, 0], mask)
         return None
 
-    def _st(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _st(self, modes, operands, mask):
         kind = _TYPES[modes[-1]]
         parts = [self.value(name, kind).reshape(-1, 1).view(np.uint8) for name in operands[1].strip("{}").split(", ")]
         self._give(modes[0], self.address(operands[0]), np.concatenate(parts, axis=1), mask)
 
-    def _red(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _red(self, modes, operands, mask):
         at = int(self.address(operands[0])[mask][0])
         cell, values = self.machine.memory[at : at + 4].view(np.uint32), self.value(operands[1], np.uint32)[mask]
         several = {"add": lambda: cell[0] + values.sum(), "min": lambda: min(cell[0], values.min())}
         several["or"] = lambda: np.bitwise_or.reduce([cell[0], *values])
         cell[0] = several[modes[1]]()
 
-    def _atom(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _atom(self, modes, operands, mask):
         assert modes == ["global", "add", "u32"]
         at = int(self.address(operands[1])[mask][0])
         cell, values = self.machine.memory[at : at + 4].view(np.uint32), self.value(operands[2], np.uint32)
@@ -186,7 +184,7 @@ class Block:
         cell[0] += values[mask].sum()
         self.put(operands[0], before, mask)
 
-    def _take(self, space: str, at: Any, size: int, mask: Any) -> Any:
+    def _take(self, space, at, size, mask):
         self._check_aligned(at, size, mask)
         where = np.where(mask, at, SHARED_AT if space == "shared" else 0)[:, None] + np.arange(size)
         if space == "global":
@@ -194,7 +192,7 @@ class Block:
         self._reads(where[mask], np.flatnonzero(mask)[:, None])
         return self.shared[where]
 
-    def _give(self, space: str, at: Any, data: Any, mask: Any) -> None:
+    def _give(self, space, at, data, mask):
         size = data.shape[1]
         self._check_aligned(at, size, mask)
         where = at[mask][:, None] + np.arange(size)
@@ -205,10 +203,10 @@ class Block:
             self._writes(where, np.flatnonzero(mask)[:, None])
         memory[where] = data[mask]
 
-    def _check_aligned(self, at: Any, size: int, mask: Any) -> None:
+    def _check_aligned(self, at, size, mask):
         assert not (at[mask] % size).any(), "not aligned"
 
-    def _reads(self, where: Any, threads: Any) -> None:
+    def _reads(self, where, threads):
         """`threads` each read a row of `where`."""
         assert not self.coming[where].any(), "read before the copy arrived"
         epochs, writers = self.wrote[:, where]
@@ -218,7 +216,7 @@ class Block:
         several |= self.read[1, where] != threads  # of those that read a byte now, one was noted
         self.read[1, where[several]] = -2
 
-    def _writes(self, where: Any, threads: Any) -> None:
+    def _writes(self, where, threads):
         """`threads` each write a row of `where`."""
         assert not self.coming[where].any(), "written while a copy comes"
         for epochs, others in (self.wrote[:, where], self.read[:, where]):
@@ -226,10 +224,10 @@ class Block:
         self.wrote[0, where], self.wrote[1, where] = self.epoch, threads
         assert (self.wrote[1, where] == threads).all(), "written by two threads"
 
-    def _bar(self, *_: Any) -> None:
+    def _bar(self, *_):
         self.epoch += 1
 
-    def _cp(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _cp(self, modes, operands, mask):
         if "commit_group" in modes:
             self.groups.append(self.group)
             self.group = []
@@ -250,7 +248,7 @@ class Block:
                     self.shared[where] = self.machine.memory[data]
                 self.group.append((where, data, thread))
 
-    def _arrive(self, left: int) -> None:
+    def _arrive(self, left):
         while len(self.groups) > left:
             for where, data, thread in self.groups.pop(0):
                 self.shared[where], self.coming[where] = self.machine.memory[data], False
@@ -258,13 +256,13 @@ class Block:
 
     # ---- warps ----
 
-    def _ldmatrix(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _ldmatrix(self, modes, operands, mask):
         rows = self._take("shared", self.address(operands[1]), 16, mask).reshape(-1, 4, 8, 4, 4)  # warp, matrix, row
         for matrix, name in enumerate(operands[0].strip("{}").split(", ")):
             words = np.ascontiguousarray(rows[:, matrix].reshape(self.threads, 4)).view(np.uint32)[:, 0]
             self.put(name, words, mask)
 
-    def _mma(self, modes: Any, operands: Any, mask: Any) -> None:
+    def _mma(self, modes, operands, mask):
         sums, left, right = (operands[each].strip("{}").split(", ") for each in (0, 1, 2))
         assert operands[3] == operands[0]
         assert "m16n8k16" in modes
@@ -285,16 +283,16 @@ class Block:
             self.put(name, (self.registers[name] + part).astype(np.float32), mask)
 
 
-def to_bf16(values: Any) -> Any:
+def to_bf16(values):
     """Rounded to nearest, ties to even: the upper half of the word."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
-def _elements(words: Any) -> list[Any]:
+def _elements(words):
     """The bf16 values in a register, the lowest first."""
     return [(words << 16).view(np.float32), (words & np.uint32(0xFFFF0000)).view(np.float32)]
 
 
-def _operands(text: str) -> list[str]:
+def _operands(text):
     return [part.strip() for part in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", text)]

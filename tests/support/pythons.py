@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 
-def other_pythons() -> list[str]:
+def other_pythons():
     """Interpreters of other versions on this machine."""
     named = [shutil.which(f"python3.{minor}") for minor in range(6, 15)]
     pyenv = sorted(map(str, Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python3")))
@@ -13,5 +13,5 @@ def other_pythons() -> list[str]:
     return list(dict.fromkeys(working))
 
 
-def _answers(python: str) -> bool:
+def _answers(python):
     return subprocess.run([python, "-I", "-c", ""], capture_output=True, check=False).returncode == 0

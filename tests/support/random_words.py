@@ -4,7 +4,6 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -27,31 +26,31 @@ MAKERS: dict[type, tuple[str, ...]] = {
 REFUSALS = (NotApplicable, NotJudged)  # their one argument is the reason
 
 
-def replace_every_sentence(seed: int) -> None:
+def replace_every_sentence(seed):
     """From now on each sentence is a new one of random words, also where two were the same; an empty one stays."""
     words = _Words(seed)
     for maker, names in MAKERS.items():
-        maker.__init__ = _saying(maker.__init__, names, words)  # type: ignore[misc]
+        maker.__init__ = _saying(maker.__init__, names, words)
     for refusal in REFUSALS:
         refusal.__init__ = lambda self, *_: Exception.__init__(self, words.some())
 
 
 class _Words:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self._chosen = random.Random(seed)  # noqa: S311 - words, no secret
 
-    def some(self) -> str:
+    def some(self):
         """One to six words of small letters."""
         letters = "abcdefghijklmnopqrstuvwxyz"
         count = self._chosen.randint(1, 6)
         return " ".join("".join(self._chosen.choices(letters, k=self._chosen.randint(2, 9))) for _ in range(count))
 
 
-def _saying(init: Callable[..., None], names: tuple[str, ...], words: _Words) -> Callable[..., None]:
+def _saying(init, names, words):
     order = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
-    def said(self: object, *given: object, **named: object) -> None:
+    def said(self, *given, **named):
         whole = dict(zip(order, given, strict=False)) | named
         init(self, **{name: words.some() if name in names and each else each for name, each in whole.items()})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -30,11 +30,11 @@ PORTS_OF_A_NODE = 100
 class Crew:
     """Real threads, as in a run."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.cancelled = False
         self.asked: list[list[str]] = []
 
-    def at_once(self, jobs: Mapping[str, Callable[[], object]]) -> dict[str, object]:
+    def at_once(self, jobs):
         self.asked.append(list(jobs))
         with ThreadPoolExecutor(max(1, len(jobs))) as threads:
             futures = {name: threads.submit(job) for name, job in jobs.items()}
@@ -65,21 +65,21 @@ class RdmaFleet:
     tools: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sessions: ExitStack = field(default_factory=ExitStack)  # closes them
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         for name in self.names:
             self.machines[name] = machine = self.machine(name)
             for adapter in list(machine.sections["infiniband"])[self.rails :]:
                 del machine.sections["infiniband"][adapter]
 
-    def device(self, node: str, device: str, **settings: object) -> RdmaFleet:
+    def device(self, node, device, **settings):
         """Change what an adapter does: gbps=120.0, fault="hang", slow_with={"gpu02": 90.0}."""
         self.faults.setdefault((node, device), {}).update(settings)
         return self
 
-    def targets(self) -> list[Target]:
+    def targets(self):
         return [self._site(place, name) for place, name in enumerate(self.names)]
 
-    def _site(self, place: int, name: str) -> Target:
+    def _site(self, place, name):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         devices = {}
@@ -98,5 +98,5 @@ class RdmaFleet:
         return Target(node, session, facts_of(copy.copy(self.machines[name])), tools, self.durations)
 
 
-def another_length(**changes: object) -> Durations:
+def another_length(**changes):
     return replace(LENGTH, **changes)

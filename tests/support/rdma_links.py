@@ -10,9 +10,8 @@ from support import cases
 from support.attempts import having
 
 from nodegate.measure.rdma import result as rdma_result
-from nodegate.numbers.peers import NodePeers, Peers
-from nodegate.records.finding import Record
-from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Plan, ProgramRun
+from nodegate.numbers.peers import Peers
+from nodegate.records.program_run import Attempt, LinkPlan, Plan, ProgramRun
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"
@@ -34,7 +33,7 @@ LIMITS = """
 """
 
 
-def printed(tool: str, value: float, device: str) -> str:
+def printed(tool, value, device):
     """What a client prints."""
     name = "latency.txt" if tool.endswith("_lat") else "healthy.txt"
     written = (RECORDINGS / name).read_text()
@@ -42,18 +41,7 @@ def printed(tool: str, value: float, device: str) -> str:
     return written.replace(" 1.68 ", f" {value} ").replace("391.87", str(value))
 
 
-def link(
-    tool: str,
-    device: str,
-    peer: str,
-    value: float | None = None,
-    *,
-    text: str = "",
-    stderr: str = "",
-    timed_out: bool = False,
-    cannot: str = "",
-    **fields: object,
-) -> ProgramRun:
+def link(tool, device, peer, value=None, *, text="", stderr="", timed_out=False, cannot="", **fields):
     """One run as the node of `device` keeps it. Without a value, what stands in `text`, or in that recording."""
     if value is not None:
         text = printed(tool, value, device)
@@ -78,7 +66,7 @@ def link(
 Links = dict[tuple[str, str, str], ProgramRun]  # tool, device, peer
 
 
-def healthy(partners: Sequence[str] = PARTNERS) -> Links:
+def healthy(partners=PARTNERS):
     """Every rail with every partner."""
     return {
         (tool, device, peer): link(tool, device, peer, value, peer_best=value)
@@ -89,14 +77,7 @@ def healthy(partners: Sequence[str] = PARTNERS) -> Links:
     }
 
 
-def attempt(
-    links: Links,
-    *,
-    partners: int = 3,
-    rails: Sequence[str] = RAILS,
-    more: Sequence[ProgramRun] = (),
-    missing: Sequence[MissingRail] = (),
-) -> Attempt:
+def attempt(links, *, partners=3, rails=RAILS, more=(), missing=()):
     """What one attempt leaves on the node."""
     runs = (*links.values(), *more)
     return Attempt(runs, rails=tuple(rails), partners=partners, missing=tuple(missing))
@@ -114,7 +95,7 @@ class LinkCase(cases.Case):
     slow_rails: Mapping[tuple[str, str], float] = field(default_factory=dict)  # except some of theirs
 
 
-def judged(case: LinkCase) -> Record:
+def judged(case):
     """What the check says."""
     machine, links = Machine.hgx_h100(NODE), healthy()
     case.machine(machine)
@@ -127,7 +108,7 @@ def judged(case: LinkCase) -> Record:
     return cases.judged_with(case.check, facts_of(machine), given)
 
 
-def _peers(case: LinkCase, links: Links) -> NodePeers:
+def _peers(case, links):
     """The fleet as the node sees it, which is empty in most cases."""
     if not case.fleet:
         return Peers.of({}).of_node(NODE)

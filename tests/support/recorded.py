@@ -4,19 +4,16 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.load.recordings import recordings
-from fleet.machine import Machine
 from support import warm
 
-from nodegate.records.finding import Record
 from nodegate.records.results import read
 
 
-def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:
+def write_fleet(folder, machines):
     """Everything that is recorded of these machines, and an inventory that replays them; returns the inventory."""
     lines = ["all:", "  vars:", "    ansible_connection: replay", "    nodegate_recordings: recordings", "  hosts:"]
     for name, found in recordings(tuple(machines)).items():
@@ -29,7 +26,7 @@ def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:
     return inventory
 
 
-def copied_run(ended: Path, to: Path) -> Path:
+def copied_run(ended, to):
     """A copy of the run of this folder beside a copy of its inventory, which a resumed run finds."""
     for name in ("recordings", "run"):
         shutil.copytree(ended / name, to / name)
@@ -50,18 +47,16 @@ class PytestOutcome:
     folder: Path
 
     @property
-    def records(self) -> list[Record]:
+    def records(self):
         """The lines of its results.jsonl."""
         return read(self.folder)
 
-    def verdicts(self, check: str) -> dict[str, str]:
+    def verdicts(self, check):
         """Node -> verdict of one check."""
         return {record.node: record.verdict.value for record in self.records if record.check == check}
 
 
-def run_pytest(
-    where: Path, arguments: Sequence[str], *, timeout_s: float = 120, cold: bool = False, **environment: str
-) -> PytestOutcome:
+def run_pytest(where, arguments, *, timeout_s=120, cold=False, **environment):
     """`python -m pytest ARGUMENTS` in a folder of its own, as a user would type it; `cold`: in a new interpreter."""
     done = warm.run(
         [sys.executable, "-m", "pytest", *arguments],

@@ -1,14 +1,7 @@
 """A fleet's record for tests: runs of made-up nodes are kept in it, and what it knows of a node is asked."""
 
-from collections.abc import Mapping, Sequence
-
-from nodegate.metric import Metric
-from nodegate.past.event import Event
 from nodegate.past.kept import KeptNode, KeptRun
 from nodegate.past.keys import CHASSIS, Keys, Placed
-from nodegate.past.record import FleetRecord
-from nodegate.past.series import Key
-from nodegate.records.cause import Cause
 from nodegate.records.finding import Record
 from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
@@ -16,27 +9,27 @@ from nodegate.records.verdict import NodeVerdict, Verdict
 DAY_S, BEGIN_S = 86400.0, 1_790_000_000.0
 
 
-def placed(**serials: str) -> tuple[Placed, ...]:
+def placed(**serials):
     """Parts of a node: chassis="C1", gpu3="165000", mlx5_0="..."."""
     names = {name: name.replace("gpu", "GPU ") if name.startswith("gpu") else name for name in serials}
     return tuple(Placed(names[name], serial) for name, serial in serials.items())
 
 
 def keep(
-    record: FleetRecord,
-    run: str,
-    at: float,
-    measured: Mapping[str, Sequence[Metric]],
+    record,
+    run,
+    at,
+    measured,
     *,
-    parts: Mapping[str, tuple[Placed, ...]] | None = None,
-    sound: bool = True,
-    causes: Sequence[Cause] = (),
-    traits: Mapping[str, str] | None = None,
-    events: Sequence[Event] = (),
-    shared: frozenset[str] = frozenset(),
-    judged: Sequence[str] = (),
-    profile: str = "nightly",
-) -> None:
+    parts=None,
+    sound=True,
+    causes=(),
+    traits=None,
+    events=(),
+    shared=frozenset(),
+    judged=(),
+    profile="nightly",
+):
     """A run that began `at` (seconds since the epoch), in which these nodes measured this."""
     verdict = NodeVerdict.ACCEPTED if sound else NodeVerdict.REJECTED
     nodes = [
@@ -55,9 +48,7 @@ def keep(
     record.keep(KeptRun(Run(run, profile, at, at + 60.0, "0"), "", nodes, shared, lambda name: measured[name]))
 
 
-def past_of(
-    record: FleetRecord, node: str, before_epoch_s: float, *devices: str, parts: tuple[Placed, ...] = ()
-) -> dict[Key, list[float]]:
+def past_of(record, node, before_epoch_s, *devices, parts=()):
     """What a run would compare this node with; by default the node as a whole."""
     found = record.known(Keys(node, parts), devices or ("",), before_epoch_s)
     assert not record.lost

@@ -7,7 +7,7 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.files.source import Source
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
-from nodegate.records.part import NODE, Part
+from nodegate.records.part import NODE
 from nodegate.records.run import CheckInfo, Drift, NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Report
@@ -34,7 +34,7 @@ MEASURED = {
 }
 
 
-def run(**changes: object) -> Run:
+def run(**changes):
     values: dict[str, object] = {
         "id": "20261121T081500Z-delivery",
         "profile": "delivery",
@@ -48,20 +48,20 @@ def run(**changes: object) -> Run:
         "baselines": (Source("baselines/hgx-h100-sxm5.yaml", "a7" * 32),),
         "versions": {"python": "3.11.7", "pytest": "9.2.0", "paramiko": "5.1.0"},
     }
-    return Run(**{**values, **changes})  # type: ignore[arg-type]
+    return Run(**{**values, **changes})
 
 
-def gpu(index: int, node: str = "gpu001") -> Part:
+def gpu(index, node="gpu001"):
     """A GPU by all of its names."""
     return part.gpu(index, address=f"0000:{index + 0x3A:02x}:00.0", serial=serial(node, index))
 
 
-def serial(node: str, index: int) -> str:
+def serial(node, index):
     number = int("".join(filter(str.isdecimal, node)) or 0)
     return f"16{number:08d}{index:03d}"
 
 
-def finding(check: str, of: Part, value: float, verdict: Verdict) -> Finding:
+def finding(check, of, value, verdict):
     quantity, _, unit, low = MEASURED[check]
     limit = Limit(low, unit, "baselines/hgx-h100-sxm5.yaml", AT_LEAST)
     remedy = "power-cycle the node; if it stays, reseat the board or riser"
@@ -69,7 +69,7 @@ def finding(check: str, of: Part, value: float, verdict: Verdict) -> Finding:
     return Finding(of, verdict, quantity, value, unit, limit, action=action, share=share_left(value, limit))
 
 
-def measured(node: str, check: str, chance: random.Random, bad: bool = False, devices: int = 8) -> Record:
+def measured(node, check, chance, bad=False, devices=8):
     _, typical, _, limit = MEASURED[check]
     found = []
     for index in range(devices):
@@ -82,16 +82,16 @@ def measured(node: str, check: str, chance: random.Random, bad: bool = False, de
     return Record(node, check, verdict, tuple(found), ("F05",), evidence)
 
 
-def passed(node: str, check: str) -> Record:
+def passed(node, check):
     said = Finding(NODE, Verdict.PASS, text="as expected")
     return Record(node, check, Verdict.PASS, (said,), ("F33",), (f"evidence/{node}/facts.json",))
 
 
-def skipped(node: str, check: str, why: str = "not asked for: no second node in this run") -> Record:
+def skipped(node, check, why="not asked for: no second node in this run"):
     return Record(node, check, Verdict.SKIP, (Finding(NODE, Verdict.SKIP, text=why),))
 
 
-def unjudged(node: str, check: str, quantity: str = "fp64", value: float = 1.4) -> Record:
+def unjudged(node, check, quantity="fp64", value=1.4):
     """Measured, but nothing says what is right."""
     note = "no baseline has burn.fp64_tflops and 5 of platform l40s measured this alike, 8 are needed"
     action = "add limits: nodegate baseline learn"
@@ -102,7 +102,7 @@ def unjudged(node: str, check: str, quantity: str = "fp64", value: float = 1.4) 
     return Record(node, check, Verdict.NOT_JUDGED, (found,), ("F08",))
 
 
-def errored(node: str, check: str) -> Record:
+def errored(node, check):
     action = "install nccl-tests or name it with nodegate_nccl_tests"
     said = Finding(NODE, Verdict.ERROR, text="all_reduce_perf is not on the node", action=action, code="no tool")
     return Record(node, check, Verdict.ERROR, (said,), ("F21",))
@@ -111,7 +111,7 @@ def errored(node: str, check: str) -> Record:
 XID = "Xid 79 (GPU has fallen off the bus) once since boot"
 
 
-def node(name: str, chance: random.Random, fate: str, rack: str = "", devices: int = 8) -> NodeReport:
+def node(name, chance, fate, rack="", devices=8):
     """A node that meets its fate: good, slow, xid, untested, waived, warm or lost."""
     serials = {"chassis": f"SN{chance.randrange(10**9):09d}"}
     serials |= {f"GPU {index}": serial(name, index) for index in range(devices)}
@@ -150,7 +150,7 @@ def node(name: str, chance: random.Random, fate: str, rack: str = "", devices: i
     return NodeReport(name, verdict, "hgx-h100-sxm5", rack, serials, identity, tuple(records), gpus=devices)
 
 
-def fleet(size: int, seed: int = 7, devices: int = 8) -> Report:
+def fleet(size, seed=7, devices=8):
     """A fleet with about 6 % of bad nodes of every kind; the same for the same seed."""
     chance = random.Random(seed)  # noqa: S311 - made up values
     fates = ["slow", "xid", "untested", "waived", "warm", "lost"]

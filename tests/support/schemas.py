@@ -14,7 +14,7 @@ SCHEMAS = {
 }
 
 
-def written(name: str) -> str:
+def written(name):
     """The text of docs/reference/NAME.schema.json."""
     return json.dumps(SCHEMAS[name], indent=2, ensure_ascii=False) + "\n"
 

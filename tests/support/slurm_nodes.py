@@ -11,9 +11,7 @@ from nodegate.hook import guard, slurm
 from nodegate.scheduler.programs import NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pytest
+    pass
 
 DRAIN = frozenset({"IDLE", "DRAIN"})
 
@@ -21,7 +19,7 @@ DRAIN = frozenset({"IDLE", "DRAIN"})
 class SlurmNodes:
     """In place of scontrol. A reason has its time in whole seconds; `told` is what was asked for."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, partitions: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, patch, partitions):
         members = {partition: list(names) for partition, names in partitions.items()}
         self.held = {
             name: slurm.Node(frozenset({"IDLE"}), "", name, tuple(each for each in members if name in members[each]))
@@ -37,30 +35,30 @@ class SlurmNodes:
         patch.setattr(guard, "SETTLE_S", 0.0)
         patch.setattr(guard, "RESUME_SETTLE_S", 0.0)
 
-    def set(self, name: str, states: Iterable[str] = DRAIN, reason: str = "", ago_s: float = 0.0) -> None:
+    def set(self, name, states=DRAIN, reason="", ago_s=0.0):
         at = int(time.time() + self.shift_s - ago_s)
         self.held[name] = replace(self.held[name], states=frozenset(states), reason=reason, reason_epoch_s=at)
 
     @property
-    def ours(self) -> list[str]:
+    def ours(self):
         return [each.name for each in self.held.values() if each.is_drained and each.is_ours]
 
-    def nodes(self) -> list[slurm.Node]:
+    def nodes(self):
         if self.silent:
             raise NoAnswer("scontrol did not answer within 5 s")
         with self._alone:
             return list(self.held.values())
 
-    def node(self, name: str) -> slurm.Node:
+    def node(self, name):
         return slurm.one(self.nodes(), name)
 
-    def drain(self, name: str, reason: str) -> None:
+    def drain(self, name, reason):
         self.nodes()
         with self._alone:
             self.told.append(f"drain {name} {reason}")
             self.set(name, reason=reason)
 
-    def undrain(self, name: str, extra: str = "") -> None:
+    def undrain(self, name, extra=""):
         self.nodes()
         with self._alone:
             self.told.append(f"undrain {name}")

@@ -1,6 +1,5 @@
 """A node made around the GPUs of an nvidia-smi recording: PCIe and the driver's files say what nvidia-smi says."""
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from fleet.machine import Machine, facts_of
@@ -11,10 +10,7 @@ from nodegate.errors import NotJudged
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.driver import Driver, DriverGpu
-from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
-from nodegate.profile import Profile
-from nodegate.records.finding import Record
 from nodegate.unknown import Known, Unknown, Why
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
@@ -28,7 +24,7 @@ SLOT = PciDevice(
 )
 
 
-def facts_around(gpus: Gpus, *, vm: bool, gens: Gens | None = None) -> dict[str, object]:
+def facts_around(gpus, *, vm, gens=None):
     """Every fact that a GPU-side check may ask for."""
     machine = Machine.pcie_l40s()
     if vm:
@@ -40,15 +36,7 @@ def facts_around(gpus: Gpus, *, vm: bool, gens: Gens | None = None) -> dict[str,
     return around | {"gpus": gpus, "pci": Pci(_devices(gpus, gens)), "driver": _driver(gpus)}
 
 
-def judge_smi(
-    gpus: Gpus,
-    profile: Profile,
-    *,
-    platform: str = "",
-    vm: bool = False,
-    limits: Mapping[str, object] | None = None,
-    gens: Gens | None = None,
-) -> Mapping[str, Record]:
+def judge_smi(gpus, profile, *, platform="", vm=False, limits=None, gens=None):
     """What every GPU-side check of the profile says of these GPUs: check id -> record.
 
     `gens`: their PCIe generations as recorded; else each link is at the best of GPU and slot.
@@ -58,7 +46,7 @@ def judge_smi(
     context = facts_around(gpus, vm=vm, gens=gens)
     context |= {"node": node, "profile": profile, "baseline": baseline_of(_Facts(context), node, limits)}
 
-    def resolve(name: str) -> object:
+    def resolve(name):
         if name == "fleet":
             raise NotJudged("alone")
         return context[name]
@@ -70,14 +58,14 @@ def judge_smi(
 class _Facts:
     """What `baseline_of` asks of a node's facts."""
 
-    def __init__(self, known: Mapping[str, object]) -> None:
+    def __init__(self, known):
         self._known = known
 
-    def get(self, name: str) -> object:
+    def get(self, name):
         return self._known[name]
 
 
-def _devices(gpus: Gpus, gens: Gens | None) -> tuple[PciDevice, ...]:
+def _devices(gpus, gens):
     found = []
     for gpu in gpus.devices:
         now, slot_speed, own = _speeds(gpu, gens)
@@ -100,14 +88,14 @@ def _devices(gpus: Gpus, gens: Gens | None) -> tuple[PciDevice, ...]:
     return tuple(found)
 
 
-def _speeds(gpu: Gpu, gens: Gens | None) -> tuple[Known[float], Known[float], Known[float]]:
+def _speeds(gpu, gens):
     """GT/s now, of the slot, and of the GPU itself."""
     of_links: tuple[Known[int], ...] = (gpu.link_gen_max,) * 3 if gens is None else gens
     now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in of_links)
     return now, slot, best
 
 
-def _driver(gpus: Gpus) -> Driver:
+def _driver(gpus):
     entries = tuple(DriverGpu(str(gpu.address), gpu.uuid, gpu.gsp_firmware, excluded=False) for gpu in gpus.devices)
     return Driver(
         loaded=True,

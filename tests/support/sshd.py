@@ -17,10 +17,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from lab.keys import make_key, public_key
@@ -28,7 +26,7 @@ from lab.processes import children_of, name_of, tell, wait_until
 from nodegate.node import Connection, Node
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")
 PRIVILEGE_FOLDER = Path("/run/sshd")
@@ -36,9 +34,9 @@ NODE_PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else 
 ADDRESSES_PER_SERVER = 16  # sshd's MAX_LISTEN_SOCKS
 
 
-def changed(node: Node, **connection: object) -> Node:
+def changed(node, **connection):
     """The node with other connection values: `changed(node, user="bob", port=1)`."""
-    return replace(node, connection=replace(node.connection, **connection))  # type: ignore[arg-type]
+    return replace(node, connection=replace(node.connection, **connection))
 
 
 class Fleet:
@@ -61,16 +59,7 @@ class Fleet:
         home: $HOME of the logins, empty: write a `.bashrc` into it to make a login noisy.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        count: int = 1,
-        *,
-        name: str = "node",
-        user: str = "",
-        host_key_types: Sequence[str] = ("ed25519",),
-        **sshd_options: str,
-    ) -> None:
+    def __init__(self, folder, count=1, *, name="node", user="", host_key_types=("ed25519",), **sshd_options):
         self.folder = folder / f"sshd-{name}"
         self.folder.mkdir(parents=True)
         self.home = self.folder / "home"
@@ -88,7 +77,7 @@ class Fleet:
         self._write_known_hosts()
         self.nodes = [self._node(f"{name}{i + 1}", address) for i, address in enumerate(self.addresses)]
 
-    def _node(self, name: str, address: str) -> Node:
+    def _node(self, name, address):
         ssh_args = ("-F", "none", "-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=none")
         return Node(
             name=name,
@@ -103,11 +92,11 @@ class Fleet:
             ),
         )
 
-    def _write_known_hosts(self) -> None:
+    def _write_known_hosts(self):
         lines = [f"[{a}]:{self.port} {public_key(key)}\n" for a in self.addresses for key in self.host_keys]
         self.known_hosts.write_text("".join(lines))
 
-    def _write_config(self, addresses: Sequence[str]) -> Path:
+    def _write_config(self, addresses):
         authorized = self.folder / "authorized_keys"
         authorized.write_text(public_key(self.user_key) + "\n")
         options = {
@@ -131,7 +120,7 @@ class Fleet:
         config.write_text("\n".join(lines) + "\n")
         return config
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         if SSHD is None:
             raise FileNotFoundError("sshd: install openssh-server")
         if os.geteuid() == 0:
@@ -144,7 +133,7 @@ class Fleet:
         self._wait_until_it_listens()
         return self
 
-    def _wait_until_it_listens(self, limit_s: float = 20.0) -> None:
+    def _wait_until_it_listens(self, limit_s=20.0):
         end = time.monotonic() + limit_s
         while self._log_text().count("Server listening on") < len(self.addresses):
             if time.monotonic() > end or any(server.poll() is not None for server in self._servers):
@@ -152,15 +141,13 @@ class Fleet:
                 raise RuntimeError(f"sshd did not start: {self._log_text()[-2000:]}")
             time.sleep(0.02)
 
-    def _log_text(self) -> str:
+    def _log_text(self):
         return self.log.read_text(errors="replace")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind, error, trace):
         self.stop()
 
-    def stop(self) -> None:
+    def stop(self):
         """End the servers and every login on them, as a node that loses power does."""
         logins = self.descendants()
         tell([*(server.pid for server in self._servers), *logins], signal.SIGKILL)
@@ -169,23 +156,23 @@ class Fleet:
         wait_until(lambda: not any(name_of(pid) for pid in logins))
         self._servers.clear()
 
-    def descendants(self) -> list[int]:
+    def descendants(self):
         """Every process that a login on these nodes has running now."""
         return [pid for server in self._servers for pid in children_of(server.pid)]
 
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of the servers that listen."""
         return [server.pid for server in self._servers]
 
-    def serving(self) -> list[int]:
+    def serving(self):
         """The sshds that serve a connection each, those of a login's user included."""
         return [pid for pid in self.descendants() if name_of(pid).startswith("sshd")]
 
-    def connections(self) -> int:
+    def connections(self):
         """How many logins succeeded so far, over all nodes."""
         return self._log_text().count("Accepted publickey")
 
-    def inventory(self) -> str:
+    def inventory(self):
         """The fleet as an Ansible YAML inventory."""
         first = self.nodes[0].connection
         lines = [
@@ -206,7 +193,7 @@ class Fleet:
         return "\n".join(lines) + "\n"
 
 
-def free_port(address: str = "127.0.0.1") -> int:
+def free_port(address="127.0.0.1"):
     """A port that nothing listens on at `address`, below those of the kernel's outgoing connections and of perftest."""
     chance = random.SystemRandom()
     while True:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from typing import TypeVar
 
 Done = TypeVar("Done")
@@ -12,7 +11,7 @@ MOST_STILL_S = 1.0
 TRIES = 3
 
 
-def undisturbed(work: Callable[[], Done]) -> Done:
+def undisturbed(work):
     """What the work gives; it is done again where this machine stalled for a second meanwhile."""
     for _ in range(TRIES):
         ended, longest_s = threading.Event(), [0.0]
@@ -28,7 +27,7 @@ def undisturbed(work: Callable[[], Done]) -> Done:
     return done
 
 
-def _tick(ended: threading.Event, longest_s: list[float]) -> None:
+def _tick(ended, longest_s):
     before = time.monotonic()
     while not ended.wait(TICK_S):
         now = time.monotonic()

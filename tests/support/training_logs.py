@@ -2,41 +2,37 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodegate.watch.answer import Answer
-from nodegate.watch.given import Given
 from nodegate.watch.watcher import Watcher
 
 START = datetime(2026, 3, 2, 8, 0, 0)  # noqa: DTZ001 - logs have no zone
 
 
-def times(count: int, usual_s: float = 2.0, noise: float = 0.01, seed: int = 1) -> list[float]:
+def times(count, usual_s=2.0, noise=0.01, seed=1):
     """Iteration times with log-normal noise."""
     rng = random.Random(seed)  # noqa: S311
     return [usual_s * rng.lognormvariate(0, noise) for _ in range(count)]
 
 
-def slowed(values: Sequence[float], at: int, factor: float) -> list[float]:
+def slowed(values, at, factor):
     """The same, slower from the iteration `at` on."""
     return [value * factor if index >= at else value for index, value in enumerate(values)]
 
 
-def each_step(name: str, line: Callable[[int, float], str], first: int = 1) -> Callable[..., str]:
+def each_step(name, line, first=1):
     """A log of a line for each step, from its number and its time."""
 
-    def write(seconds: Sequence[float], first: int = first) -> str:
+    def write(seconds, first=first):
         return "".join(line(number, value) for number, value in enumerate(seconds, first))
 
     write.__name__ = name
     return write
 
 
-def megatron(
-    seconds: Sequence[float], *, first: int = 1, batch: int = 1024, start: datetime | None = START, more: str = ""
-) -> str:
+def megatron(seconds, *, first=1, batch=1024, start=START, more=""):
     """Megatron-LM with log-interval 1; `start` None is an old version, whose lines have no time."""
     now, text = start, ""
     for number, value in enumerate(seconds, first):
@@ -79,7 +75,7 @@ deepspeed_pipeline = each_step(
 )
 
 
-def torchtitan(seconds: Sequence[float], first: int = 1) -> str:
+def torchtitan(seconds, first=1):
     """A line each step, in the colours of a terminal; 16,384 tokens for each GPU."""
     now, text = START, ""
     for number, value in enumerate(seconds, first):
@@ -93,7 +89,7 @@ def torchtitan(seconds: Sequence[float], first: int = 1) -> str:
     return text
 
 
-def slashed(seconds: Sequence[float], first: int = 1) -> str:
+def slashed(seconds, first=1):
     """Primus: each number as this interval's and the run's mean."""
     return "".join(
         f" iteration {number:8d}/  500000 | consumed samples: {number * 512:12d} | elapsed time per iteration (ms):"
@@ -112,7 +108,7 @@ nemo_bar = each_step(
 )
 
 
-def mmengine(seconds: Sequence[float], of: int = 250) -> str:
+def mmengine(seconds, of=250):
     """MMEngine by epochs, a line an iteration; its date has no year in older versions."""
     return "".join(
         f"03/02 08:00:00 - mmengine - INFO - Epoch(train)  [{index // of + 1}][{index % of + 1:3d}/{of}]  lr: 2.0e-03"
@@ -121,7 +117,7 @@ def mmengine(seconds: Sequence[float], of: int = 250) -> str:
     )
 
 
-def verl(seconds: Sequence[float], first: int = 1) -> str:
+def verl(seconds, first=1):
     """verl behind Ray's prefix, an evaluation of half a minute each tenth step."""
     text = ""
     for number, value in enumerate(seconds, first):
@@ -151,7 +147,7 @@ nanotron = each_step(
 )
 
 
-def fairseq(seconds: Sequence[float], every: int = 10) -> str:
+def fairseq(seconds, every=10):
     """A line each `every` updates, with the whole seconds since the start."""
     wall, text = 12.0, ""
     for number, value in enumerate(seconds, 1):
@@ -172,7 +168,7 @@ metrics = each_step(
 )
 
 
-def clocked_metrics(seconds: Sequence[float], first: int = 1) -> str:
+def clocked_metrics(seconds, first=1):
     """Records of a tracker: the step, and when it was logged."""
     now, text = 1_772_438_400.0, ""
     for number, value in enumerate(seconds, first):
@@ -181,17 +177,14 @@ def clocked_metrics(seconds: Sequence[float], first: int = 1) -> str:
     return text
 
 
-rates = each_step(
-    "rates",
-    lambda number, value: f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n",
-)
+rates = each_step("rates", lambda number, value: f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n")
 
 
-def clock(seconds: float) -> str:
+def clock(seconds):
     return str(timedelta(seconds=int(seconds)))
 
 
-def llamafactory(seconds: Sequence[float], every: int = 10) -> str:
+def llamafactory(seconds, every=10):
     """trainer_log.jsonl, a line each `every` steps, elapsed in whole seconds."""
     elapsed, text = 0.0, ""
     for number, value in enumerate(seconds, 1):
@@ -203,13 +196,13 @@ def llamafactory(seconds: Sequence[float], every: int = 10) -> str:
     return text
 
 
-def tqdm_clock(seconds: float) -> str:
+def tqdm_clock(seconds):
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"
 
 
-def tqdm(seconds: Sequence[float], total: int = 0, name: str = "") -> str:
+def tqdm(seconds, total=0, name=""):
     """The HF Trainer's bar: redrawn by carriage returns, no line feed."""
     elapsed, total = 0.0, total or len(seconds)
     text = f"\r{name}  0%|          | 0/{total} [00:00<?, ?it/s]"
@@ -220,10 +213,7 @@ def tqdm(seconds: Sequence[float], total: int = 0, name: str = "") -> str:
     return text
 
 
-own = each_step(
-    "own",
-    lambda number, value: f"step={number} took {value * 1000:.2f} msec loss=1.0\n",
-)
+own = each_step("own", lambda number, value: f"step={number} took {value * 1000:.2f} msec loss=1.0\n")
 
 
 OWN = r"step=(?P<iteration>\d+) took (?P<ms>[\d.]+) msec"
@@ -262,20 +252,20 @@ FORMATS = [
 ]
 
 
-def lines(text: str) -> Iterator[str]:
+def lines(text):
     """As the watch cuts them, for tests that feed it line by line."""
     return (line for line in text.replace("\r", "\n").split("\n") if line)
 
 
-def watched(text: str | Iterable[str], **options: object) -> Watcher:
+def watched(text, **options):
     """What has read a whole log, or these lines."""
-    watching = Watcher(**options)  # type: ignore[arg-type]
+    watching = Watcher(**options)
     for line in lines(text) if isinstance(text, str) else text:
         watching.line(line)
     watching.end()
     return watching
 
 
-def answer(text: str | Iterable[str], given: Given | None = None, **options: object) -> Answer:
+def answer(text, given=None, **options):
     """What a watch says of a whole log, or of these lines."""
     return watched(text, given=given, **options).answer()

@@ -1,16 +1,13 @@
 """Nodes that must not be reached, and nodes known by other files."""
 
-from pathlib import Path
-
 import pytest
 from support.sshd import changed
 
 from nodegate.errors import Unreachable
-from nodegate.node import Node
 from nodegate.transport import Options, connect
 
 
-def refusal(node: Node, options: Options | None = None) -> Unreachable:
+def refusal(node, options=None):
     """Why the node cannot be reached."""
     with pytest.raises(Unreachable) as caught:
         connect(node, options or Options()).close()
@@ -19,7 +16,7 @@ def refusal(node: Node, options: Options | None = None) -> Unreachable:
     return caught.value
 
 
-def with_known_hosts(node: Node, file: Path) -> Node:
+def with_known_hosts(node, file):
     """The node, known by this file only."""
     words = [f"UserKnownHostsFile={file}" if "UserKnownHosts" in w else w for w in node.connection.ssh_args]
     return changed(node, ssh_args=tuple(words))

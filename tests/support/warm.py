@@ -26,11 +26,9 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
-from types import TracebackType
 from typing import Any, NamedTuple
 
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "Popen", "run"]
@@ -42,7 +40,7 @@ _PYTHON_READS = ("LANG", "LC_", "PYTHON")  # these variables when it starts; two
 _FOLLOWED = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 
 
-def run(argv: list[Any], *, cold: bool = False, **options: Any) -> subprocess.CompletedProcess[Any]:
+def run(argv, *, cold=False, **options):
     """subprocess.run of a Python."""
     timeout, check, sent = (options.pop(name, None) for name in ("timeout", "check", "input"))
     if options.pop("capture_output", False):
@@ -64,15 +62,15 @@ def run(argv: list[Any], *, cold: bool = False, **options: Any) -> subprocess.Co
 class Popen(subprocess.Popen[Any]):
     """subprocess.Popen of a Python."""
 
-    def __init__(self, argv: list[Any], *, cold: bool = False, **options: Any) -> None:
+    def __init__(self, argv, *, cold=False, **options):
         self._status: socket.socket | None = None
         self._warm = not cold and _can_be_warm(argv, options)
         super().__init__(argv, **options)
 
-    def _execute_child(self, args: list[Any], *rest: Any) -> None:
+    def _execute_child(self, args, *rest):
         """As subprocess calls it: `rest` has cwd, env and both ends of three pipes or files; -1: none, inherited."""
         if not self._warm:
-            super()._execute_child(args, *rest)  # type: ignore[misc]
+            super()._execute_child(args, *rest)
             return
         cwd, env, ends = rest[4], rest[5], rest[9:15]
         umask = os.umask(0)
@@ -92,23 +90,23 @@ class Popen(subprocess.Popen[Any]):
         self._status.sendall(text)
         self.pid = self._number()
         self._child_created = True
-        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+        self._close_pipe_fds(*ends)
 
-    def _number(self) -> int:
+    def _number(self):
         assert self._status is not None
         data = self._status.recv(_NUMBER.size, socket.MSG_WAITALL)
         return int(_NUMBER.unpack(data)[0]) if data else 9  # whoever waited for it was killed, as it was
 
-    def _internal_poll(self, *args: Any, **options: Any) -> int | None:
+    def _internal_poll(self, *args, **options):
         if self._status is None:
-            return super()._internal_poll(*args, **options)  # type: ignore[misc,no-any-return]
+            return super()._internal_poll(*args, **options)
         if self.returncode is None and select.select([self._status], [], [], 0)[0]:
             self._try_wait(0)
         return self.returncode
 
-    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+    def _try_wait(self, wait_flags):
         if self._status is None:
-            return super()._try_wait(wait_flags)  # type: ignore[misc,no-any-return]
+            return super()._try_wait(wait_flags)
         if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
             return 0, 0
         status = self._number()
@@ -117,13 +115,13 @@ class Popen(subprocess.Popen[Any]):
         return self.pid, status
 
 
-def _can_be_warm(argv: list[Any], options: dict[str, Any]) -> bool:
+def _can_be_warm(argv, options):
     if argv[0] != sys.executable or argv[1] not in {"-m", "-c"} or options.keys() & {"pass_fds", "preexec_fn"}:
         return False
     return _read_at_start(options.get("env") or os.environ) == _read_at_start(os.environ)
 
 
-def _read_at_start(variables: Any) -> dict[str, str]:
+def _read_at_start(variables):
     return {
         name: value for name, value in variables.items() if name.startswith(_PYTHON_READS) and name not in _FOLLOWED
     }
@@ -132,7 +130,7 @@ def _read_at_start(variables: Any) -> dict[str, str]:
 class _First:
     """The interpreter from which runs are forked: `ask` is the way to it. It ends when that is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.ask, theirs = socket.socketpair()
         variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a process with threads should not fork
         variables.pop("PYTHONPATH", None)
@@ -141,7 +139,7 @@ class _First:
         theirs.close()
         atexit.register(self.end)
 
-    def end(self) -> None:
+    def end(self):
         """No run is forked any more; those that run go on."""
         self.ask.close()
         self._running.wait()
@@ -158,7 +156,7 @@ class _Asked(NamedTuple):
     streams: list[int]
 
 
-def _load() -> None:
+def _load():
     """Everything that a run may import, but what starts one, and what pytest rewrites as it loads it."""
     import nodegate
 
@@ -177,7 +175,7 @@ def _load() -> None:
     from nodegate.files.paths import REPORTS, suite_folder
     from nodegate.report.html import environment
 
-    jinja2.Environment.compile = _once(jinja2.Environment.compile, of=(1, 2, 3))  # type: ignore[method-assign]
+    jinja2.Environment.compile = _once(jinja2.Environment.compile, of=(1, 2, 3))
     ast.parse = _once(ast.parse, of=(0,))
     templates = environment(suite_folder(REPORTS) / "templates")
     for name in templates.list_templates(extensions=["j2"]):
@@ -187,11 +185,11 @@ def _load() -> None:
     gc.freeze()
 
 
-def _once(function: Callable[..., Any], of: tuple[int, ...]) -> Callable[..., Any]:
+def _once(function, of):
     """A function that is called once with the same arguments at the places of `of`, of texts and bytes alone."""
     known: dict[Any, Any] = {}
 
-    def ask(*given: Any, **named: Any) -> Any:
+    def ask(*given, **named):
         if named or max(of) >= len(given):
             return function(*given, **named)
         asked = tuple(given[at] for at in of)
@@ -202,7 +200,7 @@ def _once(function: Callable[..., Any], of: tuple[int, ...]) -> Callable[..., An
     return ask
 
 
-def _serve(control: socket.socket) -> _Asked:
+def _serve(control):
     """Fork for each run; returns in the run. Each has a second process that waits for it and tells how it ended."""
     while True:
         _, fds, *_ = socket.recv_fds(control, 1, 1)
@@ -230,14 +228,14 @@ def _serve(control: socket.socket) -> _Asked:
             os._exit(0)
 
 
-def _reap() -> bool:
+def _reap():
     try:
         return os.waitpid(-1, os.WNOHANG)[0] > 0
     except ChildProcessError:
         return False
 
 
-def _become(asked: _Asked) -> None:
+def _become(asked):
     """Be an interpreter that was started so, and run what it was given."""
     os.setsid()
     os.umask(asked.umask)
@@ -260,14 +258,14 @@ def _become(asked: _Asked) -> None:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})  # noqa: S102
 
 
-def _without_ours(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _without_ours(kind, error, trace):
     """A traceback begins where the run does."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
 
-def _open_streams(*, unbuffered: bool) -> None:
+def _open_streams(*, unbuffered):
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         was = getattr(sys, name)
         stream = open(number, mode, encoding=was.encoding, errors=was.errors, closefd=False)  # noqa: SIM115

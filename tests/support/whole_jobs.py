@@ -1,7 +1,7 @@
 """Whole jobs of our own writing, handed in as users have them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -18,14 +18,12 @@ RANKS = 8
 Line = tuple[datetime, str]
 
 
-def glog(when: datetime) -> str:
+def glog(when):
     """A time as the watchdog prints it, without a year."""
     return f"{when.month}{when.day:02} {when:%H:%M:%S}.118204311"
 
 
-def job(
-    *, broken: int = 6, last_words: tuple[str, ...] = (), pods: bool = True, ahead: timedelta = timedelta()
-) -> dict[str, list[Line]]:
+def job(*, broken=6, last_words=(), pods=True, ahead=timedelta()):
     """Two workers of four ranks: one rank stops with its last words, which have no time; the others time out.
 
     The clock of the second worker is ahead by this.
@@ -34,7 +32,7 @@ def job(
     return {name: list(_worker(name, number, broken, last_words, ahead * number)) for number, name in enumerate(names)}
 
 
-def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...], ahead: timedelta) -> Iterator[Line]:
+def _worker(name, number, broken, last_words, ahead):
     start = START + ahead
     yield START, f"{start:%Y-%m-%d %H:%M:%S} pod {name} on node {NODES[number]}"
     yield START, f"{start:%Y-%m-%d %H:%M:%S} RANK: {number} calls torchrun"
@@ -52,10 +50,7 @@ def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...], ah
         when = START + timedelta(minutes=step, seconds=30)
         clock = f"{when + ahead:%Y-%m-%d %H:%M:%S}"
         if number == 1:  # Megatron: only the last rank prints its progress
-            yield (
-                when,
-                f"[{clock}] iteration {step + 1:8}/    5000 | elapsed time per iteration (ms): 9",
-            )
+            yield (when, f"[{clock}] iteration {step + 1:8}/    5000 | elapsed time per iteration (ms): 9")
     if broken // 4 == number:
         for text in last_words:
             yield FAULT, f"[rank{broken}]: {text}"
@@ -76,34 +71,34 @@ def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...], ah
         yield ended, f"{name}:30{local}:90{local} [{local}] NCCL INFO [Service thread] Connection closed by localRank 0"
 
 
-def by_time(workers: dict[str, list[Line]]) -> list[tuple[str, Line]]:
+def by_time(workers):
     """The lines of all workers in the order of time."""
     lines = [(name, line) for name, own in workers.items() for line in own]
     return sorted(lines, key=lambda each: each[1][0])
 
 
-def _files(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _files(folder, workers):
     for name, lines in workers.items():
         write(folder, f"{name}.log", *(text for _, text in lines))
 
 
-def _kubectl(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _kubectl(folder, workers):
     write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, own in workers.items() for _, text in own))
 
 
-def _kubectl_by_time(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _kubectl_by_time(folder, workers):
     write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, (_, text) in by_time(workers)))
 
 
-def _stern(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _stern(folder, workers):
     write(folder, "job.log", *(f"{name} main {text}" for name, (_, text) in by_time(workers)))
 
 
-def _compose(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _compose(folder, workers):
     write(folder, "job.log", *(f"{name:<14} | {text}" for name, (_, text) in by_time(workers)))
 
 
-def _collected(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _collected(folder, workers):
     entries = (
         {"@timestamp": f"{when:%Y-%m-%dT%H:%M:%SZ}", "kubernetes": {"pod_name": name}, "log": text}
         for name, (when, text) in by_time(workers)
@@ -111,11 +106,11 @@ def _collected(folder: Path, workers: dict[str, list[Line]]) -> None:
     write(folder, "job.jsonl", *(json.dumps(entry) for entry in entries))
 
 
-def _cat(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _cat(folder, workers):
     write(folder, "job.log", *(text for own in workers.values() for _, text in own))
 
 
-def _runtime(folder: Path, workers: dict[str, list[Line]]) -> None:
+def _runtime(folder, workers):
     for name, lines in workers.items():
         write(folder, f"{name}.log", *(f"{when:%Y-%m-%dT%H:%M:%S}.120034511Z stderr F {text}" for when, text in lines))
 
@@ -132,16 +127,7 @@ LAYOUTS: dict[str, Callable[[Path, dict[str, list[Line]]], None]] = {
 }
 
 
-def kernel_log(
-    folder: Path,
-    *,
-    code: int,
-    text: str,
-    gpu: int = 2,
-    form: str = "dmesg -T",
-    zone_h: float = 0,
-    ahead: timedelta = timedelta(),
-) -> None:
+def kernel_log(folder, *, code, text, gpu=2, form="dmesg -T", zone_h=0, ahead=timedelta()):
     """The kernel logs of both nodes; the second one has this Xid two seconds before the hang."""
     for node in NODES:
         lines = [(START - timedelta(days=3), "Linux version 6.8.0-40-generic")]
@@ -154,7 +140,7 @@ def kernel_log(
         )
 
 
-def _as(form: str, node: str, zone_h: float, when: datetime, text: str) -> str:
+def _as(form, node, zone_h, when, text):
     local = when + timedelta(hours=zone_h)
     day = f"{local.day:2}"
     if form == "syslog":

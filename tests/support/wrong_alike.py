@@ -1,7 +1,7 @@
 """Fleets whose nodes are all wrong in the same way: nobody is odd, so only what is right by itself can tell."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fleet.load import burn, copies, groups, rdma
 from fleet.machine import Machine
@@ -66,38 +66,38 @@ class Told(NamedTuple):
     unproven: tuple[str, ...]
 
 
-def _gpus_slow(document: Any) -> None:
+def _gpus_slow(document):
     for gpu in range(GPUS):
         burn.slowed(document, gpu, 0.7, reasons=[], clock_mhz=1600)
 
 
-def _memory_slow(document: Any) -> None:
+def _memory_slow(document):
     _scale(document, 0.6, copies.INSIDE, copies.READ, copies.COPY, copies.TRIAD)
 
 
-def _acs_on(machine: Machine) -> None:
+def _acs_on(machine):
     bridges = {device["parent"] for device in machine.sections["pci"] if device["parent"]}
     for address in bridges:
         machine.set_pci(address, "acs", "001d")
 
 
-def _rails_half(machine: Machine) -> None:
+def _rails_half(machine):
     for number in range(GPUS):
         machine.under_load(rdma.NAME, rdma.slower(f"mlx5_{number}", 198.0))
 
 
-def under_load(measurement: str, *changes: Callable[[Any], object]) -> Callable[[Machine], object]:
+def under_load(measurement, *changes):
     return lambda machine: machine.under_load(measurement, *changes)
 
 
-def _no_gpudirect(machine: Machine) -> None:
+def _no_gpudirect(machine):
     del machine.sections["system"]["modules"]["nvidia_peermem"]
     driver, closed = machine.sections["driver"], "NVIDIA UNIX x86_64 Kernel Module"
     version = driver["version"].replace("NVIDIA UNIX Open Kernel Module for x86_64", closed)
     machine.set("driver", "version", version)
 
 
-def _gen4(machine: Machine) -> None:
+def _gen4(machine):
     for index in range(GPUS):
         machine.set_link(machine.gpu_address(index), speed_gts="16.0")
         machine.set_gpu(index, "link_gen_max", 4)
@@ -106,17 +106,17 @@ def _gen4(machine: Machine) -> None:
     machine.under_load(copies.NAME, lambda document: _scale(document, 0.5, copies.IN, copies.OUT))
 
 
-def every_gpu(**readings: object) -> Callable[[Machine], object]:
+def every_gpu(**readings):
     return lambda machine: [machine.set_gpu(gpu, *each) for gpu in range(GPUS) for each in readings.items()]
 
 
-def _dimm_short(machine: Machine) -> None:
+def _dimm_short(machine):
     text = machine.sections["system"]["meminfo"]
     total = int(text.split()[1])
     machine.set("system", "meminfo", text.replace(str(total), str(total * 15 // 16), 1))
 
 
-def _scale(document: Any, share: float, *whats: str) -> None:
+def _scale(document, share, *whats):
     for gpu in document["gpus"]:
         for copy in gpu["copies"]:
             if copy["what"] in whats:
@@ -149,7 +149,7 @@ FLEETS = (
 )
 
 
-def told(alike: Alike, count: int) -> Told:
+def told(alike, count):
     """What is said of so many HGX H100 nodes that are wrong in this way."""
     machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, count + 1)]
     for machine in machines:
@@ -169,7 +169,7 @@ def told(alike: Alike, count: int) -> Told:
     )
 
 
-def row(alike: Alike, count: int, found: Told) -> str:
+def row(alike, count, found):
     """The line of a fleet in docs/evidence/wrong-alike.md."""
     verdicts = ", ".join(sorted(each.value for each in found.verdicts))
     fails = alike.told_by in found.failing

@@ -13,7 +13,6 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from lab.keys import public_key
 from lab.processes import naming
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 INTERPRETER = Path(__file__).with_name("interpreter.py")
 BY_INTERPRETER = {*re.findall(r'^    "([a-z-]+)": ', INTERPRETER.read_text(), re.MULTILINE)}
@@ -55,7 +54,7 @@ class HostileFleet:
         kinds: the kind of each node, or how many nodes there are: then with the usual shares of hostile ones.
     """
 
-    def __init__(self, folder: Path, kinds: int | Sequence[Kind]) -> None:
+    def __init__(self, folder, kinds):
         self._folder = folder
         self.kinds = shares(kinds) if isinstance(kinds, int) else list(kinds)
         behind_sshd = [kind.sshd for kind in self.kinds if not _is_false(kind)]
@@ -72,7 +71,7 @@ class HostileFleet:
         ]
         self._stack = contextlib.ExitStack()
 
-    def _made(self) -> Iterator[HostileNode]:
+    def _made(self):
         free = {own: iter(fleet.nodes) for own, fleet in self._fleets.items()}
         first = next(iter(self._fleets.values()))
         net, now_s = first.addresses[0].split(".")[1], time.time()
@@ -93,7 +92,7 @@ class HostileFleet:
             python.chmod(0o755)
             yield HostileNode(name, kind, address, port, python, self._folder / f"n{machine + 1:04}" / "lock")
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         first = next(iter(self._fleets.values()))
         with first.known_hosts.open("a") as known:  # one of the false ones comes as far as its host key
             known.writelines(f"[{s.address}]:{s.port} {public_key(first.host_keys[0])}\n" for s in self.servers)
@@ -103,10 +102,10 @@ class HostileFleet:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._stack.close()
 
-    def inventory(self, connect_s: float) -> str:
+    def inventory(self, connect_s):
         """The fleet as an Ansible YAML inventory."""
         head = next(iter(self._fleets.values())).inventory().split("  hosts:\n")[0]
         keys = " ".join(str(fleet.known_hosts) for fleet in self._fleets.values())
@@ -120,34 +119,34 @@ class HostileFleet:
             for node in self.nodes
         )
 
-    def _key(self, node: HostileNode) -> Path:
+    def _key(self, node):
         fleets = self._fleets
         return (fleets.get(node.kind.sshd) or next(iter(fleets.values()))).user_key
 
-    def descendants(self) -> list[int]:
+    def descendants(self):
         """Every process that a login on these nodes has running now, those without their sshd among them."""
         alone = [int(line.split(" ", 1)[0]) for line in naming(self._folder) if str(INTERPRETER) in line]
         return sorted({*alone, *(pid for fleet in self._fleets.values() for pid in fleet.descendants())})
 
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of the real sshds that listen."""
         return [pid for fleet in self._fleets.values() for pid in fleet.pids()]
 
-    def connections(self) -> int:
+    def connections(self):
         """How many logins succeeded so far."""
         return sum(fleet.connections() for fleet in self._fleets.values())
 
 
-def _is_false(kind: Kind) -> bool:
+def _is_false(kind):
     """Whether no sshd stands behind it."""
     return kind.serve is not None or kind.closed or kind.full
 
 
-def _answers(kind: Kind) -> bool:
+def _answers(kind):
     return _is_false(kind) and not kind.closed
 
 
-def _document(machine: int, kind: Kind, now_s: float) -> str:
+def _document(machine, kind, now_s):
     made = Machine.hgx_h100(f"n{machine + 1:04}", machine + 1, epoch_s=now_s + YEARS_S.get(kind.name, 0.0))
     if kind.name == "hung-driver":
         made.section_fails("nvml", "hung", "waits in os_acquire_rwlock_write at nvmlInit")

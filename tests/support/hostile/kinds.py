@@ -79,7 +79,7 @@ HEALTHY = Kind("healthy", "accepted", "")
 HOSTILE = (*UNREACHABLE, *HUNG_DRIVERS, *SENDERS, *LIARS)
 
 
-def shares(count: int) -> list[Kind]:
+def shares(count):
     """The kind of each of `count` nodes: one of each hostile kind at least, spread over the whole fleet."""
     groups = ((UNREACHABLE, 0.05), (HUNG_DRIVERS, 0.01), (SENDERS, 0.02), (LIARS, 0.005))
     hostile = [group[n % len(group)] for group, share in groups for n in range(max(len(group), round(share * count)))]

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,18 +31,18 @@ class Measured:
     threads: int
     folder: Path  # the run folder
 
-    def report(self) -> dict[str, Any]:
+    def report(self):
         """The content of report.json."""
         found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
         return found
 
-    def facts(self) -> dict[str, dict[str, Any]]:
+    def facts(self):
         """The evidence of the facts of each node."""
         files = self.folder.glob("evidence/*/facts.json*")
         return {file.parent.name: json.loads(content(file, file.read_bytes(), _MOST_BYTES)) for file in files}
 
 
-def run(folder: Path, arguments: Sequence[str]) -> Measured:
+def run(folder, arguments):
     """Run pytest over `hosts.yaml` of a folder, in a session of its own."""
     began_s = time.monotonic()
     with (folder / "said").open("wb") as said:
@@ -77,7 +76,7 @@ def run(folder: Path, arguments: Sequence[str]) -> Measured:
     )
 
 
-def _look(pid: int, looks: list[int], ended: threading.Event) -> None:
+def _look(pid, looks, ended):
     """Count the threads of a process until it has ended."""
     with contextlib.suppress(OSError):
         while not ended.wait(LOOK_EVERY_S):

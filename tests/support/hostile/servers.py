@@ -1,7 +1,5 @@
 """What answers on the SSH port of a node that is no SSH server, or none that works."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -9,41 +7,40 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import paramiko
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 Serve = Callable[[socket.socket, "Server"], None]
 TICK_S = 1.0
 
 
-def silent(client: socket.socket, node: Server) -> None:
+def silent(client, node):
     """Accepts, and never says a word."""
     while not node.ended.is_set() and client.recv(4096):
         pass
 
 
-def drops(client: socket.socket, node: Server) -> None:
+def drops(client, node):
     """Closes each connection before its banner: an sshd that cannot serve."""
 
 
-def endless_lines(client: socket.socket, node: Server) -> None:
+def endless_lines(client, node):
     """A greeting in front of the banner that never ends, in lines, as fast as they are taken."""
     while not node.ended.is_set():
         client.sendall(b"This node is being installed, please wait.\r\n" * 1000)
 
 
-def endless_line(client: socket.socket, node: Server) -> None:
+def endless_line(client, node):
     """A greeting that is one line without an end."""
     while not node.ended.is_set():
         client.sendall(b"." * 65536)
 
 
-def slow_banner(client: socket.socket, node: Server) -> None:
+def slow_banner(client, node):
     """One byte a second, from the first."""
     for byte in b"SSH-2.0-OpenSSH_9.6p1 Ubuntu-3ubuntu13.5, as slow as a node can be".ljust(600, b"."):
         client.sendall(bytes([byte]))
@@ -51,26 +48,26 @@ def slow_banner(client: socket.socket, node: Server) -> None:
             return
 
 
-def slow_key_exchange(client: socket.socket, node: Server) -> None:
+def slow_key_exchange(client, node):
     """A banner at once, then one byte a second."""
     client.sendall(b"SSH-2.0-OpenSSH_9.6p1\r\n\x00\x00\x05\xdc\x06\x14")
     while not node.ended.wait(TICK_S):
         client.sendall(b"\x2a")
 
 
-def garbage(client: socket.socket, node: Server) -> None:
+def garbage(client, node):
     """Random bytes from the first, as fast as they are taken."""
     while not node.ended.is_set():
         client.sendall(os.urandom(65536))
 
 
-def garbage_after_banner(client: socket.socket, node: Server) -> None:
+def garbage_after_banner(client, node):
     """A good banner, then random bytes where the key exchange should be."""
     client.sendall(b"SSH-2.0-OpenSSH_9.6p1\r\n")
     garbage(client, node)
 
 
-def huge_packet(client: socket.socket, node: Server) -> None:
+def huge_packet(client, node):
     """A packet that says it has 2 GB, and the bytes for it, as fast as they are taken."""
     client.sendall(b"SSH-2.0-OpenSSH_9.6p1\r\n\x7f\xff\xff\xfc")
     garbage(client, node)
@@ -79,23 +76,23 @@ def huge_packet(client: socket.socket, node: Server) -> None:
 class _Deaf(paramiko.ServerInterface):
     """Lets everybody in, opens channels, and never answers when a program is to be run."""
 
-    def __init__(self, ended: threading.Event) -> None:
+    def __init__(self, ended):
         self._ended = ended
 
-    def get_allowed_auths(self, username: str) -> str:
+    def get_allowed_auths(self, username):
         return "publickey"
 
-    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+    def check_auth_publickey(self, username, key):
         return paramiko.AUTH_SUCCESSFUL
 
-    def check_channel_request(self, kind: str, chanid: int) -> int:
+    def check_channel_request(self, kind, chanid):
         return paramiko.OPEN_SUCCEEDED
 
-    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+    def check_channel_exec_request(self, channel, command):
         return self._ended.wait(600)
 
 
-def deaf(client: socket.socket, node: Server) -> None:
+def deaf(client, node):
     """A real login, and after it an sshd that stands still."""
     transport = paramiko.Transport(client)
     transport.add_server_key(paramiko.Ed25519Key.from_private_key_file(str(node.host_key)))
@@ -110,14 +107,14 @@ def deaf(client: socket.socket, node: Server) -> None:
 class Server:
     """One such node; a context manager. `served` counts its connections, `open` those that are open now."""
 
-    def __init__(self, address: str, port: int, serve: Serve | None, host_key: Path) -> None:
+    def __init__(self, address, port, serve, host_key):
         self.address, self.port, self.host_key, self._serve = address, port, host_key, serve
         self.ended = threading.Event()
         self._stack = contextlib.ExitStack()
         self._lock = threading.Lock()
         self.served = self.open = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         server = socket.create_server((self.address, self.port), backlog=128 if self._serve else 0)
         self._stack.enter_context(server)
         if self._serve is None:  # its queue is full: the kernel drops what comes after, as a black hole does
@@ -130,18 +127,18 @@ class Server:
         threading.Thread(target=self._accept, args=(server,), daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.ended.set()
         self._stack.close()
 
-    def _accept(self, server: socket.socket) -> None:
+    def _accept(self, server):
         while not self.ended.is_set():
             with contextlib.suppress(OSError):
                 client, _ = server.accept()
                 client.settimeout(None)
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
-    def _answer(self, client: socket.socket) -> None:
+    def _answer(self, client):
         with self._lock:
             self.served += 1
             self.open += 1
@@ -151,7 +148,7 @@ class Server:
         with self._lock:
             self.open -= 1
 
-    def left(self, within_s: float = 5.0) -> int:
+    def left(self, within_s=5.0):
         """How many connections are open still, so many seconds later."""
         end_s = time.monotonic() + within_s
         while self.open and time.monotonic() < end_s:
