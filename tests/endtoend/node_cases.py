@@ -29,8 +29,8 @@ class Case(NamedTuple):
     fault: Fault
     told: str
     injected: str
-    node: str
     said: dict[str, str]
+    node: str = "rejected"
     follows: str = ""
 
 
@@ -49,21 +49,18 @@ SERVICES_AND_DRIVER = [
         faults.manager_stopped,
         "fabric manager stopped",
         "systemctl stop",
-        "rejected",
         {"fabric.manager": "fail: nvidia-fabricmanager: not running: inactive (dead, result success)"},
     ),
     Case(
         faults.manager_killed,
         "fabric manager killed",
         "systemctl kill --signal=KILL",
-        "rejected",
         {"fabric.manager": "fail: nvidia-fabricmanager: not running: failed (failed, result signal)"},
     ),
     Case(
         faults.manager_of_another_version,
         "fabric manager of another version than the driver",
         "what its program says of itself",
-        "rejected",
         {
             "fabric.version": "fail: version 550.54.15, expected 550.163.01 (the driver's version)",
             "drift.same_as_fleet": "warn: fabric manager version: 550.54.15, expected 550.163.01 (6 of 8 nodes)",
@@ -73,7 +70,6 @@ SERVICES_AND_DRIVER = [
         faults.manager_not_installed,
         "fabric manager not installed",
         "unit and program taken away",
-        "rejected",
         {
             "fabric.manager": "fail: nvidia-fabricmanager: not installed",
             "fabric.version": "error: could not read version: missing: nv-fabricmanager: no such program",
@@ -84,7 +80,6 @@ SERVICES_AND_DRIVER = [
         gpu_faults.driver_updated,
         "driver's packages updated, the old module still loaded",
         "NVML: error 18 (mock); /proc/driver/nvidia/version",
-        "rejected",
         {
             "software.driver_and_library": "fail: driver: Driver/library version mismatch (NVML error 18); "
             "the loaded kernel module is 550.144.03 - reboot, or stop all GPU programs and reload the driver",
@@ -96,7 +91,6 @@ SERVICES_AND_DRIVER = [
         gpu_faults.driver_not_loaded,
         "driver not loaded",
         "NVML: error 9 (mock); nothing of it in /proc, /sys and /dev",
-        "rejected",
         {
             "software.driver_loaded": "fail: driver: NVIDIA kernel module not loaded",
             "gpu.bound": "fail: NVIDIA kernel module: not loaded",
@@ -108,11 +102,11 @@ SERVICES_AND_DRIVER = [
         gpu_faults.library_missing,
         "libnvidia-ml missing",
         "the library taken away",
-        "incomplete",
         {
             "gpu.lost": "error: nvml could not be read: missing: libnvidia-ml.so.1: cannot open shared object file",
             "software.driver_and_library": "error: could not read library version: missing: libnvidia-ml",
         },
+        node="incomplete",
         follows="nvidia-smi's output names no GPU: NVIDIA-SMI couldn't find libnvidia-ml.so library in your system",
     ),
 ]
@@ -122,42 +116,37 @@ HOST_AND_GPUS = [
         faults.narrow_link,
         "a GPU's PCIe link at two lanes",
         "sysfs: current_link_width",
-        "rejected",
         {"pcie.link_width": "fail: GPU 6 (0000:73:00.0, S/N 165NODE000007): link width 2 lanes, expected"},
     ),
     Case(
         faults.small_shm,
         "little shared memory",
         "mount -o remount,size=64m /dev/shm",
-        "rejected",
         {"host.shared_memory": "fail: /dev/shm: size 0.1 GiB, expected at least 64 GiB"},
     ),
     Case(
         host_faults.little_locked_memory,
         "little locked memory for logins and jobs",
         "/etc/security/limits.d",
-        "rejected",
         {"host.locked_memory": "fail: login: locked memory 64 KiB, expected at least"},
     ),
     Case(
         host_faults.full_disks,
         "/tmp and /var/tmp full",
         "tmpfs filled to the last byte",
-        "accepted",
         {"host.free_space": "warn: /tmp: free space 0 %, expected at least 5 %"},
+        node="accepted",
     ),
     Case(
         host_faults.dead_file_server,
         "a mount hangs",
         "a FUSE file system that never answers at /mnt",
-        "rejected",
         {"host.hung_mounts": "fail: /mnt: hung; process"},
     ),
     Case(
         gpu_faults.gpu_lost_in_mid_run,
         "GPU lost, `nvidia-smi --query-gpu` ends with 0",
         "NVML: GPU_IS_LOST at each call but for the handle (mock)",
-        "rejected",
         {
             "gpu.lost": "fail: GPU 3 (0000:43:00.0): lost: NVML cannot read it: lost: NVML 15: GPU is lost",
             "gpu.count": "fail: node: 7 of 8 GPUs respond, expected 8 GPUs",
@@ -168,7 +157,6 @@ HOST_AND_GPUS = [
         gpu_faults.nvml_dies,
         "GPU lost, and NVML dies of a signal: nvidia-smi is asked",
         "NVML: GPU_IS_LOST for a handle, SIGSEGV in a call (mock)",
-        "rejected",
         {
             "gpu.lost": "fail: GPU 3 (0000:43:00.0): lost: NVML cannot read it: lost: GPU is lost.  Reboot",
             "gpu.count": "fail: node: at most 7 of 8 GPUs respond, expected 8 GPUs",
@@ -180,36 +168,40 @@ HOST_AND_GPUS = [
 
 LOGINS = [
     Case(
-        faults.by_sudo, "none: a login with sudo in place of root", "inventory: ansible_become", "accepted", accepted(2)
+        faults.by_sudo,
+        "none: a login with sudo in place of root",
+        "inventory: ansible_become",
+        accepted(2),
+        node="accepted",
     ),
     Case(
         host_faults.sudo_complains,
         "sudo cannot resolve the host's name, and works",
         "/etc/hosts without it; inventory: ansible_become",
-        "accepted",
         accepted(3),
+        node="accepted",
     ),
-    Case(host_faults.noisy_login, "logins print banners", ".bashrc and /etc/profile.d", "accepted", accepted(4)),
-    Case(gpu_faults.smi_missing, "nvidia-smi missing, NVML well", "the program taken away", "accepted", accepted(5)),
+    Case(host_faults.noisy_login, "logins print banners", ".bashrc and /etc/profile.d", accepted(4), node="accepted"),
+    Case(
+        gpu_faults.smi_missing, "nvidia-smi missing, NVML well", "the program taken away", accepted(5), node="accepted"
+    ),
     Case(
         faults.no_root,
         "the login may not read the kernel log",
         "inventory: a user without sudo",
-        "incomplete",
         {"kernel_log.xid": f"error: {KERNEL_LOG}", **dict.fromkeys(NO_KERNEL_LOG, f"error: {KERNEL_LOG}")},
+        node="incomplete",
     ),
     Case(
         faults.few_open_files,
         "few open files for logins and jobs",
         "/etc/security/limits.d",
-        "rejected",
         {"host.open_files": "fail: login: open files 1024, expected at least 16384"},
     ),
     Case(
         gpu_faults.job_left,
         "a process of a job left on a GPU",
         "a process that holds /dev/nvidia0; NVML lists it (mock)",
-        "rejected",
         {
             "idle.processes": "fail: GPU 0 (0000:13:00.0, S/N 165NODE000001): compute process",
             "idle.memory": "fail: memory in use 8192 MiB, expected at most 128 MiB",
@@ -244,7 +236,6 @@ KERNEL = [
         faults.rail_down,
         "an InfiniBand port down",
         "sysfs: state, phys_state",
-        "rejected",
         {
             "rdma.port_state": "fail: mlx5_2 port 1 (0000:34:00.0): state DOWN, expected ACTIVE",
             "rdma.rails": "fail: rails in service 7 ports, expected 8",
@@ -254,14 +245,12 @@ KERNEL = [
         faults.xid,
         "Xid 48 in the kernel log",
         "a line at /dev/kmsg",
-        "rejected",
         {"kernel_log.xid": "fail: GPU 5 (0000:63:00.0, S/N 165NODE000006): Xid 48 (uncorrectable memory error) once"},
     ),
     Case(
         faults.gpu_lost,
         "GPU fell off the bus",
         "configuration space all ff; NVML: GPU_IS_LOST (mock)",
-        "rejected",
         {
             "gpu.lost": "fail: GPU 3 (0000:43:00.0): lost: its PCIe configuration space reads all ff",
             "gpu.on_bus": "fail: GPU 3 (0000:43:00.0): does not respond on PCIe",
@@ -274,7 +263,6 @@ KERNEL = [
         log_faults.fallen_off,
         "Xid 79 in the kernel log, the GPU back since",
         "lines at /dev/kmsg",
-        "rejected",
         {
             "kernel_log.xid": "fail: GPU 4 (0000:53:00.0, S/N 165NODE000005): Xid 79 (GPU has fallen off the bus)",
             "gpu.fallen_off_bus": "fail: GPU 4 (0000:53:00.0, S/N 165NODE000005): fell off the bus",
@@ -284,21 +272,19 @@ KERNEL = [
         log_faults.sxid,
         "fatal SXid in the kernel log",
         "a line at /dev/kmsg",
-        "rejected",
         {"kernel_log.sxid": "fail: nvidia-nvswitch2 (0000:a1:02.0): SXid 20034 (Fatal) once"},
     ),
     Case(
         log_faults.out_of_memory,
         "OOM killer in the kernel log",
         "lines at /dev/kmsg",
-        "accepted",
         {"kernel_log.memory": "warn: memory: the node ran out of memory and the kernel killed a process, once"},
+        node="accepted",
     ),
     Case(
         log_faults.pcie_error,
         "fatal AER error in the kernel log",
         "lines at /dev/kmsg",
-        "rejected",
         {"kernel_log.pcie_errors": "fail: GPU 2 (0000:33:00.0, S/N 165NODE000003): a PCIe transfer was lost, once"},
     ),
 ]
@@ -309,22 +295,22 @@ OUT_OF_REACH = [
         faults.sudo_refused,
         "sudo asks for a password",
         "inventory: ansible_become for a user without sudo",
-        "unreachable",
         {"node.reachable": "error: node: sudo wants a password"},
+        node="unreachable",
     ),
     Case(
         faults.no_python,
         "python3 missing",
         "the program taken away",
-        "unreachable",
         {"node.reachable": "error: node: /usr/bin/python3 did not start there"},
+        node="unreachable",
     ),
     Case(
         faults.cable_out,
         "network cable out",
         "ip link set down at the other end",
-        "unreachable",
         {"node.reachable": "error: 192.0.2.4:22 did not answer within 3 s"},
+        node="unreachable",
     ),
 ]
 

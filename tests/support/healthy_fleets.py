@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from fleet import system
@@ -37,112 +38,55 @@ AMPERE = {"capability": "8.0", "multiprocessors": 108}
 BLACKWELL = {"capability": "10.0", "multiprocessors": 148}
 A100_NCCL = (232.0, 232.0, 223.0, 231.0, 224.0, 230.0)
 
+
+def _copies(host, at_once, inside, peer):
+    return (*host, inside, at_once, peer)
+
+
+def _figures(nccl, groups, clock_mhz, power_w, tflops, copies, **more):  # noqa: PLR0917 - for tables
+    return Figures(tflops, copies, nccl, groups, clock_mhz, power_w, **more)
+
+
 # What good nodes of each platform give. bf16, copies and collectives as published for the platform (the sources stand
 # at the values in baselines/*.yaml); where nothing is published for it, what the same chip or link gives elsewhere.
-GOOD: Mapping[str, Figures] = {
-    "a100-pcie-40gb": Figures(
-        (224, 18.1, 17.2), (26.3, 26.1, 1185, 24.9, 21.3), CARDS_NCCL, RAILS_4X200, 1300, 249, **AMPERE
-    ),
-    "a100-pcie-80gb": Figures(
-        (236, 18.6, 17.6), (26.3, 26.1, 1470, 24.9, 21.3), CARDS_NCCL, RAILS_4X200, 1290, 298, **AMPERE
-    ),
-    "gb200-tray": Figures(
-        (1550, 71, 37.5),
-        (198, 205, 5900, 190, 770),
-        (628, 600, 564, 549, 488, 700),
-        RAILS_4X400,
-        1860,
-        1190,
+GEN4, GEN5 = partial(_copies, (26.3, 26.1), 24.9), partial(_copies, (55.1, 55.4), 27.4)
+CARD, HGX = partial(_figures, CARDS_NCCL, RAILS_4X200), partial(_figures, (480, *NVLINK_4), RAILS_8X400)
+A100 = partial(_figures, A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE)
+SXM_4 = partial(_figures, (335, 335, 328, 330, 310, 130), RAILS_4X400, 1740, 697)
+ADA = {"capability": "8.9", "memory_temperature_c": None}
+GOOD = {
+    "a100-pcie-40gb": CARD(1300, 249, (224, 18.1, 17.2), GEN4(1185, 21.3), **AMPERE),
+    "a100-pcie-80gb": CARD(1290, 298, (236, 18.6, 17.6), GEN4(1470, 21.3), **AMPERE),
+    "gb200-tray": _figures(
+        *((628, 600, 564, 549, 488, 700), RAILS_4X400, 1860, 1190, (1550, 71, 37.5), (198, 205, 5900, 190, 770)),
         **BLACKWELL,
     ),
-    "h100-nvl": Figures((548, 43, 47), (55.1, 55.4, 2890, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 349),
-    "h100-pcie": Figures(
-        (478, 39, 41),
-        (55.1, 55.4, 1640, 27.4, 40.5),
-        CARDS_NCCL,
-        RAILS_4X200,
-        1440,
-        349,
-        multiprocessors=114,
-        triad=1832,
-    ),
-    "hgx-a100-40gb-4": Figures(
-        (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 92.5), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
-    ),
-    "hgx-a100-40gb-8": Figures(
-        (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
-    ),
-    "hgx-a100-80gb-8": Figures(
-        (270, 19.2, 18.7), (26.3, 26.1, 1550, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
-    ),
-    "hgx-a800-8": Figures(
-        (266, 19.1, 18.7),
-        (26.3, 26.1, 1550, 24.9, 183),
-        (155, 155, 141, 147, 140, 152),
-        RAILS_8X200,
-        1350,
-        396,
-        **AMPERE,
-    ),
-    "hgx-b200-8": Figures(
-        (1467, 66.2, 36.5),
-        (55.1, 55.4, 5900, 50, 770),
-        (838, 682, 640, 636, 580, 660),
-        RAILS_8X400,
-        1750,
-        990,
-        nvls=True,
+    "gh200": CARD(1740, 620, (705, 49, 60), (300, 346, 2640, 150, 40.5)),
+    "h100-nvl": CARD(1500, 349, (548, 43, 47), GEN5(2890, 40.5)),
+    "h100-pcie": CARD(1440, 349, (478, 39, 41), GEN5(1640, 40.5), multiprocessors=114, triad=1832),
+    "h200-nvl": CARD(1500, 590, (600, 43, 47), GEN5(3292, 40.5)),
+    "hgx-a100-40gb-4": A100((247, 18.1, 18), GEN4(1190, 92.5)),
+    "hgx-a100-40gb-8": A100((247, 18.1, 18), GEN4(1190, 274)),
+    "hgx-a100-80gb-8": A100((270, 19.2, 18.7), GEN4(1550, 274)),
+    "hgx-a800-8": replace(A100((266, 19.1, 18.7), GEN4(1550, 183)), nccl=(155, 155, 141, 147, 140, 152)),
+    "hgx-b200-8": _figures(
+        *((838, 682, 640, 636, 580, 660), RAILS_8X400, 1750, 990, (1467, 66.2, 36.5), (55.1, 55.4, 5900, 50, 770)),
         **BLACKWELL,
-    ),
-    "hgx-h100-4": Figures(
-        (730, 49, 60), (55.1, 55.4, 2490, 27.4, 139), (335, 335, 328, 330, 310, 130), RAILS_4X400, 1740, 697
-    ),
-    "hgx-h100-8": Figures(
-        (730, 49, 60), (55.1, 55.4, 2490, 27.4, 376), (480, *NVLINK_4), RAILS_8X400, 1740, 697, nvls=True
-    ),
-    "hgx-h20-8": Figures(
-        (141.9, 32, 0.9),
-        (55.1, 55.4, 2640, 27.4, 376),
-        (480, *NVLINK_4),
-        RAILS_8X400,
-        1970,
-        385,
         nvls=True,
-        multiprocessors=78,
     ),
-    "hgx-h200-8": Figures(
-        (731, 49, 60), (55.1, 55.4, 3292, 27.4, 396), (473, *NVLINK_4), RAILS_8X400, 1740, 697, nvls=True
+    "hgx-h100-4": SXM_4((730, 49, 60), GEN5(2490, 139)),
+    "hgx-h100-8": HGX(1740, 697, (730, 49, 60), GEN5(2490, 376), nvls=True),
+    "hgx-h20-8": HGX(1970, 385, (141.9, 32, 0.9), GEN5(2640, 376), nvls=True, multiprocessors=78),
+    "hgx-h200-4": SXM_4((731, 49, 60), GEN5(3292, 139)),
+    "hgx-h200-8": replace(HGX(1740, 697, (731, 49, 60), GEN5(3292, 396), nvls=True), nccl=(473, *NVLINK_4)),
+    "hgx-h800-8": _figures(
+        *((215, 164, 160, 161, 150, 158), RAILS_8X400, 1740, 697, (730, 49, 0.9), GEN5(2490, 167)), nvls=True
     ),
-    "hgx-h800-8": Figures(
-        (730, 49, 0.9), (55.1, 55.4, 2490, 27.4, 167), (215, 164, 160, 161, 150, 158), RAILS_8X400, 1740, 697, nvls=True
-    ),
-    "l40s": Figures(
-        (227, 58, 1.3),
-        (26.3, 26.1, 600, 24.9, 21.3),
-        CARDS_NCCL,
-        RAILS_4X200,
-        2010,
-        347,
-        capability="8.9",
-        multiprocessors=142,
-        memory_temperature_c=None,
-    ),
-    "rtx-4090": Figures(
-        (162, 54, 1.25),
-        (26.3, 26.1, 918, 24.9, 21.3),
-        CARDS_NCCL,
-        RAILS_4X200,
-        2560,
-        440,
-        capability="8.9",
-        multiprocessors=128,
-        memory_temperature_c=None,
-        gpudirect=False,
-        triad=930,
+    "l40s": CARD(2010, 347, (227, 58, 1.3), GEN4(600, 21.3), multiprocessors=142, **ADA),
+    "rtx-4090": CARD(
+        2560, 440, (162, 54, 1.25), GEN4(918, 21.3), multiprocessors=128, gpudirect=False, triad=930, **ADA
     ),
 }
-
-
 # The same boards in a cloud or in a vendor's server, and boards of which little is published: as those with the same
 # chip or links.
 GOOD = {
@@ -150,23 +94,15 @@ GOOD = {
     **{name: GOOD[each.like] for name, each in PLATFORMS.items() if each.like in GOOD},
     "a800-pcie-80gb": replace(GOOD["a100-pcie-80gb"], tflops=(215, 18.6, 17.6)),
     "gb300-tray": replace(GOOD["gb200-tray"], tflops=(1930, 72, 1.2), power_w=1390),
-    "rtx-pro-6000": replace(
-        GOOD["l40s"],
-        tflops=(397, 105, 1.6),
-        copies=(55.1, 55.4, 1250, 27.4, 40.5),
-        clock_mhz=2100,
-        power_w=590,
-        capability="12.0",
-        multiprocessors=188,
-    ),
-    "hgx-h200-4": replace(GOOD["hgx-h100-4"], tflops=(731, 49, 60), copies=(55.1, 55.4, 3292, 27.4, 139)),
-    "hgx-a100-80gb-4": replace(
-        GOOD["hgx-a100-40gb-4"], tflops=(270, 19.2, 18.7), copies=(26.3, 26.1, 1550, 24.9, 92.5)
-    ),
-    "gh200": Figures((705, 49, 60), (300, 346, 2640, 150, 40.5), CARDS_NCCL, RAILS_4X200, 1740, 620),
-    "h200-nvl": Figures((600, 43, 47), (55.1, 55.4, 3292, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 590),
+    "gh200": GOOD["gh200"],
+    "h200-nvl": GOOD["h200-nvl"],
+    "hgx-a100-80gb-4": A100((270, 19.2, 18.7), GEN4(1550, 92.5)),
     "hgx-b300-8": replace(GOOD["hgx-b200-8"], tflops=(1600, 66.2, 1.2), power_w=1090),
-    "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=(55.1, 55.4, 2232, 27.4, 376), triad=4150),
+    "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=GEN5(2232, 376), triad=4150),
+    "hgx-h200-4": GOOD["hgx-h200-4"],
+    "rtx-pro-6000": replace(
+        CARD(2100, 590, (397, 105, 1.6), GEN5(1250, 40.5), multiprocessors=188, **ADA), capability="12.0"
+    ),
 }
 
 
