@@ -10,8 +10,8 @@ from nodegate.cli import main
 from nodegate.errors import UsageError
 from nodegate.watch.answer import State
 from nodegate.watch.command import watch
-from nodegate.watch.given import Given
 from nodegate.watch.options import Asked
+from nodegate.watch.pace import Given
 
 
 def earlier(text: str) -> Given | None:

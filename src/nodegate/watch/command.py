@@ -15,10 +15,10 @@ from nodegate.watch import render
 from nodegate.watch.answer import Silent, Slow
 from nodegate.watch.follow import CHUNK_BYTES, Packed, Stream, source
 from nodegate.watch.formats import FORMATS, Reader
-from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
 from nodegate.watch.options import Asked
 from nodegate.watch.own_pattern import OwnPattern
+from nodegate.watch.pace import Given
 from nodegate.watch.stop import Stop
 from nodegate.watch.watcher import Watcher
 
@@ -88,9 +88,7 @@ class _Watch:
                 self.told(self.watcher.line(line))
             if data:
                 last = self.clock()
-            if (
-                not self.caught_up and len(data) < CHUNK_BYTES
-            ):  # everything that was there; from now on the clock of this machine counts
+            if not self.caught_up and len(data) < CHUNK_BYTES:  # all that was there: now this machine's clock counts
                 self.caught_up, last = True, self.clock() - age_s
                 self.catch_up()
             idle_s = self.clock() - last

@@ -30,36 +30,11 @@ _RATES = {"ips": "sample", "tps": "token", "tgs": "token", "wps": "token", "bps"
 _BESIDE = frozenset(
     (
         *("train", "trainer", "training", "perf", "performance", "throughput", "speed", "rate", "interval", "iter"),
-        *(
-            "per",
-            "in",
-            "of",
-            "a",
-            "the",
-            "this",
-            "each",
-            "all",
-            "so",
-            "mean",
-            "avg",
-            "average",
-            "global",
-            "total",
-            "wall",
-            "current",
-        ),
-        *("device", "gpu", "chip", "npu", "rank", "node", "machine", "p"),
-    ),
+        *("per", "in", "of", "a", "the", "this", "each", "all", "so", "mean", "avg", "average", "global", "total"),
+        *("wall", "current", "device", "gpu", "chip", "npu", "rank", "node", "machine", "p"),
+    )
 )
-_SAME = {
-    "iters": "iter",
-    "its": "it",
-    "batches": "batch",
-    "secs": "sec",
-    "imgs": "img",
-    "seqs": "seq",
-    "toks": "tok",
-}
+_SAME = {"iters": "iter", "its": "it", "batches": "batch", "secs": "sec", "imgs": "img", "seqs": "seq", "toks": "tok"}
 _WORD = re.compile(r"[a-z]+")
 _THOUSANDS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}
 _NUMBER = re.compile(
@@ -168,11 +143,7 @@ def _meaning(name: str, unit: str) -> tuple[str, float, bool]:
         return ("step", 1e-3, False) if set(units) & _MS else ("", 1.0, False)  # `| 1498.74 ms |`
     what, factor = kind([*words, *units])
     if words == ["iter"] or (what in ("step", "time") and not {*words, *units} & _UNIT_OF_TIME):
-        return (
-            "count" if what != "time" else "whole",
-            factor,
-            True,
-        )  # lingua has `iter: 3.0121` beside the number of the step
+        return "whole" if what == "time" else "count", factor, True  # lingua: `iter: 3.0121` beside the step's number
     return what, factor, True
 
 

@@ -134,25 +134,22 @@ def _name_of_bar(before: str) -> str:
     return name if name[:1].isalpha() else ""
 
 
-_BY_NAME = {form.source: form for form in FORMS}
-_WITH_MOST: dict[str, Reader] = {
+_READERS: dict[str, Reader] = {
     "megatron": megatron,
     "nemo": nemo,
-    "nemo-bar": _BY_NAME["nemo-bar"],
-    "mmengine": _BY_NAME["mmengine"],
     "verl": verl,
-    **{name: _BY_NAME[name] for name in ("maxtext", "nanotron", "fairseq", "torchtitan", "deepspeed-pipeline")},
     "llama-factory": llamafactory,
     "json": metrics,
-    "deepspeed": _BY_NAME["deepspeed"],
-}
-FORMATS: dict[str, Reader] = {
-    **_WITH_MOST,
-    **{name: form for name, form in _BY_NAME.items() if name not in _WITH_MOST},
+    **{form.source: form for form in FORMS},
     "keras": KerasBars,
     "tqdm": tqdm,
     "steps": TrainerLines,
 }
+_WITH_MOST = (
+    *("megatron", "nemo", "nemo-bar", "mmengine", "verl", "maxtext", "nanotron", "fairseq", "torchtitan"),
+    *("deepspeed-pipeline", "llama-factory", "json", "deepspeed"),
+)
+FORMATS = {name: _READERS[name] for name in dict.fromkeys((*_WITH_MOST, *_READERS))}
 
 
 def reader(form: Reader) -> Callable[[str], Reading | None]:

@@ -7,19 +7,17 @@ from typing import NamedTuple
 
 MOST_BYTES = 16_384  # of one line; the rest of a longer one is dropped
 
-_CLOCK = r"([0-9]{2}:[0-9]{2}:[0-9]{2})"
-_TIME = re.compile(rf"([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[ T]{_CLOCK}")
-_TIME_US = re.compile(rf"(?<![0-9])([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}})[ T]{_CLOCK}")  # HF examples, Megatron forks
-_TIME_GLOG = re.compile(rf"(?:^|[\s\]:\[])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK}\.[0-9]")  # PyTorch's C++: no year
-_TIME_SYSLOG = re.compile(
-    rf"(?:^|[\s\[])(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {{1,2}}([0-9]{{1,2}}) {_CLOCK}"
+_CLOCK = r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATED = (
+    re.compile(rf"(?P<year>[0-9]{{4}})[-/](?P<month>[0-9]{{2}})[-/](?P<day>[0-9]{{2}})[ T]{_CLOCK}"),
+    # HF examples, Megatron forks
+    re.compile(rf"(?<![0-9])(?P<month>[0-9]{{2}})/(?P<day>[0-9]{{2}})/(?P<year>[0-9]{{4}})[ T]{_CLOCK}"),
 )
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
-    )
-}
+_WITHOUT_YEAR = (
+    re.compile(rf"(?:^|[\s\]:\[])[IWEF](?P<month>[0-9]{{1,2}})(?P<day>[0-9]{{2}}) {_CLOCK}\.[0-9]"),  # PyTorch's C++
+    re.compile(rf"(?:^|[\s\[])(?P<month>{'|'.join(_MONTHS)}) {{1,2}}(?P<day>[0-9]{{1,2}}) {_CLOCK}"),
+)
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _SENDER = re.compile(r"\s{0,8}\[?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})\]?:(?=[\s\[])")  # srun -l, pdsh, kubectl, torchrun
 _RECORD_ENDS = ("]", "}", "|")
@@ -61,25 +59,18 @@ class Stamp(NamedTuple):
 
 def stamp(line: str, before: Stamp | None = None) -> Stamp | None:
     """The time in the first 120 characters of a line; one without a year gets the year of the time before it."""
-    if found := _TIME.search(line, 0, 120):
-        return _moment(found[1], found[2], found[3], found[4])
-    if found := _TIME_US.search(line, 0, 120):
-        return _moment(found[3], found[1], found[2], found[4])
-    if before is None:
-        return None
-    if found := _TIME_GLOG.search(line, 0, 120):
-        month, day, clock = found[1], found[2], found[3]
-    elif found := _TIME_SYSLOG.search(line, 0, 120):
-        month, day, clock = str(_MONTHS[found[1]]), found[2], found[3]
-    else:
-        return None
+    found = next((found for form in _DATED if (found := form.search(line, 0, 120))), None)
+    if found or before is None:
+        return _moment(found["year"], found) if found else None
+    found = next((found for form in _WITHOUT_YEAR if (found := form.search(line, 0, 120))), None)
     year = int(before.text[:4])
-    near = (_moment(str(each), month, day, clock) for each in (year, year + 1, year - 1))
+    near = (_moment(each, found) for each in (year, year + 1, year - 1) if found)
     return min((each for each in near if each), key=lambda each: abs(each.s - before.s), default=None)
 
 
-def _moment(year: str, month: str, day: str, clock: str) -> Stamp | None:
-    text = f"{year}-{month:0>2}-{day:0>2} {clock}"
+def _moment(year: str | int, found: re.Match[str]) -> Stamp | None:
+    month = _MONTHS.index(found["month"]) + 1 if found["month"] in _MONTHS else int(found["month"])
+    text = f"{year}-{month:02}-{found['day']:0>2} {found['clock']}"
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

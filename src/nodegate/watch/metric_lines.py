@@ -12,14 +12,8 @@ from nodegate.watch.lines import stamp
 from nodegate.watch.reading import Reading, positive, whole
 
 _ITERATION = (
-    "train/global_step",
-    "trainer/global_step",
-    "global_step",
-    "step",
-    "_step",
-    "iteration",
-    "iter",
-    "training_iteration",
+    *("train/global_step", "trainer/global_step", "global_step", "step", "_step"),
+    *("iteration", "iter", "training_iteration"),
 )
 _TOTAL = ("max_steps", "total_steps", "num_training_steps", "total_iterations")
 _STARTED = ("_runtime", "elapsed", "elapsed_s", "elapsed_time", "elapsed_seconds", "runtime", "wall_time_s")

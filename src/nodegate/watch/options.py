@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,7 @@ from nodegate.watch.rules import RULES
 from nodegate.watch.scales import LONGEST_S, SHORTEST_S, WINDOWS
 from nodegate.watch.silence import SILENCE_S, TIMES_USUAL
 
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
-_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+_NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})([a-z%]{0,2})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--ratio",
-        type=_ratio,
+        type=_number("a ratio above 1, such as 1.2", 1.001, 100),
         default=0.0,
         metavar="R",
         help="slow is at least R times the usual; without it by the rule:"
@@ -62,22 +62,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--silence",
-        type=_duration_s,
+        type=_number("a valid duration, such as 300, 5m or 1h", 1e-6, math.inf, s=1, m=60, h=3600),
         default=SILENCE_S,
         dest="silence_s",
         metavar="TIME",
         help=f"silent for this long counts (default 5m; at least {TIMES_USUAL} times the usual interval of the lines)",
     )
-    add(
-        "--like",
-        type=Path,
-        default=None,
-        metavar="EARLIER.log",
-        help="log of an earlier run of the same job: its pace is usual",
-    )
+    add("--like", type=Path, metavar="EARLIER.log", help="log of an earlier run of the same job: its pace is usual")
     add(
         "--usual",
-        type=_iteration_s,
+        type=_number("the time of an iteration, such as 3.1s or 850ms", 1e-9, 86400, s=1, ms=1e-3),
         default=0.0,
         dest="usual_s",
         metavar="TIME",
@@ -85,7 +79,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--mfu",
-        type=_percent,
+        type=_number("a share in percent, such as 40", 1, 100, **{"%": 1}),
         default=0.0,
         metavar="PERCENT",
         help="the share of the GPUs' peak that this model usually reaches, such as 40: less is slow",
@@ -101,7 +95,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_notice(command, "gets each finding")
     add("--lang", choices=["en", "zh"], default="en", help="the language of the notes")
     add("--json", action="store_true", help="one JSON object per line; the last is the answer")
-    add("--html", type=Path, default=None, metavar="FILE", help="write the answer with a plot")
+    add("--html", type=Path, metavar="FILE", help="write the answer with a plot")
 
 
 def from_arguments(arguments: argparse.Namespace) -> Asked:
@@ -111,40 +105,15 @@ def from_arguments(arguments: argparse.Namespace) -> Asked:
     return Asked(**{**given, "notice": tuple(arguments.notice)})
 
 
-def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 1 < value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a ratio above 1, such as 1.2")
-    return value
+def _number(what: str, least: float, most: float, **units: float) -> Callable[[str], float]:
+    """Reads a number with one of these units behind it, or none, which is 1."""
 
+    def read(text: str) -> float:
+        found = _NUMBER.fullmatch(text)
+        scale = {"": 1.0, **units}.get(found[2], math.nan) if found else math.nan
+        value = float(found[1]) * scale if found else math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+        return value
 
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 1 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent, such as 40")
-    return value
-
-
-def _iteration_s(text: str) -> float:
-    number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
-    try:
-        value = float(number) / unit
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the time of an iteration, such as 3.1s or 850ms")
-    return value
-
-
-def _duration_s(text: str) -> float:
-    found = _DURATION.fullmatch(text)
-    seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid duration, such as 300, 5m or 1h")
-    return seconds
+    return read

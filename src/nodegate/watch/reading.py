@@ -4,8 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from nodegate.watch.seen import ONE, Span
+from typing import NamedTuple
 
 MOST_ITERATION = 10**12
 MOST_S = 1e8
@@ -58,6 +57,21 @@ class Reading:
     by_clock: bool = False
     tflops: float | None = None
     mfu: float | None = None
+
+
+class Span(NamedTuple):
+    """What a value stands for.
+
+    How many `iterations` it covers, how many `seconds` of training (0: unknown), and whether it measured the last of
+    these iterations `alone`.
+    """
+
+    iterations: int
+    seconds: float
+    alone: bool = False
+
+
+ONE = Span(1, 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,9 @@
-"""What a rule is given and what it answers."""
+"""What a rule answers."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-
-class Span(NamedTuple):
-    """What a value stands for.
-
-    How many `iterations` it covers, how many `seconds` of training (0: unknown), and whether it measured the last of
-    these iterations `alone`.
-    """
-
-    iterations: int
-    seconds: float
-    alone: bool = False
-
-
-ONE = Span(1, 0.0)
+from nodegate.watch.reading import ONE, Span
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.marks import Setting
-from nodegate.watch.reading import Point, Reading
-from nodegate.watch.seen import Span
+from nodegate.watch.reading import Point, Reading, Span
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
 ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out

@@ -9,9 +9,7 @@ from typing import NamedTuple
 TOGETHER = 5  # blocks that are one entry of the history
 FEWEST = 3  # entries before anything is judged
 NEEDS = TOGETHER + FEWEST - 1  # blocks
-MOST = (
-    512  # entries over the whole run: when there are more, every second one is kept; and last blocks, for their noise
-)
+MOST = 512  # entries over the whole run, of more each second one is kept; and last blocks, for their noise
 SMOOTHED, FEWEST_SMOOTHED = 3, 6  # entries averaged for the drift, and how many such averages
 QUARTILE = 0.6745  # standard deviations below the mean
 OF_MEDIAN, OF_QUARTILE = 1.25, 1.36  # their deviations over that of a mean

@@ -10,18 +10,15 @@ from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
 from nodegate.watch.formats import FORMATS, Reader, reader
-from nodegate.watch.given import Given
 from nodegate.watch.lines import Stamp, plain, sender, stamp
-from nodegate.watch.pace import Pace
+from nodegate.watch.pace import Given, Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.reading import Point, Reading
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
 from nodegate.watch.trainer_lines import TrainerLines
 
-MOST_UNREAD = (
-    200  # lines that a log's own format did not read: then any other is looked for; else it costs half the time
-)
+MOST_UNREAD = 200  # lines that a log's own format did not read: then any other is looked for, at half the speed
 
 
 class Watcher:
