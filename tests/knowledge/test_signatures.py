@@ -73,7 +73,7 @@ def test_ids_are_names_and_each_stands_once() -> None:
 
 def test_every_sentence_is_one_line_without_an_end_in_both_languages() -> None:
     texts = [(each.id, text) for each in signatures() for text in (each.meaning, each.action)]
-    texts += [(each.name, text) for each in fabric_lines() for text in (each.meaning_text, each.action_text)]
+    texts += [(each.name, text) for each in fabric_lines() for text in (each.meaning, each.action)]
     sxid_actions = [(rule.code, rule.action_for(fatal=fatal)) for rule in sxids().values() for fatal in (True, False)]
     for whose, text in (*texts, *sxid_actions):
         assert text.en, whose

@@ -8,7 +8,7 @@ from support.patterns import alternatives
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
-from nodegate.knowledge.tables import Lasts, XidKind, lines, settings, unknown_xid, xids
+from nodegate.knowledge.tables import Lasts, XidKind, lines, settings, xid_rule, xids
 from nodegate.node_side.probe.kernel_lines import KINDS, kind_of
 from nodegate.records.verdict import Verdict
 
@@ -68,7 +68,7 @@ def test_only_a_new_part_ends_a_failed_row_remap_and_what_wears_out() -> None:
 
 
 def test_a_code_that_is_not_in_the_table_warns() -> None:
-    rule = unknown_xid(999)
+    rule = xid_rule(999)
     assert (rule.delivery, rule.bootcheck) == (Verdict.WARN, Verdict.WARN)
 
 

@@ -64,7 +64,7 @@ def _of_xid(word: str) -> Iterator[str]:
     match = _XID.fullmatch(word)
     row = tables.xids().get(int(match[1])) if match else None
     if match and row is not None:
-        yield f"Xid {match[1]}, {row.name}: {row.meaning} - {row.action}"
+        yield f"Xid {match[1]}, {row.name}: {row.meaning.en} - {row.action.en}"
 
 
 def _in_pages(word: str) -> Iterator[str]:

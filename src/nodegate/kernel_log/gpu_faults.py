@@ -8,7 +8,7 @@ from nodegate.kernel_log import program_xids
 from nodegate.kernel_log.window import LogWindow, times
 from nodegate.knowledge import nvlink4, nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
-from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
+from nodegate.knowledge.tables import XidKind, XidRule, xid_rule
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, Unparsed, gpu_events, serials
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.profile import Profile
@@ -71,7 +71,7 @@ class Fault:
     def _meaning(self) -> str:
         """What it means, with the units that its lines name."""
         decoded = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
-        said = decoded.meaning.en if decoded else self.rule.meaning
+        said = (decoded or self.rule).meaning.en
         what = program_xids.unit_of(self.first)[1]
         said += f' ("{what}")' if what else ""
         more = f" and {len(self.units) - MAX_UNITS} more" if len(self.units) > MAX_UNITS else ""
@@ -83,20 +83,20 @@ class Fault:
         event = nvlink5.parse(self.first.text) if self.rule.kind is XidKind.SEVERITY else None
         decoded = nvlink5.decode(self.rule.code, event) if event else None
         older = nvlink4.decode(self.first.text) if self.rule.code == nvlink4.CODE else None
-        known = decoded.advice.en if decoded else older.action.en if older else self.rule.action
+        known = decoded.advice.en if decoded else (older or self.rule).action.en
         known = self.suspicion.action.en if self.suspicion else known
         return f"the driver asks for: {self.recovery}; {known}" if self.recovery else known
 
     def verdict(self, window: LogWindow) -> tuple[Verdict, str]:
         """The verdict, and a remark on its age."""
-        own = None
-        if self.rule.kind is XidKind.SEVERITY:
-            own = Verdict.WARN if self.first.severity == NONFATAL else Verdict.FAIL
-        elif self.first.severity == NONFATAL:
-            own = Verdict.WARN
+        fresh = self.rule.delivery if window.profile is Profile.DELIVERY else self.rule.bootcheck
+        if self.first.severity == NONFATAL:
+            fresh = Verdict.WARN
+        elif self.rule.kind is XidKind.SEVERITY:
+            fresh = Verdict.FAIL
         elif self.suspicion and window.profile is Profile.DELIVERY:
-            own = self.rule.under_test  # the GPU is the suspect, as when the program is nodegate's own
-        weighed, remark = window.weigh(self.rule, self.last_s, own, settled_s=self.settled_s)
+            fresh = self.rule.under_test  # the GPU is the suspect, as when the program is nodegate's own
+        weighed, remark = window.aged(fresh, self.rule.lasts, self.last_s, settled_s=self.settled_s)
         if self.recovery and not window.earlier_boot(self.last_s):
             return worst((weighed, Verdict.FAIL)), remark
         return weighed, remark
@@ -120,7 +120,7 @@ def faults_of(lines: Iterable[KernelLine], window: LogWindow, boards: Mapping[st
         programs.add(event)
     faults = [
         Fault(
-            _rule(seen.first),
+            xid_rule(seen.first.code),
             seen.first,
             seen.last,
             seen.count,
@@ -173,10 +173,6 @@ class _Seen:
             self.units.setdefault(unit)
 
 
-def _rule(event: GpuEvent) -> XidRule:
-    return xids().get(event.code) or unknown_xid(event.code)
-
-
 def _rooted(faults: Sequence[Fault]) -> list[Fault]:
     """Each consequence taken out and named by what it followed from; one that follows from nothing seen stays."""
     kept: list[Fault] = []
@@ -199,8 +195,7 @@ def _named(fault: Fault) -> Fault:
     cause = fault.first.cause
     if fault.rule.kind is not XidKind.CONSEQUENCE or cause is None:
         return fault
-    rule = xids().get(cause) or unknown_xid(cause)
-    return replace(fault, rule=rule, followed_by=(fault.rule.code,))
+    return replace(fault, rule=xid_rule(cause), followed_by=(fault.rule.code,))
 
 
 def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:

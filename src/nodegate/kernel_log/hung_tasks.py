@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from nodegate.kernel_log.incidents import MAX_QUOTED, MESSAGES, incidents
-from nodegate.kernel_log.window import LogWindow, times
+from nodegate.kernel_log.incidents import incidents, tell_one
+from nodegate.kernel_log.window import LogWindow
 from nodegate.probe.host import Host
 from nodegate.probe.kernel_log import KernelLine, KernelLog
 from nodegate.unknown import Unknown
@@ -38,42 +38,26 @@ def tell(log: KernelLog, host: Host, window: LogWindow, verdicts: Verdicts) -> N
     """A finding for each task that hung."""
     stacks, waiting = _stacks(log.lines), _waiting(host)
     for incident in incidents(log, "hung_task", window):
-        verdict, remark = window.weigh(incident.rule, incident.last_s)
-        said = [times(len(incident.lines), incident.lines[0].epoch_s, incident.last_s)]
-        said.append(_where(stacks.get(incident.device, ""), waiting.get(incident.device.rpartition(":")[2], "")))
-        verdicts.found(
-            verdict,
-            part=incident.part,
-            text=f'{incident.rule.meaning}, {", ".join(said)}: "{incident.lines[0].text[:MAX_QUOTED]}"',
-            note=remark,
-            action=incident.rule.action,
-            quantity=MESSAGES,
-            observed=len(incident.lines),
-            code=incident.rule.name,
-        )
+        where = _where(stacks.get(incident.device, ""), waiting.get(incident.device.rpartition(":")[2], ""))
+        tell_one(incident, window, verdicts, when=f"{incident.when}, {where}")
 
 
-def place(frames: Sequence[str]) -> str:
+def _place(frames: Sequence[str]) -> str:
     """Where a stack waits: its first function that is no mere waiting, and what that belongs to; "" when none is."""
-    functions = [match for frame in frames if (match := _FRAME.match(frame)) and not match["guessed"]]
-    for match in functions:
-        if not _WAITING.fullmatch(match["function"]):
-            return named(match["function"], match["module"] or "")
-    return ""
+    sure = (match for frame in frames if (match := _FRAME.match(frame)) and not match["guessed"])
+    at = next((match for match in sure if not _WAITING.fullmatch(match["function"])), None)
+    return _named(at["function"], at["module"] or "") if at else ""
 
 
-def named(function: str, module: str = "") -> str:
+def _named(function: str, module: str = "") -> str:
     """A function of the kernel with the sort of thing it belongs to: "nfs_wait_bit_killable (NFS)"."""
     sort = next((sort for pattern, sort in _SORTS if pattern.match(module) or pattern.match(function)), "")
     return f"{function} ({sort})" if sort else f"{function} ({module})" if module else function
 
 
 def _where(stack: str, now: str) -> str:
-    if stack and now:
-        return f"waited in {stack} and still waits in {now}"
-    if stack:
-        return f"waited in {stack}"
-    return f"still waits in {now}" if now else "the log does not say where"
+    said = [*([f"waited in {stack}"] if stack else []), *([f"still waits in {now}"] if now else [])]
+    return " and ".join(said) or "the log does not say where"
 
 
 def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:
@@ -84,7 +68,7 @@ def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:
         if match and match[1] not in found:
             following = [each.text for each in lines[number + 1 : number + 1 + _MOST_LINES]]
             end = next((index for index, text in enumerate(following) if _HUNG in text), len(following))
-            where = place(following[:end])
+            where = _place(following[:end])
             if where:
                 found[match[1]] = where
     return found
@@ -94,4 +78,4 @@ def _waiting(host: Host) -> Mapping[str, str]:
     """Where each process that cannot be interrupted waits now, by its id."""
     if isinstance(host.blocked, Unknown):
         return {}
-    return {str(each.pid): named(each.waits_in) for each in host.blocked if each.waits_in not in ("", "0")}
+    return {str(each.pid): _named(each.waits_in) for each in host.blocked if each.waits_in not in ("", "0")}

@@ -42,10 +42,9 @@ class Incident:
         return part.from_kernel(self.rule.part, self.device)
 
     @property
-    def message(self) -> str:
-        """What was seen and when, with the first line as the kernel wrote it."""
-        when = times(len(self.lines), self.lines[0].epoch_s, self.last_s)
-        return f'{self.rule.meaning}, {when}: "{self.lines[0].text[:MAX_QUOTED]}"'
+    def when(self) -> str:
+        """How often it was seen, and when."""
+        return times(len(self.lines), self.lines[0].epoch_s, self.last_s)
 
 
 def rule_of(text: str, rules: Iterable[LineRule] | None = None) -> LineRule | None:
@@ -136,19 +135,31 @@ def tell_incidents(
     """
     found = incidents(log, subject, window)
     for incident in found:
-        if any(_follows(incident, other) for other in found):
-            continue
-        why = _RECOVERED if incident.recovered else harmless(incident)
-        verdict, remark = window.weigh(incident.rule, incident.last_s)
-        if why and verdict is Verdict.FAIL:
-            verdict, remark = Verdict.WARN, why
-        verdicts.found(
-            verdict,
-            part=incident.part,
-            text=incident.message,
-            note=remark,
-            action=incident.rule.action,
-            quantity=MESSAGES,
-            observed=len(incident.lines),
-            code=incident.rule.name,
-        )
+        if not any(_follows(incident, other) for other in found):
+            tell_one(incident, window, verdicts, harmless=_RECOVERED if incident.recovered else harmless(incident))
+
+
+def tell_one(
+    incident: Incident,
+    window: LogWindow,
+    verdicts: Verdicts,
+    *,
+    when: str = "",
+    whose: Part | None = None,
+    errors: int = 0,
+    harmless: str = "",
+) -> None:
+    """The finding of one incident; what its lines count and name in another way than by themselves is given."""
+    verdict, remark = window.weigh(incident.rule, incident.last_s)
+    if harmless and verdict is Verdict.FAIL:
+        verdict, remark = Verdict.WARN, harmless
+    verdicts.found(
+        verdict,
+        part=whose or incident.part,
+        text=f'{incident.rule.meaning.en}, {when or incident.when}: "{incident.lines[0].text[:MAX_QUOTED]}"',
+        note=remark,
+        action=incident.rule.action.en,
+        quantity="errors" if errors else MESSAGES,
+        observed=errors or len(incident.lines),
+        code=incident.rule.name,
+    )

@@ -6,8 +6,7 @@ from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparse
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.window import LogWindow, times
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
-from nodegate.knowledge.tables import Lasts, Rule
-from nodegate.knowledge.words import Cause
+from nodegate.knowledge.tables import Lasts
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.records import part
@@ -15,17 +14,6 @@ from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 80
-SXID = Rule(
-    name="SXid",
-    lasts=Lasts.BOOT,
-    delivery=Verdict.FAIL,
-    bootcheck=Verdict.FAIL,
-    meaning="an NVSwitch reports an error",
-    action="stop the jobs, then reset all GPUs and switches of the node together (nvidia-smi -r) or reboot",
-    meaning_zh="交换芯片报告错误",
-    action_zh="停止作业，然后一起复位本节点所有 GPU 和交换芯片（nvidia-smi -r）或重启",  # noqa: RUF001
-    cause=Cause.FABRIC,
-)
 
 
 def tell_switches(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
@@ -46,7 +34,7 @@ def _tell(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, 
     first, last = events[0], events[-1]
     rule = sxids().get(first.code) or unknown_sxid(first.code)
     fatal = is_fatal(rule, first.severity)
-    verdict, remark = window.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal and lost is None else Verdict.WARN)
+    verdict, remark = window.aged(Verdict.FAIL if fatal and lost is None else Verdict.WARN, Lasts.BOOT, last.epoch_s)
     remark = f"follows the loss of {lost.part.short}" if lost else remark
     when = times(len(events), first.epoch_s, last.epoch_s)
     word = first.severity or ("no severity printed, fatal by the table" if rule.fatal else "no severity printed")

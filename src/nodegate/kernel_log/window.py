@@ -50,23 +50,27 @@ class LogWindow:
         """Whether the line is in the window; one without a time counts as in it."""
         return isinstance(epoch_s, Unknown) or epoch_s >= self.now_s - self.window_h * 3600
 
-    def weigh(
-        self, rule: Rule, epoch_s: Known[float], verdict: Verdict | None = None, *, settled_s: float | None = None
+    def weigh(self, rule: Rule, epoch_s: Known[float]) -> tuple[Verdict, str]:
+        """The verdict on an event that was last seen at `epoch_s`, and a remark on its age."""
+        fresh = rule.delivery if self.profile is Profile.DELIVERY else rule.bootcheck
+        return self.aged(fresh, rule.lasts, epoch_s)
+
+    def aged(
+        self, fresh: Verdict, lasts: Lasts, epoch_s: Known[float], *, settled_s: float | None = None
     ) -> tuple[Verdict, str]:
-        """The verdict on an event that was last seen at `epoch_s`, and a remark on its age.
+        """The same for an event that would have the verdict `fresh` if it happened now.
 
         A fault that a reboot has settled, or a reset at `settled_s`, warns while it is recent and at delivery; later it
         passes and is only mentioned. What neither settles (a failed row remap) stays as it is.
         """
-        fresh = self._verdict(rule) if verdict is None else verdict
-        if rule.lasts is Lasts.WINDOW:
+        if lasts is Lasts.WINDOW:
             settled = "" if self.recent(epoch_s) else f"more than {self.window_h:g} h ago"
         elif not self.earlier_boot(epoch_s):
-            reset = settled_s is not None and rule.lasts is Lasts.BOOT
+            reset = settled_s is not None and lasts is Lasts.BOOT
             settled = f"settled: the driver has asked for no action since {shown(settled_s or 0.0)}" if reset else ""
-        elif rule.lasts is Lasts.GOOD:
+        elif lasts is Lasts.GOOD:
             return fresh, "before this boot; only a new part settles it, a reboot does not"
-        elif rule.lasts is Lasts.COLD:
+        elif lasts is Lasts.COLD:
             return Verdict.WARN, "before this boot; settled only if the node was powered off since"
         else:
             settled = f"settled by the reboot at {shown(self.boot_s)}"
@@ -74,9 +78,6 @@ class LogWindow:
             return fresh, ""
         warns = self.profile is Profile.DELIVERY or self.recent(epoch_s)
         return (Verdict.WARN if warns and fresh is not Verdict.PASS else Verdict.PASS), settled
-
-    def _verdict(self, rule: Rule) -> Verdict:
-        return rule.delivery if self.profile is Profile.DELIVERY else rule.bootcheck
 
 
 def is_before_boot(epoch_s: Known[float], boot_s: Known[float]) -> bool:

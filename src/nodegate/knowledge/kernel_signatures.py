@@ -4,7 +4,7 @@ from functools import cache
 
 from nodegate.knowledge.signature import Hit, Signature
 from nodegate.knowledge.sxids import FATAL, NONFATAL, SxidRule, is_fatal, sxids, unknown_sxid
-from nodegate.knowledge.tables import LineRule, XidKind, XidRule, lines, unknown_xid, xids
+from nodegate.knowledge.tables import XidKind, lines, xid_rule, xids
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, LOST, LOST_SAID, SXID, SXID_SEVERITY, XID
 
@@ -36,7 +36,19 @@ def find_code(text: str) -> Hit | None:
 @cache
 def xid_signature(code: int) -> Signature:
     """The signature of one Xid, known or not."""
-    return _of_xid(xids().get(code) or unknown_xid(code))
+    rule = xid_rule(code)
+    return Signature(
+        id=f"xid_{rule.code}",
+        side=Side.KERNEL,
+        role=_ROLES[rule.kind],
+        cause=rule.cause,
+        pattern=XID,
+        meaning=rule.meaning,
+        action=rule.action,
+        failure_modes=rule.failure_modes,
+        example=f"NVRM: Xid (PCI:0000:9b:00): {rule.code}, pid=4242, name=python3, {rule.mnemonic or 'some text'}",
+        holds=("NVRM: Xid",),
+    )
 
 
 @cache
@@ -60,21 +72,20 @@ def sxid_signatures() -> tuple[Signature, ...]:
 @cache
 def line_signatures() -> tuple[Signature, ...]:
     """The kernel lines that are not Xids."""
-    return tuple(_of_line(rule) for rule in lines())
-
-
-def _of_xid(rule: XidRule) -> Signature:
-    return Signature(
-        id=f"xid_{rule.code}",
-        side=Side.KERNEL,
-        role=_ROLES[rule.kind],
-        cause=rule.cause,
-        pattern=XID,
-        meaning=rule.meaning_text,
-        action=rule.action_text,
-        failure_modes=rule.failure_modes,
-        example=f"NVRM: Xid (PCI:0000:9b:00): {rule.code}, pid=4242, name=python3, {rule.mnemonic or 'some text'}",
-        holds=("NVRM: Xid",),
+    return tuple(
+        Signature(
+            id=rule.name,
+            side=Side.KERNEL,
+            role=rule.role,
+            cause=rule.cause,
+            pattern=rule.pattern,
+            meaning=rule.meaning,
+            action=rule.action,
+            failure_modes=rule.failure_modes,
+            example=rule.example,
+            holds=rule.holds,
+        )
+        for rule in lines()
     )
 
 
@@ -92,19 +103,4 @@ def _of_sxid(rule: SxidRule, *, fatal: bool) -> Signature:
         failure_modes=("F13",),
         example=f"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {rule.code}, {word}, Link 27 {rule.name}",
         holds=("SXid",),
-    )
-
-
-def _of_line(rule: LineRule) -> Signature:
-    return Signature(
-        id=rule.name,
-        side=Side.KERNEL,
-        role=rule.role,
-        cause=rule.cause,
-        pattern=rule.pattern,
-        meaning=rule.meaning_text,
-        action=rule.action_text,
-        failure_modes=rule.failure_modes,
-        example=rule.example,
-        holds=rule.holds,
     )

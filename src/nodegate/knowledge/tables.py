@@ -59,21 +59,10 @@ class Rule:
     lasts: Lasts
     delivery: Verdict
     bootcheck: Verdict
-    meaning: str
-    action: str
-    meaning_zh: str
-    action_zh: str
+    meaning: Text
+    action: Text
     cause: Cause
-
-    @property
-    def meaning_text(self) -> Text:
-        """What it means, in both languages."""
-        return Text(self.meaning, self.meaning_zh)
-
-    @property
-    def action_text(self) -> Text:
-        """What to do, in both languages."""
-        return Text(self.action, self.action_zh)
+    failure_modes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,6 @@ class XidRule(Rule):
     under_test: Verdict
     kind: XidKind
     mnemonic: str
-    failure_modes: tuple[str, ...]
     note: str
 
 
@@ -102,7 +90,6 @@ class LineRule(Rule):
     subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
     part: str  # what the device is: "NIC", "disk"
     role: Role
-    failure_modes: tuple[str, ...]
     holds: tuple[str, ...]
     pattern: re.Pattern[str]
     example: str
@@ -145,7 +132,6 @@ def xids() -> Mapping[int, XidRule]:
             under_test=Verdict(row["under_test"]),
             kind=XidKind(row["kind"]),
             mnemonic=row["mnemonic"],
-            failure_modes=tuple(row["failure_modes"].split()),
             note=row["note"],
             **_rule(row),  # type: ignore[arg-type]
         )
@@ -156,7 +142,7 @@ def xids() -> Mapping[int, XidRule]:
 @cache
 def lines() -> tuple[LineRule, ...]:
     """The other kernel lines, in file order: the first rule that matches a line has it (kernel_lines.csv)."""
-    return _line_rules("kernel_lines.csv")
+    return tuple(map(_line_rule, rows("kernel_lines.csv")))
 
 
 @cache
@@ -170,19 +156,15 @@ def recoveries() -> Mapping[str, re.Pattern[str]]:
 @cache
 def fabric_lines() -> tuple[LineRule, ...]:
     """Errors in the fabric manager's log, in file order; NVSwitch errors are known by their SXid (fabric_lines.csv)."""
-    return _line_rules("fabric_lines.csv")
+    return tuple(map(_line_rule, rows("fabric_lines.csv")))
 
 
-def _line_rules(file: str) -> tuple[LineRule, ...]:
-    return tuple(_line_rule(row, _whole(row["pattern"])) for row in rows(file))
-
-
-def _line_rule(row: Mapping[str, str], pattern: str) -> LineRule:
+def _line_rule(row: Mapping[str, str]) -> LineRule:
+    pattern = _whole(row["pattern"])
     return LineRule(
         subject=row["subject"],
         part=row["part"],
         role=Role(row["role"]),
-        failure_modes=tuple(row["failure_modes"].split()),
         holds=tuple(sorted(required(pattern))),
         pattern=re.compile(pattern),
         example=row["example"],
@@ -212,24 +194,22 @@ def settings() -> tuple[Setting, ...]:
     )
 
 
-def unknown_xid(code: int) -> XidRule:
-    """The rule for a code that the table does not have: reported, never dropped."""
-    return XidRule(
+def xid_rule(code: int) -> XidRule:
+    """The rule for a code; one that the table does not have is reported, never dropped."""
+    return xids().get(code) or XidRule(
         name="not in the table",
         lasts=Lasts.BOOT,
         delivery=Verdict.WARN,
         bootcheck=Verdict.WARN,
-        meaning="a code that this version does not know",
-        action="look it up in NVIDIA's Xid catalogue",
-        meaning_zh="本版本不认识的代码",
-        action_zh="在 NVIDIA 的 Xid 目录中查找",
+        meaning=Text("a code that this version does not know", "本版本不认识的代码"),
+        action=Text("look it up in NVIDIA's Xid catalogue", "在 NVIDIA 的 Xid 目录中查找"),
         cause=Cause.UNKNOWN,
-        mnemonic="",
         failure_modes=(),
-        note="",
         code=code,
         under_test=Verdict.WARN,
         kind=XidKind.UNKNOWN,
+        mnemonic="",
+        note="",
     )
 
 
@@ -239,11 +219,10 @@ def _rule(row: Mapping[str, str]) -> dict[str, object]:
         "lasts": Lasts(row["lasts"]),
         "delivery": Verdict(row["delivery"]),
         "bootcheck": Verdict(row["bootcheck"]),
-        "meaning": row["meaning"],
-        "action": row["action"],
-        "meaning_zh": row["meaning_zh"],
-        "action_zh": row["action_zh"],
+        "meaning": Text(row["meaning"], row["meaning_zh"]),
+        "action": Text(row["action"], row["action_zh"]),
         "cause": Cause(row["cause"]),
+        "failure_modes": tuple(row["failure_modes"].split()),
     }
 
 

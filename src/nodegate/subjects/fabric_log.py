@@ -78,7 +78,7 @@ def problem_of(entry: Entry, profile: Profile) -> Problem | None:
         if any(held in entry.message for held in rule.holds) and rule.pattern.search(entry.message):
             verdict = rule.delivery if profile is Profile.DELIVERY else rule.bootcheck
             code = rule.name.replace("_", " ")
-            return Problem(part.service(rule.part), code, "", rule.meaning, rule.action, verdict)
+            return Problem(part.service(rule.part), code, "", rule.meaning.en, rule.action.en, verdict)
     return Problem(
         part=part.service(UNIT),
         code="unknown error",

@@ -193,12 +193,11 @@ def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[floa
         return _any_within(lost_s, when - _OF_ONE_FAULT_S, when + _OF_ONE_FAULT_S)
     if not _XID.fullmatch(event.kind.id):
         return False
-    rule = _rule_of(int(event.kind.id[4:]))
     return any(
         _any_within(
             began_s.get((without_domain(event.place.node), event.device, code), ()), when - INCIDENT_S, when + SLACK_S
         )
-        for code in _codes_before(rule.code)
+        for code in _codes_before(int(event.kind.id[4:]))
     )
 
 
@@ -212,16 +211,11 @@ def _known(code: int) -> int:
     return code if code in tables.xids() else _NOT_IN_THE_TABLE
 
 
-def _rule_of(code: int) -> tables.XidRule:
-    return tables.xids().get(code) or tables.unknown_xid(code)
-
-
 @cache
 def _codes_before(code: int) -> tuple[int, ...]:
     """The codes that an Xid can have followed from."""
-    rule = _rule_of(code)
-    others = (*tables.xids(), _NOT_IN_THE_TABLE)
-    return tuple(other for other in others if other != code and follows(rule, _rule_of(other), None))
+    rule, others = tables.xid_rule(code), (*tables.xids(), _NOT_IN_THE_TABLE)
+    return tuple(other for other in others if other != code and follows(rule, tables.xid_rule(other), None))
 
 
 def weight(event: Event) -> int:
