@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from nodegate.cli import main
-from nodegate.job.answer import Answer
+from nodegate.job.answer import Answer, decided
+from nodegate.job.command import follow
 from nodegate.job.finding import Class, Finding
-from nodegate.job.follow import follow
 from nodegate.job.queries import Job, queries
 from nodegate.job.slurm import nodes_of
-from nodegate.job.with_log import decided
 from nodegate.notices.target import parse_all
 
 URL = "http://127.0.0.1:9"  # discard: nothing listens
@@ -81,7 +80,7 @@ GONE = Answer(Finding(Class.HEALTHY), ended=True)
 def test_following_prints_a_change_that_held_for_two_looks_and_ends_with_the_job(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("nodegate.job.follow.EVERY_S", 0.01)
+    monkeypatch.setattr("nodegate.job.command.EVERY_S", 0.01)
     script = f"import sys; open({str(tmp_path / 'got')!r}, 'a').write(sys.stdin.read())"
     targets = parse_all([f'{sys.executable} -c "{script}"'])
     good = Answer(Finding(Class.HEALTHY))

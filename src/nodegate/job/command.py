@@ -14,13 +14,18 @@ from nodegate.job import render
 from nodegate.job.prometheus import Access, Folder, Server, Source, curl, server_time
 from nodegate.job.queries import Job, queries
 from nodegate.knowledge.words import Text
+from nodegate.notices.tell import tell_line
+from nodegate.watch.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from nodegate.job.answer import Answer
     from nodegate.job.options import Asked
+    from nodegate.notices.target import Target
+
+EVERY_S = 60.0  # between two looks of --follow
 
 
 def job(asked: Asked) -> int:
@@ -29,8 +34,6 @@ def job(asked: Asked) -> int:
         return _print(asked, asked.access)
     source = _source(asked)
     if asked.follow:
-        from nodegate.job.follow import follow  # noqa: PLC0415
-
         return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.targets)
     answer = look(asked, source)
     show(asked, answer)
@@ -39,7 +42,7 @@ def job(asked: Asked) -> int:
 
 def look(asked: Asked, source: Source) -> Answer:
     """One look at a job. If the server does not answer, the answer is cannot-tell."""
-    from nodegate.job.answer import unknown  # noqa: PLC0415 - numpy only where something is judged
+    from nodegate.job.answer import decided, unknown  # noqa: PLC0415 - numpy only where something is judged
 
     try:
         end = asked.at if asked.at is not None else server_time(source)
@@ -48,11 +51,7 @@ def look(asked: Asked, source: Source) -> Answer:
             answer = _by_slurm(asked, source, end)
     except UsageError as said:
         answer = unknown(Text(str(said), str(said)))
-    if asked.with_log:
-        from nodegate.job.with_log import decided  # noqa: PLC0415
-
-        return decided(answer, asked.with_log, asked.job.nodes)
-    return answer
+    return decided(answer, asked.with_log, asked.job.nodes) if asked.with_log else answer
 
 
 def judged(wanted: Job, source: Source) -> Answer:
@@ -118,3 +117,32 @@ def _print(asked: Asked, access: Access) -> int:
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], targets: Sequence[Target]) -> int:
+    """Looks every minute until the job's series have ended together, then 0; or until a signal: as the last one says.
+
+    `show` prints an answer that held for two looks, and returns the line for `targets`, which get each change.
+    """
+    told = before = None
+    answer = None
+    with Stop() as stop:
+        while not stop.asked:
+            begun = time.monotonic()
+            answer = looks()
+            state = answer.kind, answer.finding.where
+            if state == before and state != told:
+                told = state
+                line = show(answer)
+                for failed in tell_line(line, targets, "job"):
+                    sys.stderr.write(f"nodegate: {failed}\n")
+            if answer.ended and state == before:
+                return 0
+            before = state
+            _wait(stop, begun + EVERY_S)
+    return answer.exit if answer is not None else 2
+
+
+def _wait(stop: Stop, until: float) -> None:
+    while not stop.asked and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.5))

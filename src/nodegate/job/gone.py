@@ -1,20 +1,14 @@
 """Workers and ranks that are no longer there, and jobs in which all wait for each other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
-from nodegate.job.look import WORK, quiet_nan, trailing
+from nodegate.job.look import WORK, Look, quiet_nan, trailing
 from nodegate.job.render import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.job.look import Indices, Look
-    from nodegate.knowledge.words import Text
+from nodegate.job.seen import Indices
+from nodegate.knowledge.words import Text
 
 
 def find(look: Look) -> Iterator[Finding]:

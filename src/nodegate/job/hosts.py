@@ -1,19 +1,14 @@
 """What the hosts of a job say: congestion on their ports, memory that will soon be full; and the memory of GPUs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 
 from nodegate.job.finding import Class, Finding, node_places, places
-from nodegate.job.look import limit, quiet_nan
+from nodegate.job.look import Look, limit, quiet_nan
 from nodegate.job.render import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.job.look import Array, Indices, Look
+from nodegate.job.seen import Array, Indices
 
 _Key = TypeVar("_Key")
 _NOTICES = ("cnp_handled", "cnp_sent", "slow_restart", "transmit_wait")

@@ -1,23 +1,12 @@
 """What each GPU of a job did at each moment: at work, in a busy-wait, idle, unseen; and what can be believed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nodegate.job.seen import Array, Indices, Mask, Seen
 from nodegate.job.tables import row, rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from nodegate.job.seen import Seen
-
-    Array = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
-    Indices = NDArray[np.int64]
 
 PROFILING = ("engine", "sm", "tensor", "dram")
 WORK = ("tensor", "sm", "dram")  # the first that is known says how much a GPU works

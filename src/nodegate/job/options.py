@@ -1,21 +1,16 @@
 """The options of `nodegate job`, checked."""
 
-from __future__ import annotations
-
+import argparse
 import datetime as dt
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
 from nodegate.notices.option import add_notice, targets_of
 from nodegate.notices.target import Target
-
-if TYPE_CHECKING:
-    import argparse
 
 _SPAN = re.compile(r"([0-9]{1,6})([smh])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from nodegate.job.prometheus import Row
 from nodegate.job.queries import POD_LABELS, TAG
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nodegate.job.prometheus import Row
 
 _NODE_LABELS = ("node", "nodename", "kubernetes_node", "Hostname", "hostname")
 _NOBODY = frozenset(("", "localhost", "127.0.0.1"))

@@ -1,7 +1,5 @@
 """Asks a server that speaks Prometheus' HTTP API, keeps its answers as evidence, and reads such answers again."""
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import shlex
@@ -9,8 +7,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
@@ -18,10 +17,6 @@ from nodegate.errors import UsageError
 from nodegate.files.bounded import read_given, read_whole
 from nodegate.files.web import opener
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 LIMIT_S = 50.0
 FIRST_S = 10.0  # for time(), which costs a server nothing

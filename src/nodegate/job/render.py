@@ -58,10 +58,6 @@ def _of_class(answer: Answer, language: str, column: str = "en") -> str:
     return words(language).term(row("texts.csv", answer.kind.value)[column])
 
 
-def _pick(said: Text, language: str) -> str:
-    return said.zh if language == "zh" else said.en
-
-
 def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
     finding = answer.finding
     wrong = answer.exit == 1
@@ -69,15 +65,15 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
         yield known("where"), _where(finding.where, language)
         yield known("since"), _when(finding, language)
     for reason in finding.why:
-        yield known("why"), _pick(reason, language)
+        yield known("why"), reason.of(language)
     if _to_do(answer, language):
         yield known("do"), _to_do(answer, language)
     for other in answer.findings[1:]:
         yield known("also"), f"{other.kind.value}: {_where(other.where, language)}, {_when(other, language)}"
     for each in answer.notes:
-        yield known("note"), _pick(each, language)
+        yield known("note"), each.of(language)
     for each in answer.not_judged:
-        yield known("not judged"), _pick(each, language)
+        yield known("not judged"), each.of(language)
     if wrong:
         nodes = fold(place.node for place in finding.where)
         by_nodes = f" --nodes '{nodes}'" if nodes else ""

@@ -1,29 +1,22 @@
 """The answers of a server as tables: GPUs of the job by moments, and hosts by moments."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import natural
 from nodegate.job.parts import Names, Part, uuid
+from nodegate.job.prometheus import Query, Reply, Row
 from nodegate.job.queries import GPU, TAG, Job, queries
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from nodegate.job.prometheus import Query, Reply, Row
-
-    Array = NDArray[np.float64]
-    Indices = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass

@@ -1,20 +1,14 @@
 """Jobs that go on slowly: a low clock, a GPU that others use too, uneven work, waiting for data or for the network."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from nodegate.job.finding import Class, Finding, places
-from nodegate.job.look import limit, quiet_nan
+from nodegate.job.look import Look, limit, quiet_nan
 from nodegate.job.render import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nodegate.job.look import Array, Indices, Look, Mask
-    from nodegate.knowledge.words import Text
+from nodegate.job.seen import Array, Indices, Mask
+from nodegate.knowledge.words import Text
 
 
 def find(look: Look) -> Iterator[Finding]:

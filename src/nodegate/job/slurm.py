@@ -1,8 +1,6 @@
 """The nodes of a Slurm job whose GPUs carry no label of it: from squeue, else from sacct, where they are installed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
@@ -10,9 +8,6 @@ from nodegate.files.bounded import read_whole
 from nodegate.inventory.hostlist import expand
 from nodegate.job.parts import short
 from nodegate.scheduler.programs import NoAnswer, answer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMIT_S = 20.0
 MOST_BYTES = 1 << 20

@@ -11,6 +11,10 @@ class Text:
     en: str
     zh: str
 
+    def of(self, language: str) -> str:
+        """The sentence in this language."""
+        return self.zh if language == "zh" else self.en
+
 
 class Side(str, Enum):
     """Where a line comes from."""

@@ -8,7 +8,6 @@ from markupsafe import Markup
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing
 from nodegate.files.paths import REPORTS, suite_folder
-from nodegate.knowledge.words import Text
 from nodegate.report.html import content_policy, environment
 from nodegate.triage import render
 from nodegate.triage.answer import Answer
@@ -40,9 +39,6 @@ def page(answer: Answer, language: str = "en") -> str:
     style = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - the suite's own file
     words = _WORDS[language]
 
-    def pick(text: Text) -> str:
-        return render.pick(text, language)
-
     def clock(epoch_s: float | None) -> str:
         return shown(epoch_s, zone_s=answer.zone_s)
 
@@ -55,14 +51,14 @@ def page(answer: Answer, language: str = "en") -> str:
         .render(
             language="zh-CN" if language == "zh" else "en",
             title=words["title"],
-            sentence=pick(answer.sentence),
+            sentence=answer.sentence.of(language),
             rows=render.facts(answer, language),
             tables=((words["followed"], answer.followed), (words["overcome"], answer.overcome)),
             columns=words["columns"],
-            notes=[pick(note.text) for note in answer.notes],
+            notes=[note.text.of(language) for note in answer.notes],
             notes_heading=words["notes"],
             most=_MOST_ROWS,
-            pick=pick,
+            pick=lambda said: said.of(language),
             clock=clock,
             ranks=ranks,
             style=style,

@@ -27,14 +27,9 @@ _CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "另有"
 _LABELS = {"en": dict(zip(_ENGLISH, _ENGLISH, strict=True)), "zh": dict(zip(_ENGLISH, _CHINESE, strict=True))}
 
 
-def pick(text: Text, language: str) -> str:
-    """The text in the language that was asked for."""
-    return text.zh if language == "zh" else text.en
-
-
 def text(answer: Answer, language: str = "en") -> str:
     """About ten lines: the answer first."""
-    lines = [pick(answer.sentence, language)]
+    lines = [answer.sentence.of(language)]
     lines += [f"  {label:<6} {said}" for label, said in _rows(answer, language)]
     return "\n".join(visible(line, most=_WIDTH * 3) for line in lines)
 
@@ -46,13 +41,13 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
     for group in others[:_MOST_FOLLOWED]:
         yield labels["also" if _before(group, answer) else "then"], followed(group, answer, language)
     if len(others) > _MOST_FOLLOWED:
-        yield labels["then"], pick(_more(len(others) - _MOST_FOLLOWED, "kind", "类"), language)
+        yield labels["then"], _more(len(others) - _MOST_FOLLOWED, "kind", "类").of(language)
     for group in answer.overcome[:_MOST_FOLLOWED] if not answer.failed else ():
         yield labels["past"], followed(group, answer, language)
     for note in answer.notes[:_MOST_NOTES]:
-        yield labels["note"], pick(note.text, language)
+        yield labels["note"], note.text.of(language)
     if len(answer.notes) > _MOST_NOTES:
-        yield labels["note"], pick(_more(len(answer.notes) - _MOST_NOTES, "note", "条"), language)
+        yield labels["note"], _more(len(answer.notes) - _MOST_NOTES, "note", "条").of(language)
 
 
 def _more(count: int, noun: str, counter: str) -> Text:
@@ -85,16 +80,16 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
     if root is not None:
         rows += [(labels["when"], when(answer, language))]
         rows += [(labels["first"], f"{root.log}:{root.line}: {cut_middle(root.text, _WIDTH)}")]
-    rows += [(labels["why"], pick(reason, language)) for reason in answer.why[:most_why]]
+    rows += [(labels["why"], reason.of(language)) for reason in answer.why[:most_why]]
     if len(answer.why) > most_why:
-        rows += [(labels["why"], pick(_more(len(answer.why) - most_why, "reason", "条"), language))]
+        rows += [(labels["why"], _more(len(answer.why) - most_why, "reason", "条").of(language))]
     if answer.failed:
-        rows += [(labels["do"], pick(_to_do(answer), language))]
+        rows += [(labels["do"], _to_do(answer).of(language))]
     rows += [
         (labels["line"], f"{each.log}:{each.line}: {cut(each.text, _WIDTH)}") for each in answer.worth[:_MOST_WORTH]
     ]
     if answer.iteration is not None:
-        rows += [(labels["last"], pick(_progress(answer.iteration, answer), language))]
+        rows += [(labels["last"], _progress(answer.iteration, answer).of(language))]
     return [*rows, (labels["read"], read_line(answer, language))]
 
 
@@ -140,7 +135,7 @@ def when(answer: Answer, language: str) -> str:
 def place_of(answer: Answer, language: str) -> str:
     """Node, rank, GPU and device, as far as they are known."""
     where = answer.where
-    parts = [pick(_machine(answer), language)]
+    parts = [_machine(answer).of(language)]
     parts += [f"pod {fold(answer.pods)}"] if answer.pods and answer.nodes else []
     if len(answer.ranks) > 1:
         parts += [f"rank {rank_list(answer.ranks)}"]
@@ -177,7 +172,7 @@ def followed(group: Group, answer: Answer, language: str) -> str:
     times = f" x{group.count}" if group.count > max(1, 2 * len(group.ranks)) else ""
     clock = "" if group.printed_s is None else f"{shown(group.printed_s, zone_s=answer.zone_s).partition(' ')[2]} "
     joined, colon = ("，".join(who), "：") if language == "zh" else (" on ".join(who), ": ")
-    return f"{clock}{joined or group.log}{times}{colon}{pick(group.kind.meaning, language)}"
+    return f"{clock}{joined or group.log}{times}{colon}{group.kind.meaning.of(language)}"
 
 
 def read_line(answer: Answer, language: str) -> str:
