@@ -11,7 +11,7 @@ from typing import IO
 from fuzz import seeds
 from fuzz.seeds import NEXT_LOG, NEXT_PATTERN
 from fuzz.target import Target, text_of
-from nodegate.triage import clock, details, elastic, place, progress, read, scan
+from nodegate.triage import clock, details, launchers, place, progress, read, scan
 from nodegate.triage import render as triage_render
 from nodegate.triage.answer import answer
 from nodegate.triage.page import page as triage_page
@@ -25,6 +25,7 @@ from nodegate.watch.lines import LineSplitter
 from nodegate.watch.watcher import Watcher
 
 NOW_S = 1_800_000_000.0
+TIMES = clock.Times(NOW_S)
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,19 @@ def _packed(data: bytes) -> None:
 def _line_parts(data: bytes) -> None:
     """What is read from single lines and from the names of logs."""
     near = text_of(data[: 1 << 16])  # as much as is given to these
-    elastic_report = list(elastic.exits(near[:4096], now_s=NOW_S))
+    elastic_report = [*launchers.of_torchrun(near[:4096], TIMES), *launchers.of_mpirun(near[:4096])]
     assert all(each.said for each in elastic_report)  # noqa: S101
     for line in scan.interesting(data):
         scan.identifies(line.text)
-    progress.last_iteration(data, 0, len(data), now_s=NOW_S)
-    clock.last_stamp(near, now_s=NOW_S)
+    progress.last_iteration(data, 0, len(data), TIMES)
+    TIMES.last(near)
     for line in text_of(data).split("\n")[:200]:
         line = line[:4000]  # noqa: PLW2901 - scan cuts there
         place.of_line(line)
         place.of_path(line)
-        stamp = clock.find_stamp(line, now_s=NOW_S)
+        stamp = TIMES.first(line)
         clock.shown(stamp.epoch_s if stamp else None, zone_s=clock.zone_in(line) or 0.0)
-        elastic.starts(line)
-        elastic.ends_workers(line)
+        launchers.ends_workers(line)
         details.ran_s(line)
         details.peer(line)
 

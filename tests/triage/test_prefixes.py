@@ -6,7 +6,7 @@ import pytest
 from support.job_logs import judge
 
 from nodegate.triage import place
-from nodegate.triage.clock import find_stamp
+from nodegate.triage.clock import Times
 
 SAID = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 # rank, node, time (a date, a time of day, none), prefix (%s: the text is within it), who prints it
@@ -117,7 +117,7 @@ PRINTED_S = 1_770_314_419.0  # 2026-02-05 18:00:19 UTC
 def test_what_stands_before_a_text_names_its_rank_node_and_time(rank, node, time, prefix, _source):
     before = prefix.replace("\\t", "\t").replace("\\x1b", "\x1b")
     line = before.replace("%s", SAID) if "%s" in before else before + SAID
-    found, stamp = place.of_line(line), find_stamp(line, now_s=PRINTED_S + 86_400)
+    found, stamp = place.of_line(line), Times(PRINTED_S + 86_400).first(line)
     assert (found.rank, found.node, SAID in found.text) == (int(rank) if rank else None, node, True)
     assert (0 <= stamp.epoch_s - PRINTED_S < 1) if time == "date" and stamp else stamp is None and time != "date"
 

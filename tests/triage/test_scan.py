@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from fuzz.growth import cpu_s
 from nodegate.knowledge.signatures import signatures
 from nodegate.knowledge.words import Role, Side
-from nodegate.triage import elastic, grep, kernel_log, place, scan
+from nodegate.triage import grep, kernel_log, launchers, place, scan
+from nodegate.triage.clock import Times
 from nodegate.triage.triage import triage
 
 # Told by torchrun's report, which is read as a whole.
@@ -117,7 +118,7 @@ def test_near_misses_take_linear_time(near_miss):
     def read(text):
         place.of_line(text)
         place.of_path(text)
-        list(elastic.exits(text, now_s=1.8e9))
+        list(launchers.of_torchrun(text, Times(1.8e9)))
         kernel_log.looks_like(text, text)
         scan.interesting(text.encode())
 

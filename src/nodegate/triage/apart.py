@@ -12,7 +12,7 @@ from statistics import median
 
 from nodegate.files.bounded import open_regular
 from nodegate.triage import place
-from nodegate.triage.clock import find_stamp
+from nodegate.triage.clock import Times
 from nodegate.triage.place import Place
 
 MOST_BYTES = 24 << 20  # of a log that is held in memory to be taken apart
@@ -91,10 +91,10 @@ def windows_of_file(path: str) -> list[Sequence[bytes]]:
     return windows
 
 
-def differ(windows: Sequence[Sequence[bytes]], *, now_s: float, near_s: float | None) -> bool:
+def differ(windows: Sequence[Sequence[bytes]], times: Times) -> bool:
     """Whether the clocks of the writers in these places are apart."""
     stern = _stern(windows[0])
-    return _apart([_times(window, stern=stern, now_s=now_s, near_s=near_s) for window in windows])
+    return _apart([_times(window, times, stern=stern) for window in windows])
 
 
 def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], *, stern: bool) -> Share:
@@ -109,15 +109,13 @@ def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], *, stern: bo
     return Share(writer, place.Place(node=where.node, pod=where.pod), text, own[0], len(own), size)
 
 
-def _times(
-    lines: Sequence[bytes], *, stern: bool, now_s: float, near_s: float | None
-) -> dict[str, tuple[float, float]]:
+def _times(lines: Sequence[bytes], times: Times, *, stern: bool) -> dict[str, tuple[float, float]]:
     """The first and last time of each writer in one place of the log."""
     window: dict[str, tuple[float, float]] = {}
     for line in lines:
         text = _decoded(line[:_WINDOW_BYTES])
         writer = _writer(text, stern=stern)
-        stamp = find_stamp(text[:_STAMP_CHARACTERS], now_s=now_s, near_s=near_s) if writer else None
+        stamp = times.first(text[:_STAMP_CHARACTERS]) if writer else None
         if stamp:
             window[writer] = (window.get(writer, (stamp.epoch_s,))[0], stamp.epoch_s)
     return window

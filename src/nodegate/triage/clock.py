@@ -2,6 +2,7 @@
 
 # ruff: noqa: RUF001 - Chinese punctuation
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from re import Match
@@ -39,14 +40,62 @@ class Stamp:
     zoned: bool
 
 
-def find_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp | None:
-    """The first time in the text; None if it has no valid one.
+@dataclass(frozen=True)
+class Times:
+    """Reads the times of a log. Where a form has no year, it is the one with which the time is nearest to `near_s`.
 
-    If there is no year, it is the one with which the time is nearest to `near_s`; where that is not known the newest
-    one with which it is at most a day after `now_s`.
+    Where that is not known, it is the newest one with which the time is at most a day after `now_s`.
     """
-    match = _STAMP.search(text) if _may_have(text) else None
-    return read_stamp(match, now_s=now_s, near_s=near_s) if match else None
+
+    now_s: float
+    near_s: float | None = None
+
+    def first(self, text: str) -> Stamp | None:
+        """The first time in the text; None if it has no valid one."""
+        match = _STAMP.search(text) if _may_have(text) else None
+        return self.read(match) if match else None
+
+    def last(self, text: str) -> Stamp | None:
+        """The last time in the text."""
+        found = None
+        size = _BLOCK
+        while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
+            part = text[-size:]
+            for match in _STAMP.finditer(part) if _may_have(part) else ():
+                found = match
+            size *= 8
+        return self.read(found) if found else None
+
+    def read(self, match: Match[str]) -> Stamp | None:
+        """The time of a match; None if the date does not exist."""
+        form = str(match.lastgroup)
+        parts = match.groups()[_OFFSETS[form] - 1 :]
+        try:
+            if form in ("epoch", "journal"):
+                return Stamp(float(f"{parts[0]}.{parts[1]}"), zoned=True)
+            if form in ("iso", "chinese", "us"):
+                year, month, day = (int(part) for part in (parts[:3] if form != "us" else (parts[2], *parts[:2])))
+                return _stamp(year, month, day, parts[3:7], parts[7] if form == "iso" else None)
+            if form == "day":
+                clock = (_hour_of_day(parts[3], parts[7]), *parts[4:7])
+                return _stamp(int(parts[2]), _month(parts[1]), int(parts[0]), clock, parts[8])
+            if form == "syslog" and parts[7]:
+                return _stamp(int(parts[7]), _month(parts[0]), int(parts[1]), parts[2:6], _known_zone(parts[6]))
+            month = _month(parts[0]) if form == "syslog" else int(parts[0])
+            return self._without_year(month, int(parts[1]), parts[2:6])
+        except (ValueError, OverflowError):
+            return None
+
+    def _without_year(self, month: int, day: int, clock: tuple[str, ...]) -> Stamp | None:
+        near_s = self.now_s if self.near_s is None else self.near_s
+        year = datetime.fromtimestamp(near_s, timezone.utc).year
+        found: list[Stamp] = []
+        for back in range(-1, 9):  # 29 February may be up to eight years ago
+            with suppress(ValueError):
+                found.append(_stamp(year - back, month, day, clock))
+        if self.near_s is None:
+            return next((stamp for stamp in found if stamp.epoch_s <= self.now_s + DAY_S), None)
+        return min(found, key=lambda stamp: abs(stamp.epoch_s - near_s), default=None)
 
 
 def _may_have(text: str) -> bool:
@@ -60,42 +109,9 @@ def dated(text: str) -> float | None:
             match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]
         ):
             continue
-        if stamp := read_stamp(match, now_s=0.0):
+        if stamp := Times(0.0).read(match):
             return stamp.epoch_s
     return None
-
-
-def last_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp | None:
-    """The last time in the text."""
-    found = None
-    size = _BLOCK
-    while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
-        part = text[-size:]
-        for match in _STAMP.finditer(part) if _may_have(part) else ():
-            found = match
-        size *= 8
-    return read_stamp(found, now_s=now_s, near_s=near_s) if found else None
-
-
-def read_stamp(match: Match[str], *, now_s: float, near_s: float | None = None) -> Stamp | None:
-    """The time of a match; None if the date does not exist."""
-    form = str(match.lastgroup)
-    parts = match.groups()[_OFFSETS[form] - 1 :]
-    try:
-        if form in ("epoch", "journal"):
-            return Stamp(float(f"{parts[0]}.{parts[1]}"), zoned=True)
-        if form in ("iso", "chinese", "us"):
-            year, month, day = (int(part) for part in (parts[:3] if form != "us" else (parts[2], *parts[:2])))
-            return _stamp(year, month, day, parts[3:7], parts[7] if form == "iso" else None)
-        if form == "day":
-            clock = (_hour_of_day(parts[3], parts[7]), *parts[4:7])
-            return _stamp(int(parts[2]), _month(parts[1]), int(parts[0]), clock, parts[8])
-        if form == "syslog" and parts[7]:
-            return _stamp(int(parts[7]), _month(parts[0]), int(parts[1]), parts[2:6], _known_zone(parts[6]))
-        month = _month(parts[0]) if form == "syslog" else int(parts[0])
-        return _without_year(month, int(parts[1]), parts[2:6], now_s, near_s)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _month(name: str) -> int:
@@ -137,24 +153,6 @@ def zone_in(text: str) -> float | None:
     zone = {"iso": parts[7:8], "day": parts[8:9], "syslog": parts[6:7]}.get(form, (None,))[0]
     zone = _known_zone(zone) if form == "syslog" else zone
     return None if zone is None else _zone_s(zone)
-
-
-def _without_year(
-    month: int, day: int, clock: tuple[str, ...], now_s: float, near_s: float | None = None
-) -> Stamp | None:
-    year = datetime.fromtimestamp(now_s if near_s is None else near_s, timezone.utc).year
-    found: list[Stamp] = []
-    for back in range(-1, 9):  # 29 February may be up to eight years ago
-        try:
-            stamp = _stamp(year - back, month, day, clock)
-        except ValueError:
-            continue
-        if near_s is None and stamp.epoch_s <= now_s + DAY_S:
-            return stamp
-        found.append(stamp)
-    if near_s is None:
-        return None
-    return min(found, key=lambda stamp: abs(stamp.epoch_s - near_s), default=None)
 
 
 def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:

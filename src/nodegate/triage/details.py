@@ -1,12 +1,13 @@
 """What a line says in addition to its kind: how long which collective ran, who is blamed, who is where."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Role, Side
 from nodegate.probe.kernel_line import parse_line
+from nodegate.triage.clock import Stamp, Times
 from nodegate.triage.events import MOST_NAMES, TEXT_SHOWN, Collective, Event, Events, Reached
 from nodegate.triage.place import Place
 from nodegate.triage.secrets import without_secrets
@@ -49,6 +50,22 @@ _COMM = re.compile(
 )
 _START = re.compile(r" comm (0x[0-9a-fA-F]{1,16}) rank ([0-9]{1,7}) n[Rr]anks [^\n]{1,200}? - Init (START|COMPLETE)")
 _OWN_ADDRESS = re.compile(r"Bootstrap ?: Using (?:\[[0-9]{1,3}\])?[\w.-]{1,32}:([0-9a-fA-F.:]{3,45})<[0-9]{1,6}>")
+# What Python ignores (of destructors, at exit), and notes of XLA, look like errors.
+_ALSO_IGNORED = frozenset(("python_error", "unknown_error", "error_line"))
+# XLA and JAX at their level I: "2026-05-02 03:14:41.1: I xla/a.cc:7]", "I0000 00:00:17.1 42 a.cc:7]"
+_INFORMS = re.compile(rb"(?:^|[\s:])I(?:[0-9]{4} [0-9:.]{8,30} {1,4}[0-9]{1,10})? [\w./-]{1,160}\.cc:[0-9]{1,6}\]")
+_LOOK_BACK_BYTES = 8192  # a traceback of some 60 frames
+_OF_TRACEBACK = (" ", "\t", "Traceback (most recent call last)")
+# What `kubectl describe` and Ray say around a line.
+_DESCRIBED_BYTES = 1 << 15  # the description of a pod with many containers and volumes
+_BELOW_BYTES = 2000
+_OBJECT = re.compile(r"^Name: {1,40}(?P<name>[\w.-]{1,253})[ \t\r]{0,8}\n(?P<kind>Namespace|Roles): ", re.MULTILINE)
+_OF_NODE = re.compile(r"^Node: {1,40}(?P<node>[A-Za-z0-9][\w.-]{0,253})/", re.MULTILINE)
+_RAY_IP = re.compile(r"^\s{1,8}ip: (?P<node>[0-9a-fA-F.:]{3,45})\s{0,4}$", re.MULTILINE)  # of a lost actor
+_RAY_CHARACTERS = 600
+_FINISHED = re.compile(
+    r"(?:\r?\n {2,20}(?:Exit Code|Message|Signal|Started):[^\n]{0,400}){0,5}\r?\n {2,20}Finished: ([^\n]{1,80})"
+)
 
 
 def ran_s(text: str) -> float:
@@ -159,3 +176,35 @@ def shown(text: str) -> str:
     """The text on one line, without the labels that repeat what the answer says."""
     labels = _LABELS.match(text)
     return without_secrets(" ".join(text[labels.end() if labels else 0 :].split()))[:TEXT_SHOWN]
+
+
+def is_ignored(hit: Hit, chunk: bytes, start: int, place: Callable[[str], Place]) -> bool:
+    """Whether this line of the chunk is a note of XLA, or the end of a traceback under "Exception ignored in"."""
+    if _INFORMS.search(chunk[start : start + 300].partition(b"\n")[0]):
+        return True
+    before = chunk[max(0, start - _LOOK_BACK_BYTES) : start]
+    if hit.signature.id not in _ALSO_IGNORED or b"Exception ignored " not in before:
+        return False
+    texts = (place(line).text for line in reversed(before.decode("utf-8", "replace").splitlines()))
+    above = next((text for text in texts if text and not text.startswith(_OF_TRACEBACK)), "")
+    return above.startswith("Exception ignored ")
+
+
+def described(chunk: bytes, start: int, end: int, times: Times) -> tuple[Place, Stamp | None]:
+    """Whose description the line is in, and when its container ended; an empty place and None where in none."""
+    above = chunk[max(0, start - _DESCRIBED_BYTES) : start].decode("utf-8", "replace")
+    below = chunk[end : end + _BELOW_BYTES].decode("utf-8", "replace")
+    finished = _FINISHED.match(below)
+    return _described(above), times.first(finished[1]) if finished else None
+
+
+def _described(above: str) -> Place:
+    """The pod with its node, or the node, that was described last."""
+    found = next(reversed(list(_OBJECT.finditer(above))), None)
+    if found is None:
+        ray = next(_RAY_IP.finditer(above[-_RAY_CHARACTERS:]), None)
+        return Place(node=ray["node"]) if ray else Place()
+    if found["kind"] == "Roles":
+        return Place(node=found["name"])
+    node = _OF_NODE.search(above, found.end())
+    return Place(pod=found["name"], node=node["node"] if node else "")

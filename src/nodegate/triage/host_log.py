@@ -10,6 +10,7 @@ from nodegate.triage import details, kernel_log, place, scan
 from nodegate.triage.events import Events
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
+from nodegate.triage.read import text_of
 
 _HEAD_BYTES = 1 << 14
 # Programs under which jobs run: an exception of any other one in a host's log may be a service's.
@@ -27,24 +28,24 @@ class _JobInHostLog(JobLogReader):
 
     def feed(self, chunk: bytes) -> None:
         """Read the next chunk, with empty lines for those of the host: so each keeps its number."""
-        lines = [b"" if kernel_log.is_host_line(_text(line[:5000])) else line for line in chunk.split(b"\n")]
+        lines = [b"" if kernel_log.is_host_line(text_of(line[:5000])) else line for line in chunk.split(b"\n")]
         said = [len(line) + 1 for line in lines if line]
         self.own = (self.own[0] + len(said), self.own[1] + sum(said))
         super().feed(b"\n".join(lines))
 
 
-def read(log: Log, chunks: Iterable[bytes], events: Events, hits: dict[str, Hit | None], *, now_s: float) -> list[Log]:
+def read(log: Log, chunks: Iterable[bytes], events: Events, hits: dict[str, Hit | None]) -> list[Log]:
     """Read a host's log; beside it the log of the job that printed into it, from the first line that a job prints."""
-    kernel = kernel_log.KernelLogReader(log, events, now_s=now_s)
+    kernel = kernel_log.KernelLogReader(log, events)
     job: _JobInHostLog | None = None
     by_form, before = None, b""
     for chunk in chunks:
         if by_form is None:  # a log that is a kernel's by its name alone has lines without a form
-            by_form = kernel_log.most_are_host_lines(_text(chunk[:_HEAD_BYTES]))
+            by_form = kernel_log.most_are_host_lines(text_of(chunk[:_HEAD_BYTES]))
         if job is None and by_form and any(_of_a_job(line.text) for line in scan.interesting(chunk)):
-            own = Log(f"{log.name} [job]", False, log.place, near_s=log.near_s, part_of=log.name)
+            own = Log(f"{log.name} [job]", False, log.place, times=log.times, part_of=log.name)
             own.lines = log.lines - before.count(b"\n")
-            job = _JobInHostLog(own, events, hits, now_s=now_s)
+            job = _JobInHostLog(own, events, hits)
             job.feed(before)
         kernel.feed(chunk)
         if job:
@@ -70,7 +71,3 @@ def _of_a_job(line: str) -> bool:
         return False
     general = hit.signature.id in _GENERAL
     return not general or not _OF_A_PROGRAM.match(line) or bool(_RUNS_JOBS.search(line[:200]))
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

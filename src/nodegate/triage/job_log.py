@@ -7,14 +7,14 @@ from dataclasses import replace
 from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
-from nodegate.triage import described, details, elastic, held_memory, ignored, mpi, place, progress, recognised, scan
-from nodegate.triage.clock import Stamp, dated, find_stamp, last_stamp, zone_in
+from nodegate.triage import details, held_memory, launchers, place, progress, recognised, scan
+from nodegate.triage.clock import Stamp
 from nodegate.triage.events import Event, Events, Kind, template
 from nodegate.triage.grep import Positions
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.progress import Iteration
-from nodegate.triage.remarks import NUL_BYTES
+from nodegate.triage.read import text_of
 from nodegate.triage.secrets import without_secrets
 
 _NEARBY_BYTES = 1 << 16
@@ -40,20 +40,13 @@ class JobLogReader:
         log: what is known of the log; filled while the log is read.
         events: where its errors go.
         hits: remembers which kinds of line were looked up; shared between logs.
-        now_s: the present, for times without a year.
         positions: where lines with triggers are, for a plain file in which grep searches; None: they are searched here.
     """
 
     def __init__(
-        self,
-        log: Log,
-        events: Events,
-        hits: dict[str, Hit | None],
-        *,
-        now_s: float,
-        positions: Positions | None = None,
+        self, log: Log, events: Events, hits: dict[str, Hit | None], *, positions: Positions | None = None
     ) -> None:
-        self.log, self.events, self.hits, self.now_s, self.positions = log, events, hits, now_s, positions
+        self.log, self.events, self.hits, self.positions = log, events, hits, positions
         self.before = self.earlier = b""  # the chunk before this one, and the one before that
         self.open = False  # an error was seen, and no progress after it
         self.failed_at: Stamp | None = None  # the newest time of the errors since then
@@ -78,9 +71,9 @@ class JobLogReader:
         if not self.open:
             self._progress(self.before, 0, len(self.before))
         more = self.earlier[-_TAIL_BYTES:] if len(self.before) < _TAIL_BYTES else b""
-        tail = (more + self.before)[-_TAIL_BYTES:].decode("utf-8", "replace")
-        self.log.last = last_stamp(tail[-_HEAD_BYTES:], now_s=self.now_s, near_s=self.log.near_s)
-        self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
+        tail = text_of((more + self.before)[-_TAIL_BYTES:])
+        self.log.last = self.log.times.last(tail[-_HEAD_BYTES:])
+        self.log.writers.end(tail, self.log.times)
         self.before = self.earlier = b""
         last = recognised.last_lines(tail, many=len(self.log.writers.by_name) > 1)
         self.log.tail = recognised.Tail(
@@ -88,7 +81,7 @@ class JobLogReader:
             self.log.lines,
             last,
             self._place,
-            self._first,
+            self.log.times.first,
             lambda text: self._look_up(text)[0] is not None,
         )
         self.events.hold(self.log.tail)
@@ -96,7 +89,7 @@ class JobLogReader:
     def _chunk(self, chunk: bytes) -> None:
         start = self.log.size_bytes
         if not start:
-            self._head(chunk[:_HEAD_BYTES].decode("utf-8", "replace"))
+            self._head(text_of(chunk[:_HEAD_BYTES]))
         ranges = None if self.positions is None else self.positions.between(start, start + len(chunk))
         lines = scan.interesting(chunk, ranges)
         if start < _IDENTITY_BYTES:
@@ -106,14 +99,14 @@ class JobLogReader:
         for line in lines:
             number += chunk.count(b"\n", counted, line.start)
             counted = line.start
-            of_torchrun = elastic.starts(line.text)
-            if of_torchrun or mpi.starts(line.text):
+            of_torchrun = launchers.TORCHRUN.search(line.text[:200])
+            if of_torchrun or launchers.MPIRUN.search(line.text[:400]):
                 self._exits(chunk, line.start, number)
             if of_torchrun:
                 continue
             hit, text = self._look_up(line.text)
-            if hit is None or ignored.is_ignored(hit, chunk, line.start, self._place):
-                self.log.torn_down |= elastic.ends_workers(text)
+            if hit is None or details.is_ignored(hit, chunk, line.start, self._place):
+                self.log.torn_down |= launchers.ends_workers(text)
                 continue
             if hit.signature.role is not Role.CONTEXT:
                 self._progress(chunk, mark, line.start)
@@ -131,13 +124,8 @@ class JobLogReader:
                 details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
 
     def _head(self, text: str) -> None:
-        year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
-        self.log.near_s = self.log.near_s if year is None else year
-        self.log.first = self._first(text)
-        self.log.zone_s = zone_in(text)
-        self.log.writers.begin(text, now_s=self.now_s, near_s=self.log.near_s)
-        if "\0" in text:
-            self.log.remarks.say(NUL_BYTES)
+        self.log.begin(text, "\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
+        self.log.writers.begin(text, self.log.times)
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""
@@ -168,7 +156,7 @@ class JobLogReader:
         self._meet(found)
         about, ended = Place(), None
         if kind.id.startswith(("k8s_", "ray_", "container_")):
-            about, ended = described.of_line(chunk, line.start, line.end, now_s=self.now_s)
+            about, ended = details.described(chunk, line.start, line.end, self.log.times)
             self.events.names.learn(about)
         where = replace(found, text="").or_else(self.log.place).named(hit, found.text).or_else(about)
         details.read_collective(found.text, where, self.events)
@@ -177,7 +165,7 @@ class JobLogReader:
         address = kind.cause is not Cause.ENVIRONMENT and ("." in hit.device or ":" in hit.device)
         device = hit.device.lower() if address else hit.device
         key = (self.log.name, self.log.episode, kind.id, where, device, peer, template(found.text))
-        own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s) or ended
+        own = self.log.times.first(line.text[:300]) or ended
         source = self.log.writers.of(found)
         if kind.role is not Role.CONTEXT:
             self._opens(own, source)
@@ -211,7 +199,7 @@ class JobLogReader:
 
     def _last_error(self, chunk: bytes, end: int) -> str:
         """What NCCL says was the reason, a few lines below an exception."""
-        below = chunk[end : end + _BLOCK_BYTES].decode("utf-8", "replace").splitlines()[1:_REASON_LINES]
+        below = text_of(chunk[end : end + _BLOCK_BYTES]).splitlines()[1:_REASON_LINES]
         said = details.last_error(self._place(line[:_REASON_CHARACTERS]).text for line in below)
         return details.LAST_ERROR + said if said else ""
 
@@ -226,11 +214,10 @@ class JobLogReader:
 
     def _exits(self, chunk: bytes, start: int, number: int) -> None:
         """The block in which a launcher says which worker failed first: torchrun of its node, mpirun of all."""
-        block = chunk[start : start + _BLOCK_BYTES].decode("utf-8", "replace")
+        block = text_of(chunk[start : start + _BLOCK_BYTES])
         self._progress(chunk, 0, start)
-        torchrun = elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s)
-        mpirun = mpi.exits(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
-        for exit_ in (*torchrun, *mpirun):
+        mpirun = launchers.of_mpirun(" ".join(self._place(line).text for line in block.splitlines()[:_MPI_LINES]))
+        for exit_ in (*launchers.of_torchrun(block, self.log.times), *mpirun):
             where = self.events.names.see(exit_.place).or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
             hit = find(exit_.code, Side.USER)
@@ -259,9 +246,6 @@ class JobLogReader:
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)
 
-    def _first(self, text: str) -> Stamp | None:
-        return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
-
     def _between(self, chunk: bytes, line: scan.Line, source: str) -> tuple[Stamp | None, Stamp | None]:
         """The times before and after a line without one, of lines of the same writer; None where there is none."""
         behind = chunk[max(0, line.start - _NEARBY_BYTES) : line.start]
@@ -278,8 +262,8 @@ class JobLogReader:
         writers = self.log.writers
         mark = b"" if writers.in_turn else source.encode()
         for line in lines:
-            text = line[:300].decode("utf-8", "replace") if mark in line else ""
-            stamp = self._first(text) if text else None
+            text = text_of(line[:300]) if mark in line else ""
+            stamp = self.log.times.first(text) if text else None
             who = writers.of(self._place(text)) if source and (stamp or writers.in_turn) else ""
             if writers.in_turn and who not in ("", source):
                 return None  # the lines of another rank begin
@@ -295,7 +279,7 @@ class JobLogReader:
                 del self.waiting[key]
 
     def _finishes(self, line: scan.Line) -> None:
-        if self._later(self._first(line.text[:300]), self.log.writers.of(self._place(line.text))):
+        if self._later(self.log.times.first(line.text[:300]), self.log.writers.of(self._place(line.text))):
             self.log.episode += self.open
             self.open, self.log.finished = False, True
 
@@ -337,5 +321,4 @@ class JobLogReader:
         self.log.iteration = found
 
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:
-        stern = self.log.writers.stern
-        return progress.last_iteration(chunk, start, end, now_s=self.now_s, near_s=self.log.near_s, stern=stern)
+        return progress.last_iteration(chunk, start, end, self.log.times, stern=self.log.writers.stern)

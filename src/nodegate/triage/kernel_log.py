@@ -14,11 +14,11 @@ from nodegate.knowledge.words import Role, Side
 from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_said
 from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.triage import details, place, scan
-from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
+from nodegate.triage.clock import Stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Events, Kind, template
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
-from nodegate.triage.remarks import NUL_BYTES
+from nodegate.triage.read import text_of
 from nodegate.unknown import Unknown
 
 # The kernel, and services of a host: lines of any other program are the log of a job.
@@ -97,8 +97,8 @@ def is_host_line(line: str) -> bool:
 class KernelLogReader:
     """Reads one kernel log into `events`."""
 
-    def __init__(self, log: Log, events: Events, *, now_s: float) -> None:
-        self.log, self.events, self.now_s = log, events, now_s
+    def __init__(self, log: Log, events: Events) -> None:
+        self.log, self.events = log, events
 
     def read(self, chunks: Iterable[bytes]) -> None:
         """Read the whole log."""
@@ -108,7 +108,7 @@ class KernelLogReader:
     def feed(self, chunk: bytes) -> None:
         """Read the next chunk."""
         if not self.log.lines:
-            self._head(chunk[: 1 << 16].decode("utf-8", "replace"))
+            self._head(text_of(chunk[: 1 << 16]))
         counted, number = 0, self.log.lines + 1
         for line in scan.lines_at(chunk, [match.start() for match in _ANY.finditer(chunk)]):
             number += chunk.count(b"\n", counted, line.start)
@@ -123,16 +123,12 @@ class KernelLogReader:
         for line in scan.lines_at(chunk, [match.start() for match in _SOUNDS_BAD.finditer(chunk)]):
             if len(self.log.strange) >= _MOST_STRANGE:
                 return
-            said = parse_line(line.text, now_epoch_s=self.now_s, boot_epoch_s=details.BOOT)
+            said = parse_line(line.text, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
             if speaker(said.text) or not _BOOTING.match(line.text):
                 self.log.strange.append(said)
 
     def _head(self, text: str) -> None:
-        year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))
-        self.log.near_s = self.log.near_s if year is None else year
-        self.log.first, self.log.zone_s = self._time(text), zone_in(text)
-        if "\0" in text:
-            self.log.remarks.say(NUL_BYTES)
+        self.log.begin(text, "\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))
 
     def _line(self, text: str, number: int) -> None:
         text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
@@ -146,9 +142,9 @@ class KernelLogReader:
             self._service(text, number, burst)
             return
         host = _HOST.search(text[:200])
-        said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=details.BOOT)
+        said = parse_line(text, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
         if stamp is None:
-            stamp = self._time(text[:_STAMP_CHARACTERS])
+            stamp = self.log.times.first(text[:_STAMP_CHARACTERS])
         if stamp is None and not isinstance(said.epoch_s, Unknown):
             stamp = Stamp(said.epoch_s, zoned=zone_in(text[:100]) is not None)
         where = Place(node=(host[1] if host else "") or node or self.log.place.node)
@@ -156,9 +152,6 @@ class KernelLogReader:
         if event is not None:
             self.log.nodes.add(where.node)
             self.events.add(burst, replace(event, stamp=stamp))
-
-    def _time(self, text: str) -> Stamp | None:
-        return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
 
     def _service(self, line: str, number: int, burst: tuple[object, ...]) -> None:
         """A line of a service that starts and ends the parts of a job on this node."""
@@ -176,7 +169,7 @@ class KernelLogReader:
                 self.log.name,
                 number,
                 where,
-                stamp=self._time(line[:_STAMP_CHARACTERS]),
+                stamp=self.log.times.first(line[:_STAMP_CHARACTERS]),
             ),
         )
 

@@ -1,14 +1,70 @@
-"""The rank of an error whose line names none: the one that the launcher saw end first on that node."""
+"""What torchrun and Open MPI's mpirun report: which worker ended first; and the rank of an error whose line names none.
 
-from collections.abc import Iterable
-from dataclasses import replace
+Open MPI 4 writes its sentence on one line, Open MPI 5 (prterun) breaks it at 80 characters.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from nodegate.knowledge.words import Side
+from nodegate.triage.clock import Stamp, Times
 from nodegate.triage.events import Event
 from nodegate.triage.place import Place, same_node
 
+TORCHRUN = re.compile(r"Root Cause \(first observed failure\)")  # its report begins here
+MPIRUN = re.compile(r"noticed that process rank|one or more processes exited with non-zero|exited due to process rank")
+_ENDS_WORKERS = re.compile(r"\s{0,4}Killing subprocess [0-9]{1,10}\s*$")  # torch.distributed.launch, after a failure
+_WORKER = re.compile(
+    r"time {1,10}: (?P<time>[^\n]{10,40})\n[^\n]{0,80}?host {1,10}: (?P<host>[\w.-]{1,120})[^\n]{0,20}\n"
+    r"[^\n]{0,80}?rank {1,10}: (?P<rank>[0-9]{1,7}) \(local_rank: (?P<local>[0-9]{1,4})\)[^\n]{0,20}\n"
+    r"[^\n]{0,80}?(?P<exit>exitcode {1,10}: -?[0-9]{1,5})\b"
+)
+_ENDED = re.compile(
+    r"process\s+rank\s+(?P<rank>[0-9]{1,7})\s+with\s+PID\s+[0-9]{1,10}\s+on\s+node\s+(?P<node>[\w.-]{1,120})"
+    r"\s+exited\s+on\s+signal\s+(?P<signal>[0-9]{1,3})"
+)
+# [[job family,job],rank] of Open MPI 4, [prterun-LAUNCHER-PID@job,rank] of 5: neither names the rank's own node
+_EXITED = re.compile(
+    r"Process name: \[[\w.,@\[\]-]{1,150}?,(?P<rank>[0-9]{1,7})\]\s{1,80}Exit code: {1,8}(?P<code>[0-9]{1,3})\b"
+)
+_OF_SIGNAL = 128  # what a shell adds to the signal that ended a program
 _SEVERAL = ": tasks "
 _LATER_S = 120.0  # a launcher notices within seconds, and prints its report when it has ended all workers
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One worker's end. `code` is its exit code as torchrun writes it (a signal is negative), `said` what is shown."""
+
+    place: Place
+    stamp: Stamp | None
+    code: str
+    said: str
+
+
+def ends_workers(text: str) -> bool:
+    """Whether a launcher says here that it is ending a worker because another one failed."""
+    return bool(_ENDS_WORKERS.match(text[:200]))
+
+
+def of_torchrun(block: str, times: Times) -> Iterator[Exit]:
+    """The workers that its report names."""
+    for match in _WORKER.finditer(block):
+        place = Place(rank=int(match["rank"]), local_rank=int(match["local"]), node=match["host"])
+        yield Exit(place, times.first(match["time"]), match["exit"], f"torchrun: {match['exit']}")
+
+
+def of_mpirun(block: str) -> Iterator[Exit]:
+    """The processes that its report names. Its lines are joined by spaces."""
+    for match in _ENDED.finditer(block):
+        where = Place(rank=int(match["rank"]), node=match["node"])
+        yield Exit(where, None, f"exitcode : -{match['signal']}", f"mpirun: {' '.join(match[0].split())}")
+    for match in _EXITED.finditer(block):
+        code = int(match["code"])
+        code = _OF_SIGNAL - code if code > _OF_SIGNAL else code
+        said = f"mpirun: rank {match['rank']} ended with exit code {match['code']}"
+        yield Exit(Place(rank=int(match["rank"])), None, f"exitcode : {code}", said)
 
 
 def completed(where: Place, error: Event | None, events: Iterable[Event]) -> Place:

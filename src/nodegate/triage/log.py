@@ -1,14 +1,16 @@
 """A log as it was read: its name, place and size, how far the training got, who wrote it, and how it ends."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nodegate.probe.kernel_line import KernelLine
-from nodegate.triage.clock import Stamp
+from nodegate.triage.clock import Stamp, Times, dated, zone_in
 from nodegate.triage.place import Place
 from nodegate.triage.progress import Iteration
 from nodegate.triage.recognised import End, Tail, Worth
-from nodegate.triage.remarks import Remarks
+from nodegate.triage.remarks import NUL_BYTES, Remarks
 from nodegate.triage.writers import Writers
+
+_OF_1970 = Times(0.0)
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Log:
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
     writers: Writers = field(default_factory=Writers)
-    near_s: float | None = None  # about when it was written, for times without a year
+    times: Times = _OF_1970
     torn_down: bool = False  # a launcher ended the workers after a failure
     part_of: str = ""
     in_archive: bool = False  # its name is not a path
@@ -41,6 +43,14 @@ class Log:
     tail: Tail | None = None
     strange: list[KernelLine] = field(default_factory=list)  # lines of a kernel that sound bad and have no row
     finished: bool = False  # the training came to its end, and nothing failed after that
+
+    def begin(self, text: str, stamps: str) -> None:
+        """Read its first lines: `stamps` are the parts of them in which their own times are."""
+        if (near_s := dated(stamps)) is not None:
+            self.times = replace(self.times, near_s=near_s)
+        self.first, self.zone_s = self.times.first(text), zone_in(text)
+        if "\0" in text:
+            self.remarks.say(NUL_BYTES)
 
     @property
     def end(self) -> End:

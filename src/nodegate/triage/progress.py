@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from nodegate.triage import place
-from nodegate.triage.clock import Stamp, last_stamp
+from nodegate.triage.clock import Stamp, Times
 from nodegate.triage.place import Place
 
 # (a string that the line contains, the iteration in it)
@@ -38,9 +38,7 @@ class Iteration:
     place: Place = field(default_factory=Place)
 
 
-def last_iteration(
-    chunk: bytes, start: int, end: int, *, now_s: float, near_s: float | None = None, stern: bool = False
-) -> Iteration | None:
+def last_iteration(chunk: bytes, start: int, end: int, times: Times, *, stern: bool = False) -> Iteration | None:
     """The last iteration that was completed between two places of a chunk."""
     best, best_at = None, -1
     for literal, form in _FORMS:
@@ -57,9 +55,7 @@ def last_iteration(
         return None
     match, line = best
     before = line[: match.start()].decode("utf-8", "replace")
-    stamp = last_stamp(before, now_s=now_s, near_s=near_s)
-    found = place.of_line(before, stern=stern)
-    return Iteration(int(match[1]), stamp, found)
+    return Iteration(int(match[1]), times.last(before), place.of_line(before, stern=stern))
 
 
 def _line_around(chunk: bytes, at: int, start: int, end: int) -> bytes:

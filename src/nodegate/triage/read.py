@@ -28,6 +28,11 @@ _EITHER_HEADER = 32  # zlib: read both gzip and zlib headers
 _BYTE_ORDERS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
+def text_of(data: bytes) -> str:
+    """Bytes of a log as text, whatever they hold."""
+    return data.decode("utf-8", "replace")
+
+
 def is_text(head: bytes) -> bool:
     """Whether a file that begins with this is text as it is."""
     return not (head.startswith(_PACKED) or packed.is_tar(head) or _utf_16(head))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median_low
@@ -25,12 +25,12 @@ from nodegate.triage import (
     times_of_day,
     zones,
 )
-from nodegate.triage.clock import Stamp, dated
+from nodegate.triage.clock import Stamp, Times, dated
 from nodegate.triage.events import Event, Events, Names
 from nodegate.triage.job_log import JobLogReader
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
-from nodegate.triage.read import begun, chunks, is_plain, members
+from nodegate.triage.read import begun, chunks, is_plain, members, text_of
 from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import STDIN, Source, Sources
 from nodegate.triage.zones import Clocks
@@ -77,31 +77,31 @@ def read(
     Raises:
         UsageError: nothing could be read.
     """
-    events, hits = Events(), dict[str, "Hit | None"]()
-    events.names.home.update(homes or {})
-    events.names.seen.update(nodes)
+    reader = _Reader(Times(now_s, _about(sources.logs)))
+    names = reader.events.names
+    names.home.update(homes or {})
+    names.seen.update(nodes)
     logs: list[Log] = []
     unread = list(sources.unread)
-    near = _about(sources.logs)
     ordered = sorted(sources.logs, key=lambda source: source.kernel)
     with grep.Searches([each.name for each in ordered if not each.kernel and grep.fits(each.name)]) as searches:
         for source in ordered:
             try:
-                logs += _read_log(source, events, hits, (now_s, near), searches)
+                logs += reader.source(source, searches)
             except OSError as broken:  # noqa: PERF203 - one a log
                 unread.append(f"{source.name}: {broken.strerror or broken}")
     if sources.runs:
         from nodegate.triage import run_logs  # noqa: PLC0415 - only here: it imports half of nodegate
 
-        logs += [log for run in sources.runs for log in run_logs.read_run(run, events)]
+        logs += [log for run in sources.runs for log in run_logs.read_run(run, reader.events)]
     if not any(log.lines or log.size_bytes for log in logs):
         lost = [f"{log.name}: {log.remarks.lost.en}" for log in logs if log.remarks.lost]
         raise UsageError("; ".join([*unread, *lost][:3]) or "the logs are empty", hint="give logs with content")
-    homes_of_pods.learn(logs, events.names)
-    events.names.no_nodes = _names_of_files(logs, events.names)
+    homes_of_pods.learn(logs, names)
+    names.no_nodes = _names_of_files(logs, names)
     given = zones.given_zones(zones_given, logs)
-    clocks = zones.find(logs, list(events.all()), events.names, given)
-    case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
+    clocks = zones.find(logs, list(reader.events.all()), names, given)
+    case = Case(tuple(logs), (), reader.events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(_dated(list(_resolved(case)), case))))
 
 
@@ -123,99 +123,90 @@ def _about(found: tuple[Source, ...]) -> float | None:
             head = stream.read(_HEAD_BYTES)
             if flight_recorder.is_dump(head):
                 continue
-            when = None if kernel_log.looks_like(_text(head[:16_384]), source.name) else dated(_text(head))
+            when = None if kernel_log.looks_like(text_of(head[:16_384]), source.name) else dated(text_of(head))
             times += [] if when is None else [when]
     return median_low(times) if times else None
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+@dataclass
+class _Reader:
+    """Reads the logs one after the other into `events`; `hits` remembers which kinds of line were looked up."""
 
+    times: Times
+    events: Events = field(default_factory=Events)
+    hits: dict[str, Hit | None] = field(default_factory=dict)
 
-def _read_log(
-    source: Source,
-    events: Events,
-    hits: dict[str, Hit | None],
-    when: tuple[float, float | None],
-    searches: grep.Searches,
-) -> list[Log]:
-    positions = searches.of(source.name)
-    if positions is not None:
-        try:
-            return _read_by(source, events, hits, when, positions)
-        except grep.GrepGaveUp:
-            pass  # read it again with the search in Python: equal events are folded
-    return _read_by(source, events, hits, when, None)
+    def source(self, source: Source, searches: grep.Searches) -> list[Log]:
+        """The logs of one source."""
+        positions = searches.of(source.name)
+        if positions is not None:
+            with suppress(grep.GrepGaveUp):  # read it again with the search in Python: equal events are folded
+                return self._members(source, positions)
+        return self._members(source, None)
 
+    def _members(self, source: Source, positions: grep.Positions | None) -> list[Log]:
+        logs: list[Log] = []
+        with source.open() as stream:
+            of_file = Remarks()
+            for member, parts in members(stream, source.name, of_file):
+                own = Remarks() if member else of_file
+                name = f"{source.name}/{member}" if member else source.name
+                where = Place(node=source.node) if source.node else place.of_path(name)
+                log = Log(name, source.kernel, where, own, times=self.times, in_archive=bool(member))
+                logs += self._read(log, parts, positions)
+            if of_file.said and not any(log.remarks is of_file for log in logs):
+                logs.append(Log(source.name, source.kernel, Place(), of_file))
+        return logs
 
-def _read_by(
-    source: Source,
-    events: Events,
-    hits: dict[str, Hit | None],
-    when: tuple[float, float | None],
-    positions: grep.Positions | None,
-) -> list[Log]:
-    logs: list[Log] = []
-    with source.open() as stream:
-        of_file = Remarks()
-        for member, parts in members(stream, source.name, of_file):
-            own = Remarks() if member else of_file
-            name = f"{source.name}/{member}" if member else source.name
-            where = Place(node=source.node) if source.node else place.of_path(name)
-            log = Log(name, source.kernel, where, own, near_s=when[1], in_archive=bool(member))
-            logs += _read_text(log, parts, events, hits, now_s=when[0], positions=positions)
-        if of_file.said and not any(log.remarks is of_file for log in logs):
-            logs.append(Log(source.name, source.kernel, Place(), of_file))
-    return logs
-
-
-def _read_text(
-    log: Log,
-    parts: Iterator[bytes],
-    events: Events,
-    hits: dict[str, Hit | None],
-    *,
-    now_s: float,
-    positions: grep.Positions | None,
-) -> list[Log]:
-    """Read one log, which is a file or the member of an archive; several where the clocks of its writers differ."""
-    head_of_file, parts = begun(parts)
-    if flight_recorder.is_dump(head_of_file):
-        flight_recorder.read(log, parts, events)
-        return [log]
-    parts = chunks(parts, log.remarks)
-    first = next(parts, b"")
-    head = _text(first[:16_384])
-    log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
-    if log.kernel:
-        return host_log.read(log, _again([first], parts), events, hits, now_s=now_s)
-    held = [first]
-    if ras.looks_like(head):
-        held, parts = _without_reports(log, held, parts, events)
-        positions = None
-        if log.dump:
+    def _read(self, log: Log, parts: Iterator[bytes], positions: grep.Positions | None) -> list[Log]:
+        """Read one log, which is a file or the member of an archive; several where the clocks of its writers differ."""
+        head_of_file, parts = begun(parts)
+        if flight_recorder.is_dump(head_of_file):
+            flight_recorder.read(log, parts, self.events)
             return [log]
-    if kubectl_objects.looks_like(head):
-        held, parts = _as_tables(held, parts)
-        positions = None
-    if apart.has_files(head):
-        held += _held(parts)
-        if sum(map(len, held)) <= apart.MOST_BYTES and (shares := apart.shares(b"".join(held))):
-            return [_read_share(share, log, events, hits, now_s) for share in shares]
-    elif apart.has_writers(head):
-        held += _held(parts)
-        if shares := _shares(log, b"".join(held), now_s):
-            return [_read_share(share, log, events, hits, now_s) for share in shares]
-    JobLogReader(log, events, hits, now_s=now_s, positions=positions).read(_again(held, parts))
-    return [log]
+        parts = chunks(parts, log.remarks)
+        first = next(parts, b"")
+        head = text_of(first[:16_384])
+        log.kernel = log.kernel or kernel_log.looks_like(head, log.name)
+        if log.kernel:
+            return host_log.read(log, _again([first], parts), self.events, self.hits)
+        held = [first]
+        if ras.looks_like(head):
+            held, parts = _without_reports(log, held, parts, self.events)
+            positions = None
+            if log.dump:
+                return [log]
+        if kubectl_objects.looks_like(head):
+            held, parts = _as_tables(held, parts)
+            positions = None
+        shares: list[apart.Share] = []
+        if apart.has_files(head):
+            held += _held(parts)
+            shares = apart.shares(b"".join(held)) if sum(map(len, held)) <= apart.MOST_BYTES else []
+        elif apart.has_writers(head):
+            held += _held(parts)
+            shares = _shares(log, b"".join(held))
+        if shares:
+            return [self._share(share, log) for share in shares]
+        JobLogReader(log, self.events, self.hits, positions=positions).read(_again(held, parts))
+        return [log]
+
+    def _share(self, share: apart.Share, whole: Log) -> Log:
+        """The lines of one writer, as a log of its own."""
+        name = f"{whole.name} [{share.writer}]" if share.writer else whole.name
+        where = share.place.or_else(whole.place)
+        log = Log(name, kernel=False, place=where, times=whole.times, lines=share.begins, part_of=whole.name)
+        log.remarks.add(whole.remarks)
+        JobLogReader(log, self.events, self.hits).read(chunks(iter([share.text]), log.remarks))
+        log.lines, log.size_bytes = share.own, share.size_bytes
+        return log
 
 
-def _shares(log: Log, text: bytes, now_s: float) -> list[apart.Share]:
+def _shares(log: Log, text: bytes) -> list[apart.Share]:
     """The logs by writer where their clocks differ; sets `log.mixed` if they differ and the log cannot be split."""
     large = len(text) > apart.MOST_BYTES
     in_file = large and not log.in_archive and is_plain(log.name)
-    windows = apart.windows_of_file(log.name) if in_file else apart.windows_of(text)
-    differ = apart.differ(windows, now_s=now_s, near_s=log.near_s)
+    differ = apart.differ(apart.windows_of_file(log.name) if in_file else apart.windows_of(text), log.times)
     shares = apart.shares(text) if differ and not large else []
     log.mixed = differ and not shares
     return shares
@@ -230,7 +221,7 @@ def _without_reports(
         if sum(map(len, held)) > ras.MOST_BYTES:
             log.remarks.lose(remarks.RAS_DAMAGED)
             return held, parts
-    text = _text(b"".join(held))
+    text = text_of(b"".join(held))
     rest = ras.read(log, text, events)
     if not rest.strip():
         log.dump, log.lines, log.size_bytes = True, text.count("\n"), sum(map(len, held))
@@ -243,7 +234,7 @@ def _as_tables(held: list[bytes], parts: Iterator[bytes]) -> tuple[list[bytes], 
         held.append(part)
         if sum(map(len, held)) > kubectl_objects.MOST_BYTES:
             return held, parts
-    lines = kubectl_objects.as_lines(_text(b"".join(held)))
+    lines = kubectl_objects.as_lines(text_of(b"".join(held)))
     return (held if lines is None else [lines.encode()]), iter(())
 
 
@@ -255,17 +246,6 @@ def _held(parts: Iterator[bytes]) -> Iterator[bytes]:
         size += len(part)
         if size > apart.MOST_BYTES:
             return
-
-
-def _read_share(share: apart.Share, whole: Log, events: Events, hits: dict[str, Hit | None], now_s: float) -> Log:
-    """The lines of one writer, as a log of its own."""
-    name = f"{whole.name} [{share.writer}]" if share.writer else whole.name
-    where = share.place.or_else(whole.place)
-    log = Log(name, kernel=False, place=where, near_s=whole.near_s, lines=share.begins, part_of=whole.name)
-    log.remarks.add(whole.remarks)
-    JobLogReader(log, events, hits, now_s=now_s).read(chunks(iter([share.text]), log.remarks))
-    log.lines, log.size_bytes = share.own, share.size_bytes
-    return log
 
 
 def _again(held: Sequence[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from itertools import groupby
 from statistics import median
 
 from nodegate.triage import place
-from nodegate.triage.clock import Stamp, find_stamp
+from nodegate.triage.clock import Stamp, Times
 from nodegate.triage.place import Place
 
 _MOST_WRITERS = 10_000
@@ -51,7 +51,7 @@ class Writers:
     mixed: bool = False
     in_turn: bool = False  # its lines name ranks one after the other: several logs, each of a rank
 
-    def begin(self, text: str, *, now_s: float, near_s: float | None) -> None:
+    def begin(self, text: str, times: Times) -> None:
         """Read the head of the log."""
         lines = [line for line in text.splitlines() if line][:_MOST_LINES]
         self.stern = place.is_stern([line for line in lines[:40] if line.strip()])
@@ -62,16 +62,16 @@ class Writers:
             ranks += [] if found.rank is None else [found.rank]
             changes += found.source != before
             before = found.source
-            self._greets(found, line, find_stamp(line[:300], now_s=now_s, near_s=near_s))
+            self._greets(found, line, times.first(line[:300]))
         self.mixed = changes > len(self.by_name)
         self.in_turn = _in_turn(ranks)
 
-    def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
+    def end(self, text: str, times: Times) -> None:
         """Read the tail of the log."""
         many = any(self.by_name) or any(len(writer.ranks) > 1 for writer in self.by_name.values())
         most = _MOST_LINES_OF_MANY if many else _MOST_LINES
         for line in [line for line in text.splitlines() if line][-most:]:
-            stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
+            stamp = times.first(line[:300])
             found = place.of_line(line[:2000], stern=self.stern) if many else None
             writer = self._writer(name_of(found) if found else "", found)
             if found is not None and found.rank is not None:
