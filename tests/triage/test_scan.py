@@ -1,5 +1,7 @@
 """The quick search finds every line that a signature fits, and nothing in a chunk costs more than it should."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,7 +57,7 @@ def test_grep_finds_the_same_lines(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("grep") / "job.log"
     data = b"\n".join([*lines, b"end"])
     path.write_bytes(data)
-    with grep.Positions(str(path)) as positions:
+    with closing(grep.Positions(str(path))) as positions:
         found = positions.between(0, len(data))
     assert scan.interesting(data, found) == scan.interesting(data)
 
@@ -67,7 +69,7 @@ def test_a_line_that_begins_in_one_part_and_ends_in_another_is_found_in_each(tmp
     lines = ["healthy", "ValueError: boom", "", "healthy", "ValueError: " + "x" * 70_000, "RuntimeError: bang"]
     path.write_text("\n".join(lines))
     size = path.stat().st_size
-    with grep.Positions(str(path)) as positions:
+    with closing(grep.Positions(str(path))) as positions:
         parts = [(at, positions.between(at, at + step)) for at in range(0, size, step)]
     text = path.read_bytes()
     found = b"".join(text[at + start : at + end] for at, ranges in parts for start, end in ranges)
@@ -135,7 +137,7 @@ def test_one_grep_searches_many_files_and_a_file_that_is_passed_over_disturbs_no
         path = tmp_path / f"rank {number}.log"
         path.write_text("healthy\n" * number + "ValueError: boom\n" + "healthy\n" * 9 + "RuntimeError: bang\n")
         paths.append(str(path))
-    with grep.Searches(paths) as searches:
+    with closing(grep.Searches(paths)) as searches:
         for number in (0, 2, 4):  # 1 and 3 are not asked for
             positions = searches.of(paths[number])
             begin = 8 * number

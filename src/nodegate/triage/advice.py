@@ -17,11 +17,7 @@ class Do(str, Enum):
 
 
 # What Slurm or Kubernetes did with a job on purpose, or did not do yet.
-_BY_KIND = {
-    "slurm_limit": Do.RESTART,
-    "k8s_preempted": Do.RESTART,
-    "k8s_unschedulable": Do.WAIT,
-}
+_BY_KIND = {"slurm_limit": Do.RESTART, "k8s_preempted": Do.RESTART, "k8s_unschedulable": Do.WAIT}
 _OF_NODES = (Cause.HARDWARE, Cause.FABRIC)
 
 

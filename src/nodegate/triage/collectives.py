@@ -1,7 +1,7 @@
 """Collectives that timed out: ranks that called different ones, and the rank that never reached it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodegate.triage.events import Collective, Reached
@@ -26,13 +26,18 @@ def mismatch(collectives: Iterable[Collective]) -> Mismatch | None:
         if each.rank is not None:
             steps[each.group, each.sequence].setdefault(each.rank, each)
     for (group, sequence), ranks in sorted(steps.items(), key=lambda step: step[0][1]):
-        called: dict[str, list[int]] = defaultdict(list)
-        for rank, each in ranks.items():
-            called[_call(each)].append(rank)
-        if len(called) > 1:
-            rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
-            return Mismatch(group, sequence, tuple((call, tuple(sorted(ranks))) for call, ranks in rows))
+        if found := differing(group, sequence, {rank: _call(each) for rank, each in ranks.items()}):
+            return found
     return None
+
+
+def differing(group: str, sequence: int, calls: Mapping[int, str]) -> Mismatch | None:
+    """What the ranks called at one step, if it is not the same."""
+    called: dict[str, list[int]] = defaultdict(list)
+    for rank, call in sorted(calls.items()):
+        called[call].append(rank)
+    rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
+    return Mismatch(group, sequence, tuple((call, tuple(ranks)) for call, ranks in rows)) if len(rows) > 1 else None
 
 
 def _call(each: Collective) -> str:

@@ -87,15 +87,14 @@ def read_collective(text: str, place: Place, events: Events) -> None:
     """Keep what a time-out says about its collective and about how far the rank got."""
     named = _GROUP.search(text)
     group = (named[2] or named[3] or "").strip() if named else ""
+    called = reached = None
     if match := _WORK.search(text):
         sizes = dict(_NUMEL.findall(match[3]))
-        events.add_collective(
-            Collective(
-                place.rank, group, int(match[1]), match[2], sizes.get("In") or sizes.get("ln", ""), sizes.get("Out", "")
-            )
-        )
+        numel = sizes.get("In") or sizes.get("ln", ""), sizes.get("Out", "")
+        called = Collective(place.rank, group, int(match[1]), match[2], *numel)
     if match := _REACHED.search(text):
-        events.add_reached(Reached(place.rank, group, int(match[1]), int(match[2])))
+        reached = Reached(place.rank, group, int(match[1]), int(match[2]))
+    events.time_out(called, reached)
 
 
 def read_identity(text: str, place: Place, events: Events, line: str) -> None:

@@ -40,10 +40,8 @@ def _unread(case: Case) -> Text | None:
     """The logs that were not read, or not to their end, with the reason of the first."""
     lost = {log.part_of or log.name: log.remarks.lost for log in case.logs if log.remarks.lost}
     logs = [*(Text(why, why) for why in case.unread), *(Note(why, (name,)).text for name, why in lost.items())]
-    return _not_read(logs) if logs else None
-
-
-def _not_read(logs: Sequence[Text]) -> Text:
+    if not logs:
+        return None
     count, first = len(logs), logs[0]
     return Text(
         f"cannot tell: no error in what could be read, but {counted(count, 'log')} could not be, or not all of it:"

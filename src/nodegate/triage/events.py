@@ -242,15 +242,10 @@ class Events:
         if held := self._events.get(key):
             self._events[key] = (replace(held[0], episode=episode), held[1])
 
-    def add_collective(self, collective: Collective) -> None:
-        """Keep a collective that timed out."""
-        if len(self.collectives) < MOST_COLLECTIVES:
-            self.collectives.append(collective)
-
-    def add_reached(self, reached: Reached) -> None:
-        """Keep how far a rank got."""
-        if len(self.reached) < MOST_COLLECTIVES:
-            self.reached.append(reached)
+    def time_out(self, collective: Collective | None, reached: Reached | None) -> None:
+        """Keep a collective that timed out, and how far a rank got."""
+        self.collectives += [collective] if collective and len(self.collectives) < MOST_COLLECTIVES else []
+        self.reached += [reached] if reached and len(self.reached) < MOST_COLLECTIVES else []
 
     def add_dump(self, dump: Dump) -> None:
         """Keep the newest dump of a rank's flight recorder."""

@@ -5,8 +5,6 @@ a trigger with their places; the chunks are cut and read here as always. Without
 Python does the same.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -14,7 +12,6 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 
 from nodegate.triage.read import is_plain
 from nodegate.triage.scan import GLOG, STRINGS
@@ -77,12 +74,6 @@ class Positions:
             env={**os.environ, "LC_ALL": "C", "GREP_COLORS": ""},
         )
         self._next: tuple[int, int, int] | None = None
-
-    def __enter__(self) -> Positions:  # noqa: PYI034 - typing.Self needs Python 3.11
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """End grep."""
@@ -154,10 +145,8 @@ class Searches:
         self._batch_of = {path: batch for batch in self._batches for path in batch}
         self._running: Positions | None = None
 
-    def __enter__(self) -> Searches:  # noqa: PYI034 - typing.Self needs Python 3.11
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
+        """End the grep that runs."""
         if self._running is not None:
             self._running.close()
 
@@ -167,8 +156,7 @@ class Searches:
         if batch is None:
             return None
         if self._running is None or not self._running.covers(path):
-            if self._running is not None:
-                self._running.close()
+            self.close()
             self._running = Positions(*batch)
             self._running.covers(path)
         return self._running

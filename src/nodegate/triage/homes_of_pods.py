@@ -9,6 +9,7 @@ from nodegate.errors import UsageError
 from nodegate.files.text_file import read_text
 from nodegate.triage import kubectl_objects, place
 from nodegate.triage.events import Names
+from nodegate.triage.kubectl_objects import inside, text_at
 from nodegate.triage.log import Log
 from nodegate.triage.writers import Writer
 
@@ -90,15 +91,10 @@ def _objects(text: str, path: Path) -> Iterator[tuple[str, str]]:
     except ValueError as broken:
         raise UsageError(f"is neither JSON nor YAML of kubectl: {str(broken)[:200]}", file=str(path)) from None
     for one in objects:
-        pod, node = _inside(one, "metadata", "name"), _inside(one, "spec", "nodeName")
-        if pod and node and isinstance(one, dict) and one.get("kind", "Pod") == "Pod":
-            yield pod, node
-
-
-def _inside(one: object, part: str, key: str) -> str:
-    inner = one.get(part) if isinstance(one, dict) else None
-    value = inner.get(key) if isinstance(inner, dict) else None
-    return value if isinstance(value, str) else ""
+        if isinstance(one, dict) and one.get("kind", "Pod") == "Pod":
+            pod, node = text_at(inside(one, "metadata"), "name"), text_at(inside(one, "spec"), "nodeName")
+            if pod and node:
+                yield pod, node
 
 
 def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:

@@ -68,21 +68,19 @@ def _rows(one: dict[str, object]) -> Iterable[str]:
 
 
 def _event(one: dict[str, object]) -> Iterator[str]:
-    about = _in(one, "involvedObject") or _in(one, "regarding")
+    about = inside(one, "involvedObject") or inside(one, "regarding")
     times = (one, "lastTimestamp"), (one, "deprecatedLastTimestamp"), (one, "eventTime"), (one, "firstTimestamp")
-    when = next((said for of, key in times if (said := _text(of, key))), "")
-    host = _text(_in(one, "source") or _in(one, "deprecatedSource"), "host")
+    when = next((said for of, key in times if (said := text_at(of, key))), "")
+    host = text_at(inside(one, "source") or inside(one, "deprecatedSource"), "host")
     by = f" kubelet, {host}" if host else ""
-    said = _text(one, "message") or _text(one, "note")
-    yield (
-        f"{when} {_text(one, 'type')} {_text(one, 'reason')} {_text(about, 'kind').lower()}/{_text(about, 'name')}"
-        f"{by} {said[:1000]}"
-    ).lstrip()
+    said = text_at(one, "message") or text_at(one, "note")
+    named = f"{text_at(about, 'kind').lower()}/{text_at(about, 'name')}"
+    yield f"{when} {text_at(one, 'type')} {text_at(one, 'reason')} {named}{by} {said[:1000]}".lstrip()
 
 
 def _pod(one: dict[str, object]) -> Iterator[str]:
-    name, status = _text(_in(one, "metadata"), "name"), _in(one, "status")
-    node, own = _text(_in(one, "spec"), "nodeName"), _list(status, "containerStatuses")
+    name, status = text_at(inside(one, "metadata"), "name"), inside(one, "status")
+    node, own = text_at(inside(one, "spec"), "nodeName"), _list(status, "containerStatuses")
     if node:
         yield f"pod={name} node={node}"
     ready = f"{sum(each.get('ready') is True for each in own)}/{len(own)}"
@@ -90,36 +88,37 @@ def _pod(one: dict[str, object]) -> Iterator[str]:
     for state, when in _states(status):
         yield f"{when} {name}   {ready}   {state}   {restarts}   -   <none>   {node or '<none>'}".lstrip()
     for each in _list(status, "conditions"):
-        if _text(each, "reason") == "Unschedulable":
-            yield f"{_text(each, 'lastTransitionTime')} FailedScheduling pod/{name} {_text(each, 'message')[:1000]}"
+        if text_at(each, "reason") == "Unschedulable":
+            yield f"{text_at(each, 'lastTransitionTime')} FailedScheduling pod/{name} {text_at(each, 'message')[:1000]}"
 
 
 def _states(status: dict[str, object]) -> Iterator[tuple[str, str]]:
     """What the pod and its containers are in, with the time of an end; what ended a container before it waits."""
-    if reason := _text(status, "reason"):
+    if reason := text_at(status, "reason"):
         yield reason, ""
     for each in (*_list(status, "initContainerStatuses"), *_list(status, "containerStatuses")):
-        state = _in(each, "state")
-        waiting, ended = _text(_in(state, "waiting"), "reason"), _in(state, "terminated")
+        state = inside(each, "state")
+        waiting, ended = text_at(inside(state, "waiting"), "reason"), inside(state, "terminated")
         if waiting and waiting not in _WELL:
             yield waiting, ""
-            ended = _in(_in(each, "lastState"), "terminated")
-        if (reason := _text(ended, "reason")) and reason not in _WELL:
-            yield reason, _text(ended, "finishedAt")
-    yield _text(status, "phase"), ""
+            ended = inside(inside(each, "lastState"), "terminated")
+        if (reason := text_at(ended, "reason")) and reason not in _WELL:
+            yield reason, text_at(ended, "finishedAt")
+    yield text_at(status, "phase"), ""
 
 
 def _node(one: dict[str, object]) -> Iterator[str]:
-    name, held = _text(_in(one, "metadata"), "name"), _in(one, "spec").get("unschedulable") is True
-    for each in _list(_in(one, "status"), "conditions"):
-        if _text(each, "type") == "Ready":
-            well = _text(each, "status") == "True"
+    name, held = text_at(inside(one, "metadata"), "name"), inside(one, "spec").get("unschedulable") is True
+    for each in _list(inside(one, "status"), "conditions"):
+        if text_at(each, "type") == "Ready":
+            well = text_at(each, "status") == "True"
             state = f"{'Ready' if well else 'NotReady'}{',SchedulingDisabled' if held else ''}"
-            when = "" if well else f"{_text(each, 'lastTransitionTime')} "
+            when = "" if well else f"{text_at(each, 'lastTransitionTime')} "
             yield f"{when}{name}   {state}   <none>   0s   v1"
 
 
-def _in(one: dict[str, object], key: str) -> dict[str, object]:
+def inside(one: dict[str, object], key: str) -> dict[str, object]:
+    """An object in an object; empty if it is none."""
     inner = one.get(key)
     return inner if isinstance(inner, dict) else {}
 
@@ -129,7 +128,7 @@ def _list(one: dict[str, object], key: str) -> list[dict[str, object]]:
     return [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
 
 
-def _text(one: dict[str, object], key: str) -> str:
+def text_at(one: dict[str, object], key: str) -> str:
     """A text of an object; a time, which YAML reads as one, as RFC 3339 writes it."""
     inner = one.get(key)
     if hasattr(inner, "isoformat"):

@@ -9,7 +9,6 @@ from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.signatures import signatures
 from nodegate.knowledge.words import Cause, Side, Text
 from nodegate.text import counted
-from nodegate.triage import clock_words
 from nodegate.triage.clock import shown
 from nodegate.triage.events import Event
 from nodegate.triage.reading import Case
@@ -71,8 +70,8 @@ def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:
     yield from (Note(Text(f"not read: {why}", f"未读取：{why}")) for why in case.unread[:_MOST_UNREAD])
     if (more := len(case.unread) - _MOST_UNREAD) > 0:
         yield Note(Text(f"not read: {counted(more, 'more log')}", f"另有 {more} 个日志未读取"))
-    yield from (Note(said) for said in clock_words.of_zones(case.clocks))
-    yield from (Note(said) for said in list(clock_words.of_clocks(case.clocks))[:_MOST_UNREAD])
+    yield from map(Note, case.clocks.guesses())
+    yield from map(Note, list(case.clocks.doubts())[:_MOST_UNREAD])
     if faults:
         yield Note(_of_another_time(faults, case))
     by_kernel = any(log.kernel and log.lines for log in case.logs) or any(

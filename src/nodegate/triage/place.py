@@ -245,9 +245,7 @@ def of_path(name: str) -> Place:
     local = _TORCHRUN.search(near)
     rank = _RANK_IN_NAME.search(last) or (None if local else _BARE_NUMBER.search(last))
     return Place(
-        rank=int(rank[1]) if rank else None,
-        local_rank=int(local["local"]) if local else None,
-        node=_node_of_path(last),
+        rank=int(rank[1]) if rank else None, local_rank=int(local["local"]) if local else None, node=_node_of_path(last)
     )
 
 

@@ -1,7 +1,7 @@
 """All logs of a failure, read one after the other into one set of events on one clock."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,8 @@ def read(
     logs: list[Log] = []
     unread = list(sources.unread)
     ordered = sorted(sources.logs, key=lambda source: source.kernel)
-    with grep.Searches([each.name for each in ordered if not each.kernel and grep.fits(each.name)]) as searches:
+    searched = [each.name for each in ordered if not each.kernel and grep.fits(each.name)]
+    with closing(grep.Searches(searched)) as searches:
         for source in ordered:
             try:
                 logs += reader.source(source, searches)

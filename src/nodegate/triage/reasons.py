@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
-from nodegate.triage import clock_words, waits
+from nodegate.triage import waits
 from nodegate.triage.clock import shown
 from nodegate.triage.collectives import Laggards
 from nodegate.triage.episodes import SKEW_S, Ending
@@ -167,8 +167,8 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
                 f"{who} came to its launcher {after.en} after the first worker",
                 f"{who_zh}比第一个 worker 晚 {after.zh}启动",
             )
-    yield from list(clock_words.of_clocks(case.clocks))[:3]
-    yield from list(clock_words.of_zones(case.clocks))[:1]
+    yield from list(case.clocks.doubts())[:3]
+    yield from list(case.clocks.guesses())[:1]
 
 
 def _kernel_says(root: Root, case: Case) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nodegate.knowledge.words import Text
 from nodegate.triage.clock import shown
-from nodegate.triage.collectives import Mismatch
+from nodegate.triage.collectives import Mismatch, differing
 from nodegate.triage.flight_recorder import Dump, Step
 from nodegate.triage.groups import rank_list
 from nodegate.triage.wording import cut
@@ -105,6 +105,7 @@ def _wait(
     late = [rank for rank in waiting if rank not in started] if len(started) * 2 > len(members) else []
     only_late = bool(late) and not behind and not unknown
     first = min(waiting.values(), key=lambda step: step.created_s)
+    near = {rank: step for rank, step in here.items() if abs(step.created_s - first.created_s) < _OF_ONE_STEP_S}
     return Wait(
         first.operation,
         sequence,
@@ -115,9 +116,7 @@ def _wait(
         tuple(sorted(unknown)),
         first.created_s,
         only_late,
-        _mismatch(
-            {rank: step for rank, step in here.items() if abs(step.created_s - first.created_s) < _OF_ONE_STEP_S}
-        ),
+        differing(first.group.name, sequence, {rank: _call(step) for rank, step in near.items()}),
     )
 
 
@@ -126,16 +125,8 @@ def _is(step: Step, names: tuple[str, ...]) -> bool:
     return step.operation.partition(":")[2].lstrip("_").startswith(names) and " + " not in step.operation
 
 
-def _mismatch(here: Mapping[int, Step]) -> Mismatch | None:
-    """What the ranks called where they should have called the same."""
-    called: dict[str, list[int]] = defaultdict(list)
-    for rank, step in here.items():
-        called[f"{step.operation} {step.sizes}" if _is(step, _EVEN) else step.operation].append(rank)
-    if len(called) < 2:
-        return None
-    step = next(iter(here.values()))
-    rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
-    return Mismatch(step.group.name, step.sequence, tuple((call, tuple(sorted(ranks))) for call, ranks in rows))
+def _call(step: Step) -> str:
+    return f"{step.operation} {step.sizes}" if _is(step, _EVEN) else step.operation
 
 
 def _pairs(dumps: Mapping[int, Dump]) -> Iterator[Wait]:

@@ -6,21 +6,23 @@ A job's containers mostly keep UTC, their hosts mostly the zone of their place, 
 it. A fault of hardware and the error of the job that it caused were within seconds of each other, whatever was printed.
 """
 
+# ruff: noqa: RUF001 - Chinese punctuation
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from nodegate.errors import UsageError
-from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import skew
-from nodegate.triage.clock import Stamp
+from nodegate.triage.clock import Stamp, zone_name
 from nodegate.triage.events import Event, Names
 from nodegate.triage.log import Log
 from nodegate.triage.remarks import ZONE_KNOWN
 from nodegate.triage.skew import Skew
+from nodegate.triage.wording import lasting
 
 _HALF_HOUR_S = 1800.0
 _EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14
@@ -54,6 +56,44 @@ class Clocks:
         """Whether the times of this log are more than a guess."""
         doubtful = self.skew.unknown or self.skew.mixed
         return log not in self.guessed and log not in self.skew.by_length and not doubtful
+
+    def guesses(self) -> Iterator[Text]:
+        """Which zones were guessed."""
+        for log, zone_s in self.guessed.items():
+            name, zone = log.rsplit("/", 1)[-1], zone_name(zone_s)
+            yield Text(
+                f"the clock of {name} names no zone and was read as {zone}: so its errors and the job's agree",
+                f"{name} 的时钟未注明时区，按 {zone} 解读：此时其错误与作业的错误同时",
+            )
+
+    def doubts(self) -> Iterator[Text]:
+        """Which clocks are hours away from the others, and how that is known."""
+        for log, by_s in self.skew.ahead.items():
+            name, far = log.rsplit("/", 1)[-1], lasting(by_s)
+            how = "their first and last lines" if log in self.skew.by_length else "lines that both have"
+            how_zh = "首末两行" if log in self.skew.by_length else "双方都有的行"
+            yield Text(
+                f"the clock of {name} is {far.en} {'ahead of' if by_s > 0 else 'behind'} the others', by {how}:"
+                " its times were moved",
+                f"{name} 的时钟比其他日志{'快' if by_s > 0 else '慢'} {far.zh}（依据{how_zh}），其时间已相应校正",
+            )
+        for log, by_s in self.skew.unknown.items():
+            name, far = log.rsplit("/", 1)[-1], lasting(by_s)
+            does, when, others = ("begins", "after", "end") if by_s > 0 else ("ends", "before", "begin")
+            yield Text(
+                f"{name} {does} {far.en} {when} the other logs {others} and shares no line with them: if its clock is"
+                f" wrong, the order is too; give --tz {name}=+HH:MM if you know it",
+                f"{name} 与其他日志相隔 {far.zh}，且没有共同的行：若其时钟有误，先后顺序也不可信；"
+                f"如已知其时区，请用 --tz {name}=+HH:MM 指定",
+            )
+        for log in self.skew.mixed:
+            name = log.rsplit("/", 1)[-1]
+            yield Text(
+                f"{name} has workers whose clocks are hours apart and is too large, or has too many of them, to be"
+                " taken apart: which error came first is doubtful; give one log for each worker",
+                f"{name} 中各 worker 的时钟相差数小时，文件过大或 worker 过多、未能拆分：哪个错误在先并不可靠；"
+                "请为每个 worker 各提供一份日志",
+            )
 
 
 @dataclass(frozen=True)
