@@ -4,7 +4,7 @@ import gzip
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from support.job_logs import NOW_S, iteration, remarks, times_out, write
+from support.job_logs import NOW_S, ecc_case, iteration, remarks, times_out, write
 from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
 
 from nodegate.cli import main
@@ -39,6 +39,12 @@ def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(
     kernel_log(tmp_path, code=79, text="pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", ahead=ahead)
     found = judged(tmp_path)
     assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
+
+
+def test_clocks_in_another_zone_are_joined_by_the_zone_that_the_kernel_log_names(tmp_path):
+    """The job prints 15:36 local time; the kernel log says 15:36:05+08:00, which is 07:36 UTC."""
+    found = judged(ecc_case(tmp_path, kernel_zone="+08:00"))
+    assert (found.root.kind.id, found.zone_s, round(found.began_s)) == ("xid_48", 8 * 3600, 1_786_347_366)
 
 
 def test_workers_whose_clocks_agree_are_left_alone(tmp_path):

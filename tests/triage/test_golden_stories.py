@@ -8,8 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
+from support.job_logs import ecc_case
 from support.job_stories import STORIES
 
+from nodegate.cli import main
 from nodegate.triage import render
 from nodegate.triage.triage import triage
 
@@ -43,6 +45,11 @@ def test_the_json_of_a_story(story):
     value = json.loads(render.as_json(answer))
     lines = (f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
     same(GOLDEN / f"{name}.json", "{{\n{}\n}}\n".format(",\n".join(lines)))
+
+
+def test_the_command_answers_in_chinese(tmp_path, capsys):
+    assert main(["triage", str(ecc_case(tmp_path)), "--lang", "zh"]) == 0
+    assert capsys.readouterr().out.startswith("硬件故障：把作业移出 gpu08")  # noqa: RUF001
 
 
 def test_the_json_has_every_sentence_of_the_text(story):

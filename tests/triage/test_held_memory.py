@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fleet.machine import Machine
-from support.job_logs import NOW_S, iteration, joins, told, write
+from support.job_logs import NOW_S, iteration, joins, write
 
 from nodegate.knowledge.words import Cause
 from nodegate.records.evidence import Evidence
@@ -20,7 +20,8 @@ STEP = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
 LOGIN = "0::/user.slice/user-1002.slice/session-9.scope"
 OWN = {"uid": 1000, "cgroup": STEP}
 ITS_OWN = joins("gpu01", 0, 0, 8, address="10.9.0.1")[0].replace("4300:4300", "81455:81460")
-HOST, PROGRAM = {"cause": Cause.HOST, "sure": False, "fine": False}, {"cause": Cause.PROGRAM, "root": "cuda_oom"}
+PROGRAM, IN_PIECES, SAVING = "cuda_oom", "cuda_oom_fragmented", "cuda_oom_saving"
+NOT_OURS, BESIDE, FOREIGN = "cuda_oom_not_ours", "cuda_oom_beside", "cuda_oom_foreign"  # of the host
 
 
 def oom(own: str, *others: str, tried: str = "2.50 GiB") -> str:
@@ -60,39 +61,26 @@ OLD = (
     " allocated; 1.02 GiB free; 74.02 GiB reserved in total by PyTorch)"
 )
 FRAME = '  File "/opt/train/run.py", line 41, in {}'
-IN_PIECES, SAVING = ({**PROGRAM, "root": f"cuda_oom_{what}"} for what in ("fragmented", "saving"))
 
 
 def traceback(*functions: str) -> list[str]:
     return ["Traceback (most recent call last):", *map(FRAME.format, functions), oom("77.00 GiB")]
 
 
-FOREIGN = {"uid": 1002, "cgroup": LOGIN}
+OTHERS = {"uid": 1002, "cgroup": LOGIN}
 CASES = {
-    "foreign by the facts": ([oom("41.02 GiB", "38.21 GiB")], FOREIGN, {**HOST, "root": "cuda_oom_not_ours"}),
-    "foreign by the facts and smaller": (
-        [oom("70.02 GiB", "8.21 GiB")],
-        FOREIGN,
-        {**HOST, "root": "cuda_oom_not_ours"},
-    ),
+    "foreign by the facts": ([oom("41.02 GiB", "38.21 GiB")], OTHERS, NOT_OURS),
+    "foreign by the facts and smaller": ([oom("70.02 GiB", "8.21 GiB")], OTHERS, NOT_OURS),
     "the job's by the facts": ([oom("41.02 GiB", "38.21 GiB")], OWN, PROGRAM),
-    "not in the facts": ([oom("41.02 GiB", "38.21 GiB")], None, {**HOST, "root": "cuda_oom_beside"}),
-    "without facts": ([oom("41.02 GiB", "38.21 GiB")], "", {**HOST, "root": "cuda_oom_beside"}),
-    "in MiB": ([oom("70.02 GiB", "8231.00 MiB")], "", {**HOST, "root": "cuda_oom_beside"}),
-    "more than the rank, together": (
-        [oom("19.02 GiB", "30.10 GiB", "28.00 GiB")],
-        "",
-        {**HOST, "root": "cuda_oom_foreign"},
-    ),
+    "not in the facts": ([oom("41.02 GiB", "38.21 GiB")], None, BESIDE),
+    "without facts": ([oom("41.02 GiB", "38.21 GiB")], "", BESIDE),
+    "in MiB": ([oom("70.02 GiB", "8231.00 MiB")], "", BESIDE),
+    "more than the rank, together": ([oom("19.02 GiB", "30.10 GiB", "28.00 GiB")], "", FOREIGN),
     "the job's by its own log": ([ITS_OWN, oom("41.02 GiB", "38.21 GiB")], "", PROGRAM),
     "ranks that only opened this GPU": ([oom("72.00 GiB", "512.00 MiB", "512.00 MiB")], "", PROGRAM),
     "too little to help": ([oom("70.00 GiB", "5.00 GiB", tried="30.00 GiB")], "", PROGRAM),
     "in a container itself alone": ([contained("78.02 GiB", allocated="76.90 GiB")], "", PROGRAM),
-    "in a container beside another": (
-        [contained("37.00 GiB", "41.02 GiB", allocated="39.80 GiB")],
-        "",
-        {**HOST, "root": "cuda_oom_beside"},
-    ),
+    "in a container beside another": ([contained("37.00 GiB", "41.02 GiB", allocated="39.80 GiB")], "", BESIDE),
     "sizes that the driver does not know": ([oom("17179869184.00 GiB", "17179869184.00 GiB")], "", PROGRAM),
     "enough unused, in pieces": ([UNUSED.format("3.92")], "", IN_PIECES),
     "not enough unused": ([UNUSED.format("1.20")], "", PROGRAM),
@@ -101,7 +89,7 @@ CASES = {
     "enough unused beside another process": (
         [oom("41.02 GiB", "38.21 GiB") + " and 3.92 GiB is reserved by PyTorch but unallocated."],
         "",
-        {**HOST, "root": "cuda_oom_beside"},
+        BESIDE,
     ),
     "while a checkpoint is saved": (traceback("main", "save_checkpoint", "gather"), "", SAVING),
     "while a state is gathered for one": (traceback("main", "get_model_state_dict"), "", SAVING),
@@ -115,19 +103,19 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("lines", "other", "expected"), CASES.values(), ids=CASES)
-def test_whose_memory_it_is(tmp_path, lines, other, expected):
+@pytest.mark.parametrize(("lines", "other", "root"), CASES.values(), ids=CASES)
+def test_whose_memory_it_is(tmp_path, lines, other, root):
     write(tmp_path / "logs", "gpu01.log", iteration("15:36:00.0", 5), *lines)
     answer = triage([str(tmp_path / "logs"), *([] if other == "" else [facts(tmp_path, other)])], now_s=NOW_S)
-    found = told(answer)
-    assert {name: found[name] for name in expected} == expected
-    assert expected["cause"] is not Cause.HOST or "process 81455 has" in answer.sentence.en
-    assert expected["cause"] is not Cause.HOST or "进程 81455 占用" in answer.sentence.zh
+    of_host = root in (NOT_OURS, BESIDE, FOREIGN)
+    assert (answer.root.kind.id, answer.cause) == (root, Cause.HOST if of_host else Cause.PROGRAM)
+    assert not of_host or (answer.sure, answer.nodes_fine) == (False, False)
+    assert ("process 81455 has" in answer.sentence.en, "进程 81455 占用" in answer.sentence.zh) == (of_host, of_host)
 
 
 def test_the_words_of_a_foreign_process_name_it(tmp_path):
     write(tmp_path / "logs", "gpu01.log", *CASES["foreign by the facts"][0])
-    answer = triage([str(tmp_path / "logs"), facts(tmp_path, FOREIGN)], now_s=NOW_S)
+    answer = triage([str(tmp_path / "logs"), facts(tmp_path, OTHERS)], now_s=NOW_S)
     assert answer.sentence.en == (
         "perhaps host (gpu01): a process that is not this job's holds memory of the GPU on which a rank ran out of it:"
         " process 81455 has 38.2 GiB"

@@ -1,5 +1,7 @@
 """What kubectl prints about nodes, pods and events, as a table or as objects, is evidence: its node or pod is named."""
 
+# ruff: noqa: E501 - a line a row
+
 import json
 
 import pytest
@@ -13,78 +15,24 @@ NODES = "NAME     STATUS   ROLES    AGE    VERSION\nhgx-01   Ready    <none>   2
 PODS = "NAME   READY   STATUS    RESTARTS   AGE     IP         NODE     NOMINATED NODE   READINESS GATES\n"
 WELL = "w-0    1/1     Running   0          3h20m   10.2.0.1   hgx-01   <none>           <none>\n"
 EVENTS = "LAST SEEN   TYPE      REASON    OBJECT    MESSAGE\n"
-FOUND = {  # what is printed: (kind, cause, node, pod)
-    "node": (
-        NODES + "hgx-07   NotReady   worker   3d4h   v1.30.1-eks-036c24b\n",
-        "k8s_node_shown_not_ready",
-        "hgx-07",
-        "",
-    ),
-    "cordoned node, no header": (
-        "a02.dc1   NotReady,SchedulingDisabled   <none>   9d   v1.29.4   10.1.0.2   <none>   Ubuntu 22.04.4 LTS\n",
-        "k8s_node_shown_not_ready",
-        "a02.dc1",
-        "",
-    ),
-    "crash loop": (
-        PODS + WELL + "w-5   0/1   CrashLoopBackOff   7 (45s ago)   40m   10.2.0.9   hgx-09   <none>   <none>\n",
-        "k8s_crash_loop",
-        "hgx-09",
-        "w-5",
-    ),
-    "crash loop of an init container, all namespaces": (
-        "train   w-5   0/2   Init:CrashLoopBackOff   5 (80s ago)   9m\n",
-        "k8s_crash_loop",
-        "",
-        "w-5",
-    ),
-    "error": (
-        PODS + "w-1   0/1   Error   0   26m   10.2.2.2   hgx-05   <none>   <none>\n",
-        "k8s_pod_failed",
-        "hgx-05",
-        "w-1",
-    ),
-    "killed": (
-        PODS + "w-1   0/1   OOMKilled   0   26m   10.2.2.2   hgx-05   <none>   <none>\n",
-        "k8s_oom",
-        "hgx-05",
-        "w-1",
-    ),
-    "pending": (
-        PODS + WELL + "w-1   0/1   Pending   0   26h   <none>   <none>   <none>   <none>\n",
-        "k8s_pod_pending",
-        "",
-        "w-1",
-    ),
-    "creating for long": (
-        PODS + "w-1   0/1   ContainerCreating   0   47m   <none>   hgx-05   <none>   <none>\n",
-        "k8s_pod_not_started",
-        "hgx-05",
-        "w-1",
-    ),
-    "lost": (
-        PODS + "w-3   1/1   Unknown   0   9h   10.2.1.1   hgx-11   <none>   <none>\n",
-        "k8s_pod_lost",
-        "hgx-11",
-        "w-3",
-    ),
-    "no such image": ("w-3   0/1   InvalidImageName   0   9m\n", "k8s_image", "", "w-3"),
-    "event": (
-        EVENTS + "30s   Warning   BackOff   Pod/w-3   Back-off restarting failed container main in pod w-3_train(77)\n",
-        "k8s_crash_loop",
-        "",
-        "w-3",
-    ),
-    "condition": (
-        (
-            "Name:   hgx-22\nRoles:  <none>\nConditions:\n"
-            "  Ready   Unknown   Mon, 10 Aug 2026 15:34:40 +0000   Mon, 10 Aug 2026 15:36:05 +0000   X   y\n"
-        ),
-        "k8s_node_shown_not_ready",
-        "hgx-22",
-        "",
-    ),
-}
+FOUND = """
+k8s_node_shown_not_ready~hgx-07~~hgx-07   NotReady   worker   3d4h   v1.30.1-eks-036c24b
+k8s_node_shown_not_ready~a02.dc1~~a02.dc1   NotReady,SchedulingDisabled   <none>   9d   v1.29.4   10.1.0.2   <none>   Ubuntu 22.04.4 LTS
+k8s_crash_loop~hgx-09~w-5~w-5   0/1   CrashLoopBackOff   7 (45s ago)   40m   10.2.0.9   hgx-09   <none>   <none>
+k8s_crash_loop~~w-5~train   w-5   0/2   Init:CrashLoopBackOff   5 (80s ago)   9m
+k8s_pod_failed~hgx-05~w-1~w-1   0/1   Error   0   26m   10.2.2.2   hgx-05   <none>   <none>
+k8s_oom~hgx-05~w-1~w-1   0/1   OOMKilled   0   26m   10.2.2.2   hgx-05   <none>   <none>
+k8s_pod_pending~~w-1~w-1   0/1   Pending   0   26h   <none>   <none>   <none>   <none>
+k8s_pod_not_started~hgx-05~w-1~w-1   0/1   ContainerCreating   0   47m   <none>   hgx-05   <none>   <none>
+k8s_pod_lost~hgx-11~w-3~w-3   1/1   Unknown   0   9h   10.2.1.1   hgx-11   <none>   <none>
+k8s_image~~w-3~w-3   0/1   InvalidImageName   0   9m
+k8s_crash_loop~~w-3~30s   Warning   BackOff   Pod/w-3   Back-off restarting failed container main in pod w-3_train(77)
+"""  # the kind, its node and pod, and the row of a table
+CONDITION = (
+    "Name:   hgx-22\nRoles:  <none>\nConditions:\n"
+    "  Ready   Unknown   Mon, 10 Aug 2026 15:34:40 +0000   Mon, 10 Aug 2026 15:36:05 +0000   X   y\n"
+)
+ROWS = [*(row.split("~") for row in FOUND.strip().splitlines()), ["k8s_node_shown_not_ready", "hgx-22", "", CONDITION]]
 HEALTHY = {
     "nodes": NODES + "hgx-02   Ready,SchedulingDisabled   <none>   210d   v1.29.4\n",
     "pods": PODS + WELL + "w-1    0/1     Completed   0   5h   10.2.0.2   hgx-01   <none>   <none>\n",
@@ -142,11 +90,11 @@ def listed(items):
     return {"apiVersion": "v1", "items": items, "kind": "List"}
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_a_row_names_its_node_or_pod(tmp_path, name):
-    text, kind, node, of_pod = FOUND[name]
-    found = judged(tmp_path, text)
-    assert (found.root.kind.id, found.where.node, found.where.pod) == (kind, node, of_pod)
+@pytest.mark.parametrize("head", ["", NODES + PODS + WELL + EVENTS], ids=["alone", "among others"])
+@pytest.mark.parametrize("expected", ROWS, ids=lambda row: row[3][:20])
+def test_a_row_names_its_node_or_pod(tmp_path, expected, head):
+    found = judged(tmp_path, f"{head}{expected[3]}\n")
+    assert [found.root.kind.id, found.where.node, found.where.pod] == expected[:3]
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -77,21 +77,14 @@ def test_a_packed_log_that_is_damaged_from_its_start_is_not_called_empty(tmp_pat
         answered(path)
 
 
-def test_a_log_that_cannot_be_opened_forbids_the_word_that_there_is_no_error(tmp_path, monkeypatch):
+@pytest.mark.parametrize("target", [(Source, "open"), (sources, "open_regular")], ids=["opened", "looked at"])
+def test_a_log_that_cannot_be_opened_forbids_the_word_that_there_is_no_error(tmp_path, monkeypatch, target):
     write(tmp_path, "rank0.log", HEALTHY)
     write(tmp_path, "rank1.log", HEALTHY)
-    refuse(monkeypatch, (Source, "open"), "rank1.log", OSError(5, "Input/output error"))
+    refuse(monkeypatch, target, "rank1.log", PermissionError(13, "Permission denied"))
     found = answered(tmp_path)
     assert (found.failed, found.sure, found.recognised) == (True, False, False)
     assert found.sentence.en.startswith("cannot tell: no error in what could be read, but 1 log could not be")
-
-
-def test_so_does_one_in_a_folder_that_the_user_may_not_read(tmp_path, monkeypatch):
-    write(tmp_path, "rank0.log", HEALTHY)
-    write(tmp_path, "rank1.log", HEALTHY)
-    refuse(monkeypatch, (sources, "open_regular"), "rank1.log", PermissionError(13, "Permission denied"))
-    found = answered(tmp_path)
-    assert found.sentence.en.startswith("cannot tell: ")
     assert any(f"not read: {tmp_path}/rank1.log: Permission denied" in note for note in remarks(found))
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -43,6 +44,10 @@ def header(name, kind, target=""):
     return info
 
 
+def zstd(path, text):
+    subprocess.run(["zstd", "-q", "-o", str(path)], input=text.encode(), check=True)
+
+
 def zip_of(path, *members):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members:
@@ -52,6 +57,9 @@ def zip_of(path, *members):
 
 LOGS = (("logs/gpu01/rank_3.log", ERROR), ("logs/gpu01/rank_4.log", HEALTHY))
 FORMS = {
+    "gz in two members": lambda path: path.write_bytes(
+        gzip.compress(ERROR.encode()[:99]) + gzip.compress(ERROR.encode()[99:])
+    ),
     "xz": lambda path: path.write_bytes(lzma.compress(ERROR.encode())),
     "xz in two streams": lambda path: path.write_bytes(
         lzma.compress(ERROR.encode()[:99]) + lzma.compress(ERROR.encode()[99:])
@@ -60,6 +68,7 @@ FORMS = {
     "bz2 in two streams": lambda path: path.write_bytes(
         bz2.compress(ERROR.encode()[:99]) + bz2.compress(ERROR.encode()[99:])
     ),
+    **({"zstd": lambda path: zstd(path, ERROR)} if shutil.which("zstd") else {}),
     "utf-16 with a mark": lambda path: path.write_bytes(ERROR.encode("utf-16")),
     "utf-16-le": lambda path: path.write_bytes(ERROR.encode("utf-16-le")),
     "utf-16-be": lambda path: path.write_bytes(ERROR.encode("utf-16-be")),
@@ -121,13 +130,8 @@ def test_the_name_of_a_member_is_never_opened(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("inner", ["tar", "zip"])
 def test_an_archive_in_an_archive_is_not_opened_and_said(tmp_path, inner):
-    held = io.BytesIO()
-    if inner == "tar":
-        tar_of(tmp_path / "inner", ("rank_3.log", ERROR))
-    else:
-        zip_of(tmp_path / "inner", ("rank_3.log", ERROR))
-    held.write((tmp_path / "inner").read_bytes())
-    path = zip_of(tmp_path / "job.zip", ("inner", held.getvalue()), ("rank_0.log", HEALTHY))
+    (tar_of if inner == "tar" else zip_of)(tmp_path / "inner", ("rank_3.log", ERROR))
+    path = zip_of(tmp_path / "job.zip", ("inner", (tmp_path / "inner").read_bytes()), ("rank_0.log", HEALTHY))
     answer = judged(path)
     assert answer.sentence.en.startswith("cannot tell: no error in what could be read")
     assert any("holds an archive" in said for said in remarks(answer))
@@ -178,12 +182,8 @@ def test_without_arguments_a_pipe_is_read(tmp_path, given):
     path.write_text(ERROR)
     command = [sys.executable, "-c", "import sys; from nodegate.cli import main; sys.exit(main())", "triage"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    if given == "pipe":
-        done = subprocess.run(command, input=ERROR, capture_output=True, text=True, env=env, check=False)
-    elif given == "file":
-        with path.open() as stream:
-            done = subprocess.run(command, stdin=stream, capture_output=True, text=True, env=env, check=False)
-    else:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
+    with path.open() as stream:
+        how = {"pipe": {"input": ERROR}, "file": {"stdin": stream}, "nothing": {"stdin": subprocess.DEVNULL}}[given]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, **how)
     assert done.returncode == (2 if given == "nothing" else 0)
     assert given == "nothing" or done.stdout.startswith("hardware: ")

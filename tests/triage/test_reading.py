@@ -1,11 +1,8 @@
 """What triage takes as a log: packed, cut, hostile, many, from standard input; and what it refuses."""
 
 import gzip
-import io
 import json
 import shutil
-import subprocess
-import sys
 import tracemalloc
 
 import pytest
@@ -26,28 +23,6 @@ def root_of(*logs, **options):
     return triage([str(log) for log in logs], now_s=NOW_S, **options)
 
 
-def packed_gz(folder, text):
-    path = folder / "rank3.log.gz"
-    path.write_bytes(gzip.compress(text.encode()))
-    return path
-
-
-def test_gzip_of_several_members(tmp_path):
-    path = tmp_path / "rank3.log.gz"
-    path.write_bytes(gzip.compress(iteration("15:30:00.0", 1).encode() + b"\n") + gzip.compress(ERROR.encode()))
-    found = root_of(path)
-    assert (found.root.kind.id, found.root.line) == ("python_error", 2)
-    assert not [note for note in found.notes if note.logs]
-
-
-def test_gzip_that_is_cut_short_gives_what_it_holds_and_says_so(tmp_path):
-    path = packed_gz(tmp_path, ERROR + "\n" + "".join(f"{number * 7919 % 10007} noise\n" for number in range(50_000)))
-    path.write_bytes(path.read_bytes()[:-5000])
-    found = root_of(path)
-    assert found.root.kind.id == "python_error"
-    assert any("truncated" in note for note in remarks(found))
-
-
 def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
     path = tmp_path / "bomb.log.gz"
     with gzip.open(path, "wb", compresslevel=9) as stream:
@@ -61,13 +36,6 @@ def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
     assert found.root.kind.id == "python_error"
     assert peak < 32 << 20
     assert any("1 MiB" in note for note in remarks(found))
-
-
-@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd program on this machine")
-def test_zstd(tmp_path):
-    plain = write(tmp_path, "rank3.log", iteration("15:30:00.0", 1), ERROR)
-    subprocess.run(["zstd", "-q", "--rm", str(plain)], check=True)
-    assert root_of(tmp_path / "rank3.log.zst").root.line == 2
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd program on this machine")
@@ -140,12 +108,6 @@ def test_a_glob_of_2000_ranks(tmp_path):
     hang = next(group for group in found.followed if group.kind.id == "watchdog_timeout")
     assert len(hang.ranks) == 1999
     assert found.read.ranks == 2000
-
-
-def test_standard_input(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ERROR.encode())))
-    assert main(["triage", "-"]) == 0
-    assert "the program stopped on an error of its own" in capsys.readouterr().out
 
 
 def test_the_kernel_logs_of_a_run_folder_are_read(tmp_path):
