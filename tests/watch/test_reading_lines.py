@@ -1,5 +1,7 @@
 """What a line says: the forms that frameworks have printed over the years, and what is no iteration."""
 
+from functools import partial
+
 import pytest
 
 from nodegate.watch import marks
@@ -16,78 +18,52 @@ NEMO = (
 TIMER = "global_step=1880, RunningAvgSamplesPerSec=6.6037, CurrSamplesPerSec=6."
 MMENGINE = "2026/03/02 08:00:00 - mmengine - INFO - "
 VERL = "step:40 - timing_s/save_checkpoint:12.5 - timing_s/testing:30.0 - timing_s/step:102.5 - perf/x:1"
+PIPELINE = "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405"
+MEGATRON = partial(Reading, "megatron", batch=96)
+
+
+def tqdm(number: int, total: int, elapsed_s: int) -> Reading:
+    return Reading("tqdm", number, total, None, elapsed_s, bar=f" of {total}")
+
+
+def steps(number: int, total: int, seconds: float, kind: str) -> Reading:
+    return Reading("steps", number, total, seconds, kind=kind)
 
 
 @pytest.mark.parametrize(
     ("line", "reading"),
     [
-        (
-            f" iteration     7000/  159576 | consumed samples: 260912 | {MS} 18706.1{TAIL}",
-            Reading("megatron", 7000, 159576, 18.7061, batch=96),
-        ),
-        (
-            f"3:  iteration       25/73242187 | consumed samples: 50 | {MS} 87.0{TAIL}",
-            Reading("megatron", 25, 73242187, 0.087, batch=96),
-        ),
-        (
-            f" [2026-01-02 03:04:05.12] iteration 5/ 100 | {MS} 15800.0{TAIL}",
-            Reading("megatron", 5, 100, 15.8, batch=96),
-        ),
-        (
-            f" iteration        2/   95367 | elapsed time per iteration (s): 769.99{TAIL}",
-            Reading("megatron", 2, 95367, 769.99, batch=96),
-        ),
-        (f"gpu07: iteration 9/ 10 | {MS} 1.0E+03{TAIL}", Reading("megatron", 9, 10, 1.0, batch=96)),
+        (f" iteration     7000/  159576 | {MS} 18706.1{TAIL}", MEGATRON(7000, 159576, 18.7061)),
+        (f"3:  iteration       25/73242187 | {MS} 87.0{TAIL}", MEGATRON(25, 73242187, 0.087)),
+        (f" [2026-01-02 03:04:05.12] iteration 5/ 100 | {MS} 15800.0{TAIL}", MEGATRON(5, 100, 15.8)),
+        (f" iteration 2/   95367 | {MS.replace('ms', 's')} 769.99{TAIL}", MEGATRON(2, 95367, 769.99)),
+        (f"gpu07: iteration 9/ 10 | {MS} 1.0E+03{TAIL}", MEGATRON(9, 10, 1.0)),
         (
             f" iteration 6/ 100 | consumed tokens: 8388608 | {MS} 800.0 | actual seqlen:  2048 |",
-            Reading("megatron", 6, 100, 0.8, sequence=2048, tokens=8388608),
+            MEGATRON(6, 100, 0.8, batch=None, sequence=2048, tokens=8388608),
         ),
         (
             f"[2025-10-17T11:32:59+08:00] {NEMO} | train_step_timing in s: 2.389",
             Reading("nemo", 127, 0, 2.389, batch=32),
         ),
         (f"{TIMER}25, MemAllocated=7.79GB, MaxMem", Reading("deepspeed", 1880, 0, 0.16, per="sample", alone=True)),
-        (
-            "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706",
-            Reading("deepspeed-pipeline", 200, 0, 0.936),
-        ),
-        ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", Reading("tqdm", 12, 1000, None, 83, bar=" of 1000")),
-        (
-            " 1%|#| 12/1000 [1:01:23<1 day, 10:00:00,  3.45it/s, loss=1.2]",
-            Reading("tqdm", 12, 1000, None, 3683, bar=" of 1000"),
-        ),
+        (f"{PIPELINE} iter time (s): 0.936 samples/sec: 136.706", Reading("deepspeed-pipeline", 200, 0, 0.936)),
+        ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", tqdm(12, 1000, 83)),
+        (" 1%|#| 12/1000 [1:01:23<1 day, 10:00:00,  3.45it/s, loss=1.2]", tqdm(12, 1000, 3683)),
         *(
-            (
-                f" 12%|#2     | 120/1000 [02:10<16:13,  1.08{unit}, a=2]",
-                Reading("tqdm", 120, 1000, None, 130, bar=" of 1000"),
-            )
+            (f" 12%|#2     | 120/1000 [02:10<16:13,  1.08{unit}, a=2]", tqdm(120, 1000, 130))
             for unit in ("s/it", "it/s", "s/step", "steps/s", "batch/s")
         ),
         ("Epoch 2:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 5, 0, None, 10, bar="Epoch of 100", lap=2)),
-        ("0:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 5, 100, None, 10, bar=" of 100")),
-        (
-            "Map: 100%|#| 9/9 [00:01<00:00, 9.0it/s]  5%|#| 5/100 [00:10<00:20, 1.0it/s]",
-            Reading("tqdm", 5, 100, None, 10, bar=" of 100"),
-        ),
-        ("iter 120: loss 4.3214, time 245.00ms, mfu 23.10%", Reading("steps", 120, 0, 0.245, kind="iter step")),
-        (
-            "step 00100/05000 (2.00%) | loss: 4.5 | dt: 250.00ms | tok/sec: 1,000",
-            Reading("steps", 100, 5000, 0.25, kind="step step"),
-        ),
-        (
-            "[2026-03-02 08:00:00] step 120/2000 loss 2.31 lr 1e-4 0.32 it/s",
-            Reading("steps", 120, 2000, 3.125, kind="step rate"),
-        ),
-        ("Step: 7, loss: 2.3, 3.10 s/step", Reading("steps", 7, 0, 3.1, kind="step step")),
-        ("train: global_step=9 loss=2.1 step_time=3.12s grad=1", Reading("steps", 9, 0, 3.12, kind="global_step step")),
-        (
-            f"{MMENGINE}Iter(train) [ 120/9000]  lr: 1.0e-05  time: 2.5000  data_time: 0.0077  loss: 2.69",
-            Reading("mmengine", 120, 9000, 2.5),
-        ),
-        (
-            f"{MMENGINE}Epoch(train) [3][ 40/500]  lr: 1.0e-05  loss: 2.69  time: 0.25",
-            Reading("mmengine", 40, 0, 0.25, lap=3),
-        ),
+        ("0:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", tqdm(5, 100, 10)),
+        ("Map: 100%|#| 9/9 [00:01<00:00, 9.0it/s]  5%|#| 5/100 [00:10<00:20, 1.0it/s]", tqdm(5, 100, 10)),
+        ("iter 120: loss 4.3214, time 245.00ms, mfu 23.10%", steps(120, 0, 0.245, "iter step")),
+        ("step 00100/05000 (2.00%) | loss: 4.5 | dt: 250.00ms | tok/sec: 1,000", steps(100, 5000, 0.25, "step step")),
+        ("[2026-03-02 08:00:00] step 120/2000 loss 2.31 lr 1e-4 0.32 it/s", steps(120, 2000, 3.125, "step rate")),
+        ("Step: 7, loss: 2.3, 3.10 s/step", steps(7, 0, 3.1, "step step")),
+        ("train: global_step=9 loss=2.1 step_time=3.12s grad=1", steps(9, 0, 3.12, "global_step step")),
+        (f"{MMENGINE}Iter(train) [ 120/9000]  time: 2.5000  data_time: 0.0077", Reading("mmengine", 120, 9000, 2.5)),
+        (f"{MMENGINE}Epoch(train) [3][ 40/500]  loss: 2.69  time: 0.25", Reading("mmengine", 40, 0, 0.25, lap=3)),
         (f"(TaskRunner pid=7) {VERL}", Reading("verl", 40, 0, 60.0)),
     ],
 )
