@@ -34,7 +34,12 @@ def job(asked: Asked) -> int:
         return _print(asked, asked.access)
     source = _source(asked)
     if asked.follow:
-        return follow(lambda: look(asked, source), lambda answer: _changed(asked, answer), asked.targets)
+
+        def changed(answer: Answer) -> str:
+            show(asked, answer)
+            return render.line(answer, asked.lang)
+
+        return follow(lambda: look(asked, source), changed, asked.targets)
     answer = look(asked, source)
     show(asked, answer)
     return answer.exit
@@ -76,12 +81,6 @@ def _by_slurm(asked: Asked, source: Source, end: int) -> Answer:
         return unknown(render.say("no_slurm_label"))
     answer = judged(Job(end, asked.job.since_s, nodes), source)
     return replace(answer, notes=(render.say("by_slurm", nodes=fold(nodes)), *answer.notes))
-
-
-def _changed(asked: Asked, answer: Answer) -> str:
-    """Print an answer that is new; the line for the notice is its first one with its place."""
-    show(asked, answer)
-    return render.line(answer, asked.lang)
 
 
 def show(asked: Asked, answer: Answer) -> None:
@@ -139,10 +138,6 @@ def follow(looks: Callable[[], Answer], show: Callable[[Answer], str], targets: 
             if answer.ended and state == before:
                 return 0
             before = state
-            _wait(stop, begun + EVERY_S)
+            while not stop.asked and (left := begun + EVERY_S - time.monotonic()) > 0:
+                time.sleep(min(left, 0.5))
     return answer.exit if answer is not None else 2
-
-
-def _wait(stop: Stop, until: float) -> None:
-    while not stop.asked and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, 0.5))

@@ -21,6 +21,12 @@ from nodegate.text import visible
 LIMIT_S = 50.0
 FIRST_S = 10.0  # for time(), which costs a server nothing
 LAST_S = 1e11
+_HINTS = {
+    301: "give the address to which it points",
+    302: "a proxy asks for a log-in: give --token-file",
+    **dict.fromkeys((401, 403), "give --token-file or --header-file"),
+    404: "the address needs the path of the API's parent, for example /prometheus",
+}
 MOST_BYTES = 256 << 20  # of one answer: 10,000 GPUs at 60 moments are 30 MB
 
 
@@ -154,8 +160,8 @@ class Server(Source):
         except urllib.error.HTTPError as said:
             raw = said.read(1 << 16)
             if not raw.startswith(b"{"):
-                raise UsageError(f"the server answers {said.code} {visible(str(said.reason), most=80)}",
-                                 hint=_hint(said.code)) from said  # fmt: skip
+                why, hint = visible(str(said.reason), most=80), _HINTS.get(said.code, "look at the server's log")
+                raise UsageError(f"the server answers {said.code} {why}", hint=hint) from said
         except (OSError, ValueError, http.client.HTTPException) as said:
             why = visible(str(getattr(said, "reason", said)), most=200)
             raise UsageError(f"the Prometheus server does not answer: {why}", hint="is the address right?") from said
@@ -204,14 +210,6 @@ def curl(access: Access, query: Query) -> str:
     for name, value in {"query": query.expression, **query.at}.items():
         line += f" --data-urlencode {shlex.quote(f'{name}={value}')}"
     return f"{line} {shlex.quote(access.url.rstrip('/') + query.path)}"
-
-
-def _hint(code: int) -> str:
-    return {
-        301: "give the address to which it points", 302: "a proxy asks for a log-in: give --token-file",
-        401: "give --token-file or --header-file", 403: "give --token-file or --header-file",
-        404: "the address needs the path of the API's parent, for example /prometheus",
-    }.get(code, "look at the server's log")  # fmt: skip
 
 
 def _secret(path: Path) -> str:

@@ -142,10 +142,6 @@ def _imbalance(look: Look) -> Iterator[Finding]:
     yield Finding(Class.IMBALANCE, places(look, rows[guilty]), _onset(look, bad), _comparison(look, rows[guilty]))
 
 
-def _level(look: Look, quantity: str, first: int) -> float:
-    return float(np.nanmedian(quiet_nan("nanmean", look.gpus[quantity][look.rows, first : look.end + 1])[:, None]))
-
-
 def _long_from(look: Look, state: Mask) -> int | None:
     """Since which moment a state of the whole job has lasted, if it lasted long; one moment in eight may differ."""
     need = look.steps("long_s")
@@ -197,7 +193,8 @@ def _communication_bound(look: Look) -> Iterator[Finding]:
     since = _long_from(look, state & ~hung)
     if since is None:
         return
-    why = [say("little_work", quantity=quantity, level=f"{_level(look, quantity, since + 1):.2g}")]
+    level = float(np.nanmedian(quiet_nan("nanmean", look.gpus[quantity][rows, since + 1 : look.end + 1])))
+    why = [say("little_work", quantity=quantity, level=f"{level:.2g}")]
     if ports is not None:
         full = 100 * float(np.nanmean(ports[since + 1 : look.end + 1]))
         why.append(say("ports", percent=full))

@@ -68,8 +68,12 @@ def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, l
             open_downs[device] = line
             continue
         down = open_downs.pop(device, None)
-        if down and window.earlier_boot(down.epoch_s) == window.earlier_boot(line.epoch_s):
-            found[device].append(Outage(down) if window.earlier_boot(line.epoch_s) else _outage(down, line))
+        early = window.earlier_boot(line.epoch_s)
+        if down and window.earlier_boot(down.epoch_s) == early:
+            if early or isinstance(down.epoch_s, Unknown) or isinstance(line.epoch_s, Unknown):
+                found[device].append(Outage(down))
+            else:
+                found[device].append(Outage(down, line.epoch_s - down.epoch_s))
     for device, down in open_downs.items():
         if not window.earlier_boot(down.epoch_s):
             found[device].append(Outage(down))
@@ -77,12 +81,6 @@ def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, l
         device: [down for down in downs if _counts(down.line, window, grace_s)] for device, downs in found.items()
     }
     return {device: downs for device, downs in counted.items() if downs}
-
-
-def _outage(down: KernelLine, up: KernelLine) -> Outage:
-    if isinstance(down.epoch_s, Unknown) or isinstance(up.epoch_s, Unknown):
-        return Outage(down)
-    return Outage(down, up.epoch_s - down.epoch_s)
 
 
 def changes(lines: Sequence[KernelLine]) -> Iterator[tuple[str, bool, KernelLine]]:

@@ -82,7 +82,8 @@ class ProgramXids:
         others = [each for place, each in self._met.items() if place[0] == code and place[1:] != (address, instance)]
         elsewhere = [{each.program for each in processes.values()} for processes in others]
         own = [each for each in here if not any(each.program in programs for programs in elsewhere)]
-        found = _alone(own) or _pairs(code, own)
+        enough = any(each.known_good for each in own)  # such a program needs no second one
+        found = dict.fromkeys(each.program for each in own) if enough else _pairs(code, own)
         if found:
             units = {unit for each in own if each.program in found for unit in each.units}
             unit = f" ({units.pop()})" if len(units) == 1 else ""
@@ -107,12 +108,6 @@ def _seconds(one: GpuEvent, other: GpuEvent) -> float:
     if isinstance(one.epoch_s, Unknown) or isinstance(other.epoch_s, Unknown):
         return float("inf")
     return abs(other.epoch_s - one.epoch_s)
-
-
-def _alone(processes: Iterable[_Process]) -> dict[str, None]:
-    """The programs that need no second one, and those beside them."""
-    good = any(each.known_good for each in processes)
-    return dict.fromkeys(each.program for each in processes) if good else {}
 
 
 def _pairs(code: int, processes: Iterable[_Process]) -> dict[str, None]:

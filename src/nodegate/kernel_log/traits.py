@@ -1,6 +1,7 @@
 """What is kept of a node's kernel log after its facts are gone: what only the fleet can judge, and little of it."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
@@ -36,7 +37,9 @@ def log_traits(facts: NodeFacts) -> LogTraits:
         lines = facts.kernel_log.lines
     except CannotMeasure:
         return LogTraits()
-    rails = _rails(facts)
+    rails: dict[str, str] = {}
+    with suppress(CannotMeasure):
+        rails = {device.address: device.name for device in facts.rdma.devices if device.address}
     downs = [
         LinkDown(line.epoch_s, device, _rail(device, rails))
         for device, is_down, line in flaps.changes(lines)
@@ -44,14 +47,6 @@ def log_traits(facts: NodeFacts) -> LogTraits:
     ]
     newest = sorted(downs, key=lambda down: down.epoch_s)[-MOST_LINK_DOWNS:]
     return LogTraits(tuple(newest), frozenset(unknown_errors(lines)), readable=True)
-
-
-def _rails(facts: NodeFacts) -> dict[str, str]:
-    """RDMA adapters by PCI address."""
-    try:
-        return {device.address: device.name for device in facts.rdma.devices if device.address}
-    except CannotMeasure:
-        return {}
 
 
 def _rail(device: str, rails: dict[str, str]) -> str:

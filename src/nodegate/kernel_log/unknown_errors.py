@@ -101,12 +101,9 @@ def of_one_node(shapes: Mapping[str, list[KernelLine]], boot_s: Known[float]) ->
     return {
         shape: lines
         for shape, lines in shapes.items()
-        if _matters(speaker(lines[-1].text)) or not _booting(lines[-1].epoch_s, boot_s)
+        if ((said := speaker(lines[-1].text)) and said.kind is not part.Kind.HOST)
+        or not _booting(lines[-1].epoch_s, boot_s)
     }
-
-
-def _matters(said: Part | None) -> bool:
-    return said is not None and said.kind is not part.Kind.HOST
 
 
 def _booting(epoch_s: Known[float], boot_s: Known[float]) -> bool:
@@ -152,12 +149,8 @@ def _is_bad(line: KernelLine) -> bool:
     if "Xid" in line.text or _HARMLESS.match(line.text):
         return False  # Xids and SXids are told by kernel_log.xid and kernel_log.sxid in every form
     is_error = line.level is not None and line.level <= _ERR and not _LEVEL_SAYS_NOTHING.match(line.text)
-    return is_error or _sounds_bad(line.text)
-
-
-def _sounds_bad(text: str) -> bool:
-    looked_at = text[:_LOOKED_AT]
-    return _ERROR.search(looked_at) is not None and _ERROR.search(_NO_ERROR.sub("", looked_at)) is not None
+    said = line.text[:_LOOKED_AT]
+    return is_error or (_ERROR.search(said) is not None and _ERROR.search(_NO_ERROR.sub("", said)) is not None)
 
 
 def _step(line: KernelLine) -> int | None:

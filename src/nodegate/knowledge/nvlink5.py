@@ -73,13 +73,10 @@ def parse(text: str) -> Event | None:
 def decode(code: int, event: Event) -> Decoded | None:
     """What the table says about an event; None if it has no row for it: then only the printed word is known."""
     for row in _table():
-        if row.code == code and event.unit in row.units and row.status == event.status and _fits(row, event.info):
+        of_event = row.code == code and event.unit in row.units and row.status == event.status
+        if of_event and any(event.info & mask == value for mask, value in row.layouts):
             return row.decoded
     return None
-
-
-def _fits(row: _Row, info: int) -> bool:
-    return any(info & mask == value for mask, value in row.layouts)
 
 
 @cache

@@ -1,5 +1,7 @@
 """The words in which the knowledge tables classify what a log says."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +16,11 @@ class Text:
     def of(self, language: str) -> str:
         """The sentence in this language."""
         return self.zh if language == "zh" else self.en
+
+    def with_detail(self, detail: Text | str) -> Text:
+        """The sentence, a colon, and what is said of it."""
+        detail = Text(detail, detail) if isinstance(detail, str) else detail
+        return Text(f"{self.en}: {detail.en}", f"{self.zh}：{detail.zh}")  # noqa: RUF001
 
 
 class Side(str, Enum):

@@ -263,15 +263,10 @@ def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
 
 def _rank_of_gpu(place: Place, case: Case) -> Place:
     """For a kernel message: the rank that ran on this GPU, if the logs show it."""
-    if place.rank is not None or place.gpu is None or not place.node:
-        return place
     names = case.found.names
-    ranks = [
-        rank
-        for rank, gpu in names.gpu_of_rank.items()
-        if gpu == place.gpu and names.node_of_rank.get(rank) == place.node
-    ]
-    return replace(place, rank=ranks[0]) if len(ranks) == 1 else place
+    on_gpu = [rank for rank, gpu in names.gpu_of_rank.items() if gpu == place.gpu]
+    ranks = [rank for rank in on_gpu if place.node and names.node_of_rank.get(rank) == place.node]
+    return replace(place, rank=ranks[0]) if place.rank is None and len(ranks) == 1 else place
 
 
 def _may_come_second(root: Root, last: Ending) -> bool:

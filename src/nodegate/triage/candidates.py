@@ -56,7 +56,9 @@ def candidates(case: Case, ending: Ending, time_outs: Sequence[Event]) -> list[E
         found = [event for event in found if event.kind.id not in _NO_NUMBER]
     known = [event for event in found if event.kind.id != ERROR_LINE]
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
-    return _of_the_job(_in_order_of_causes(_near_the_end(known if known or others else found, ending)), case)
+    found = _near_the_end(known if known or others else found, ending)
+    began_s = _times_of_xids(found)
+    return _of_the_job([event for event in found if not _is_after(event, began_s)], case)
 
 
 def _of_the_job(found: list[Event], case: Case) -> list[Event]:
@@ -65,13 +67,13 @@ def _of_the_job(found: list[Event], case: Case) -> list[Event]:
     nodes = set(names.node_of_rank.values())
     if not names.world or not names.node_of_rank.keys() >= set(range(names.world)) or nodes & names.pods:
         return found
-    own = [event for event in found if _can_be_of(nodes, event, names.home)]
+    machines = [event.place.node or names.home.get(event.place.pod, event.place.pod) for event in found]
+    own = [
+        event
+        for event, machine in zip(found, machines, strict=True)
+        if not machine or any(same_node(machine, node) for node in nodes)
+    ]
     return own or found
-
-
-def _can_be_of(nodes: set[str], event: Event, home: Mapping[str, str]) -> bool:
-    machine = event.place.node or home.get(event.place.pod, event.place.pod)
-    return not machine or any(same_node(machine, node) for node in nodes)
 
 
 def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Event]:
@@ -86,16 +88,13 @@ def _not_after(time_outs: Sequence[Event], events: Sequence[Event]) -> list[Even
         if not event.about:
             skew_s = SKEW_S if event.kind.role is Role.EITHER else 0
             return spoke is not None and (event.printed_s or 0.0) > spoke - skew_s
-        if event.line > first_line.get((event.log, event.place.source), event.line) and not _never_follows(event):
+        # A fault of a machine that a rank reports never comes of a time-out, in whatever order the lines are.
+        fault = event.kind.role is Role.PRIMARY and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE)
+        if event.line > first_line.get((event.log, event.place.source), event.line) and not fault:
             return True
         return event.early_s is not None and spoke is not None and event.early_s > spoke + SKEW_S
 
     return [event for event in events if event.kind.id in (*NODE_FAILED, *_WATCHDOGS) or not late(event)]
-
-
-def _never_follows(event: Event) -> bool:
-    """Whether this is never what comes of a time-out: a fault of a machine that a rank reports, in whatever order."""
-    return event.kind.role is Role.PRIMARY and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE)
 
 
 def _near_the_end(found: list[Event], ending: Ending) -> list[Event]:
@@ -163,12 +162,6 @@ def _may_have_begun(event: Event, when_s: float) -> bool:
     return abs(event.began_s - when_s) <= SKEW_S
 
 
-def _in_order_of_causes(found: list[Event]) -> list[Event]:
-    """Without the Xids that follow from another one of the same GPU, and the switch errors of a GPU that was lost."""
-    began_s = _times_of_xids(found)
-    return [event for event in found if not _is_after(event, began_s)]
-
-
 def _times_of_xids(found: Sequence[Event]) -> dict[tuple[str, str, int], list[float]]:
     """When each Xid began, in order: by node without its domain, device and code; of a lost GPU by the node alone too.
 
@@ -178,13 +171,15 @@ def _times_of_xids(found: Sequence[Event]) -> dict[tuple[str, str, int], list[fl
     for event in found:
         if event.began_s is None or not _XID.fullmatch(event.kind.id):
             continue
-        code, node = _known(int(event.kind.id[4:])), without_domain(event.place.node)
+        code, node = int(event.kind.id[4:]), without_domain(event.place.node)
+        code = code if code in tables.xids() else _NOT_IN_THE_TABLE
         for device in (event.device, _ANY_DEVICE) if event.kind.id == _LOST_GPU else (event.device,):
             began_s.setdefault((node, device, code), []).append(event.began_s)
     return {key: sorted(times) for key, times in began_s.items()}
 
 
 def _is_after(event: Event, began_s: Mapping[tuple[str, str, int], Sequence[float]]) -> bool:
+    """Whether it follows: an Xid from another one of the same GPU, an error of a switch from the loss of a GPU."""
     when = event.began_s
     if when is None:
         return False
@@ -205,10 +200,6 @@ def _any_within(times: Sequence[float], first_s: float, last_s: float) -> bool:
     """Whether one of these times, which are in their order, is between two times."""
     at = bisect_left(times, first_s)
     return at < len(times) and times[at] <= last_s
-
-
-def _known(code: int) -> int:
-    return code if code in tables.xids() else _NOT_IN_THE_TABLE
 
 
 @cache

@@ -77,7 +77,8 @@ class Times:
                 year, month, day = (int(part) for part in (parts[:3] if form != "us" else (parts[2], *parts[:2])))
                 return _stamp(year, month, day, parts[3:7], parts[7] if form == "iso" else None)
             if form == "day":
-                clock = (_hour_of_day(parts[3], parts[7]), *parts[4:7])
+                hour = str(int(parts[3]) % 12 + (12 if parts[7] == "PM" else 0)) if parts[7] else parts[3]
+                clock = (hour, *parts[4:7])
                 return _stamp(int(parts[2]), _month(parts[1]), int(parts[0]), clock, parts[8])
             if form == "syslog" and parts[7]:
                 return _stamp(int(parts[7]), _month(parts[0]), int(parts[1]), parts[2:6], _known_zone(parts[6]))
@@ -116,10 +117,6 @@ def dated(text: str) -> float | None:
 
 def _month(name: str) -> int:
     return _MONTHS.split("|").index(name) + 1
-
-
-def _hour_of_day(hour: str, half: str | None) -> str:
-    return str(int(hour) % 12 + (12 if half == "PM" else 0)) if half else hour
 
 
 def _known_zone(name: str | None) -> str | None:

@@ -41,7 +41,8 @@ def ending(case: Case) -> Ending:
     overcome: list[Event] = []
     outside: list[Event] = []
     for event in case.events:
-        if event.log in of_hosts and not _inside(event, window):
+        inside = window is None or event.printed_s is None or window[0] <= event.printed_s <= window[1]
+        if event.log in of_hosts and not inside:
             outside.append(event)
         elif event.episode < final[event.log] or _before(event, progress_s) or (done and _vague(event, progress_s)):
             overcome.append(event)
@@ -107,12 +108,6 @@ def _last_incident(case: Case) -> tuple[float, float] | None:
             break
         start = when
     return start, times[-1]
-
-
-def _inside(event: Event, window: tuple[float, float] | None) -> bool:
-    if window is None or event.printed_s is None:
-        return True
-    return window[0] <= event.printed_s <= window[1]
 
 
 def job_logs(case: Case) -> list[Log]:

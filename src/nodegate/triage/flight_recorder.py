@@ -213,15 +213,13 @@ class _Reading:
             if ended and self.ended[key[:2]] > _MOST_KEPT:
                 self.left_out.add(key)
         if not of_pair:
-            self.reached[group.key] = max(number, self.reached.get(group.key, self._enqueued(entry)))
+            row = self.status.get(str(entry.get("pg_id")))
+            enqueued = _number(row, "last_enqueued_collective", 0) if isinstance(row, dict) else 0
+            self.reached[group.key] = max(number, self.reached.get(group.key, enqueued))
         if key not in self.left_out:
             self.steps.setdefault(key, []).append(_step(entry, group, number, operation, ended=ended, of_pair=of_pair))
             times = (_number(entry, f"time_{what}_ns", 0) for what in ("created", *_DISCOVERED))
             self.newest_s = max(self.newest_s, *(time / 1e9 for time in times))
-
-    def _enqueued(self, entry: Mapping[str, object]) -> int:
-        row = self.status.get(str(entry.get("pg_id")))
-        return _number(row, "last_enqueued_collective", 0) if isinstance(row, dict) else 0
 
     def kept(self) -> tuple[Step, ...]:
         """The steps in the order in which they were enqueued."""

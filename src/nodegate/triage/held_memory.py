@@ -51,7 +51,7 @@ def held(text: str) -> Held | None:
         own = None if itself is None else others.pop(itself)
     if own is None or not others:
         return None
-    return Held(own, (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), others)
+    return Held(own, _lacking(text), others)
 
 
 def told(kind_: Kind, text: str, chunk: bytes, at: int) -> Kind:
@@ -61,7 +61,7 @@ def told(kind_: Kind, text: str, chunk: bytes, at: int) -> Kind:
     first = chunk.rfind(b"Traceback (most recent", max(0, at - _TRACEBACK_BYTES), at)
     if first >= 0 and _SAVES.search(chunk, first, at):
         return Kind.of(signature("cuda_oom_saving"))
-    lacking, unused = (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0), _gib(_UNUSED.search(text))
+    lacking, unused = _lacking(text), _gib(_UNUSED.search(text))
     if old := _OLD.search(text):
         used, free, kept = (_gib_of(old[name]) or 0.0 for name in ("used", "free", "kept"))
         lacking, unused = lacking - free, kept - used
@@ -76,7 +76,11 @@ def kind(event: Event, node: str, names: Names) -> Kind:
     own = {pid for pid, owner in whose.items() if owner and owner.whose is Whose.JOB} | names.pids
     others = {pid: gib for pid, gib in event.held.others.items() if gib >= _CONTEXT_GIB and pid not in own}
     foreign = {pid: gib for pid, gib in others.items() if (owner := whose[pid]) and owner.whose is Whose.FOREIGN}
-    found = "" if not others else "cuda_oom_not_ours" if foreign else _by_size(event.held, sum(others.values()))
+    if not others:
+        return event.kind
+    found, gib = "cuda_oom_not_ours", sum(others.values())
+    if not foreign:  # nothing says whose the others are: what the sizes suggest
+        found = "cuda_oom_foreign" if gib >= event.held.own else "cuda_oom_beside" if gib >= event.held.lacking else ""
     if not found:
         return event.kind
     pid, gib = max((foreign or others).items(), key=lambda each: each[1])
@@ -85,11 +89,8 @@ def kind(event: Event, node: str, names: Names) -> Kind:
     return replace(row, meaning=Text(f"{row.meaning.en}: {en}", f"{row.meaning.zh}：{zh}"))
 
 
-def _by_size(held: Held, others_gib: float) -> str:
-    """Nothing says whose the others are: what the sizes suggest."""
-    if others_gib >= held.own:
-        return "cuda_oom_foreign"
-    return "cuda_oom_beside" if others_gib >= held.lacking else ""
+def _lacking(text: str) -> float:
+    return (_gib(_TRIED.search(text)) or 0.0) - (_gib(_FREE.search(text)) or 0.0)
 
 
 def _gib(match: re.Match[str] | None) -> float | None:

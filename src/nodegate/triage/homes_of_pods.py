@@ -102,13 +102,9 @@ def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
     if writer.place.pod:
         return str(writer.place.pod)
     name = writer.name or writer.place.node or log.place.node
-    return (
-        name if name and name not in nodes and (place.looks_like_a_pod(name) or _is_named_a_pod(name, writer)) else ""
-    )
-
-
-def _is_named_a_pod(name: str, writer: Writer) -> bool:
-    return any(re.search(rf"\bpod[=:/ ] ?{re.escape(name)}\b", text) for text in writer.hello)
+    said_so = re.compile(rf"\bpod[=:/ ] ?{re.escape(name)}\b").search
+    is_pod = place.looks_like_a_pod(name) or any(map(said_so, writer.hello))
+    return name if name and name not in nodes and is_pod else ""
 
 
 def _said(writer: Writer, nodes: set[str], pod: str) -> str:

@@ -89,7 +89,9 @@ class JobLogReader:
     def _chunk(self, chunk: bytes) -> None:
         start = self.log.size_bytes
         if not start:
-            self._head(text_of(chunk[:_HEAD_BYTES]))
+            head = text_of(chunk[:_HEAD_BYTES])
+            self.log.begin(head, "\n".join(line[:_STAMP_CHARACTERS] for line in head.splitlines()))
+            self.log.writers.begin(head, self.log.times)
         ranges = None if self.positions is None else self.positions.between(start, start + len(chunk))
         lines = scan.interesting(chunk, ranges)
         if start < _IDENTITY_BYTES:
@@ -111,8 +113,11 @@ class JobLogReader:
             if hit.signature.role is not Role.CONTEXT:
                 self._progress(chunk, mark, line.start)
                 mark = line.end
-            if hit.signature.id == _FINISHED:
-                self._finishes(line)
+            if hit.signature.id == _FINISHED and self._later(
+                self.log.times.first(line.text[:300]), self.log.writers.of(self._place(line.text))
+            ):
+                self.log.episode += self.open
+                self.open, self.log.finished = False, True
             self._event(chunk, line, number, hit, text)
         if self.open:
             self._progress(chunk, mark, len(chunk))
@@ -122,10 +127,6 @@ class JobLogReader:
             if scan.identifies(line.text):
                 found = self.events.names.see(self._place(line.text))
                 details.read_identity(found.text, found.or_else(self.log.place), self.events, line.text)
-
-    def _head(self, text: str) -> None:
-        self.log.begin(text, "\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
-        self.log.writers.begin(text, self.log.times)
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""
@@ -153,7 +154,10 @@ class JobLogReader:
         if not found.source and (prefix := scan.before_bar(chunk, line)):
             found = found.or_else(self._place(prefix))
         self.events.names.learn(found)
-        self._meet(found)
+        if found.rank is not None and len(self.log.ranks) < 100_000:
+            self.log.ranks.add(found.rank)
+        if found.node and len(self.log.nodes) < 10_000:
+            self.log.nodes.add(self.events.names.see(found).node)
         about, ended = Place(), None
         if kind.id.startswith(("k8s_", "ray_", "container_")):
             about, ended = details.described(chunk, line.start, line.end, self.log.times)
@@ -237,12 +241,6 @@ class JobLogReader:
                 ),
             )
 
-    def _meet(self, found: Place) -> None:
-        if found.rank is not None and len(self.log.ranks) < 100_000:
-            self.log.ranks.add(found.rank)
-        if found.node and len(self.log.nodes) < 10_000:
-            self.log.nodes.add(self.events.names.see(found).node)
-
     def _place(self, line: str) -> Place:
         return place.of_line(line, stern=self.log.writers.stern)
 
@@ -277,11 +275,6 @@ class JobLogReader:
             if stamp := self._nearest(chunk[:_NEARBY_BYTES].splitlines(), source):
                 self.events.goes_on(key, stamp)
                 del self.waiting[key]
-
-    def _finishes(self, line: scan.Line) -> None:
-        if self._later(self.log.times.first(line.text[:300]), self.log.writers.of(self._place(line.text))):
-            self.log.episode += self.open
-            self.open, self.log.finished = False, True
 
     def _got_over(self, source: str) -> None:
         """The training continued, as this writer shows: after all errors but those that nothing gives a time.

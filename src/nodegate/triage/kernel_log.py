@@ -108,7 +108,8 @@ class KernelLogReader:
     def feed(self, chunk: bytes) -> None:
         """Read the next chunk."""
         if not self.log.lines:
-            self._head(text_of(chunk[: 1 << 16]))
+            head = text_of(chunk[: 1 << 16])
+            self.log.begin(head, "\n".join(line[:_STAMP_CHARACTERS] for line in head.splitlines()[:200]))
         counted, number = 0, self.log.lines + 1
         for line in scan.lines_at(chunk, [match.start() for match in _ANY.finditer(chunk)]):
             number += chunk.count(b"\n", counted, line.start)
@@ -126,9 +127,6 @@ class KernelLogReader:
             said = parse_line(line.text, now_epoch_s=self.log.times.now_s, boot_epoch_s=details.BOOT)
             if speaker(said.text) or not _BOOTING.match(line.text):
                 self.log.strange.append(said)
-
-    def _head(self, text: str) -> None:
-        self.log.begin(text, "\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))
 
     def _line(self, text: str, number: int) -> None:
         text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")

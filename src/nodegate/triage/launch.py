@@ -32,7 +32,9 @@ def alike(root: Root, last: Ending, case: Case) -> tuple[str, ...]:
     first = root.event
     if first is None or root.named or root.beside or last.iteration is not None or not _can_be_shared(first):
         return ()
-    met = {_machine(each) for each in last.events if each.kind.id == first.kind.id and _near(each, first)} - {""}
+    alike = [each for each in last.events if each.kind.id == first.kind.id]
+    met = {_machine(each) for each in alike if None in (each.began_s, first.began_s) or apart(each, first) <= _WITHIN_S}
+    met -= {""}
     started = {_machine(each) for each in last.events} | {node for log in case.logs for node in log.nodes}
     started |= set(case.found.names.node_of_rank.values())
     started = {case.found.names.home.get(name, name) for name in started} - {""}
@@ -46,10 +48,6 @@ def _can_be_shared(event: Event) -> bool:
 
 def _machine(event: Event) -> str:
     return event.place.node or event.place.pod
-
-
-def _near(event: Event, first: Event) -> bool:
-    return event.began_s is None or first.began_s is None or apart(event, first) <= _WITHIN_S
 
 
 def meaning(nodes: Sequence[str], said: Text) -> Text:

@@ -11,7 +11,6 @@ from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.knowledge.xid_lines import xid_said
 from nodegate.triage import waits
 from nodegate.triage.clock import shown
-from nodegate.triage.collectives import Mismatch
 from nodegate.triage.details import LAST_ERROR
 from nodegate.triage.events import Event
 from nodegate.triage.groups import rank_list
@@ -57,7 +56,11 @@ _ALL_CAME_ACTION = Text(
 def meaning(root: Root, where: Place, case: Case) -> Text:
     """What happened first."""
     if root.mismatch:
-        return _of_mismatch(root.mismatch)
+        sequence = root.mismatch.sequence
+        return Text(
+            f"the ranks called different collectives at SeqNum {sequence}",
+            f"各 rank 在 SeqNum {sequence} 调用了不同的集合通信",
+        )
     if root.asked:
         return root.asked.text
     if root.hangs:
@@ -73,15 +76,13 @@ def _of_event(root: Root, event: Event, where: Place) -> Text:
     if root.suspicion:
         return root.suspicion.words
     if event.kind.id in UNKNOWN_LINES:
-        return Text(
-            f"{event.kind.meaning.en}: {cut(event.text, 160)}", f"{event.kind.meaning.zh}：{cut(event.text, 160)}"
-        )
-    said = _told(root.beside or event if _beside_tells(root) else event)
+        return event.kind.meaning.with_detail(cut(event.text, 160))
+    said = _told(root.beside if root.beside and event.kind.cause is Cause.UNKNOWN else event)
     if root.named:
         whom = where.node or where.pod
         return _of_peer(root, whom, said)
     reason = event.text.rpartition(LAST_ERROR)[2] if LAST_ERROR in event.text else ""
-    return Text(f"{said.en}: {cut(reason, 120)}", f"{said.zh}：{cut(reason, 120)}") if reason else said
+    return said.with_detail(cut(reason, 120)) if reason else said
 
 
 def _told(event: Event) -> Text:
@@ -101,14 +102,6 @@ def _of_peer(root: Root, peer: str, said: Text) -> Text:
     return Text(
         f"{root.named_by} of {root.complaining} ranks that report it name {peer}: {said.en}",
         f"{root.complaining} 个报错 rank 中有 {root.named_by} 个指向 {peer}：{said.zh}",
-    )
-
-
-def _of_mismatch(mismatch: Mismatch) -> Text:
-    sequence = mismatch.sequence
-    return Text(
-        f"the ranks called different collectives at SeqNum {sequence}",
-        f"各 rank 在 SeqNum {sequence} 调用了不同的集合通信",
     )
 
 
@@ -142,10 +135,6 @@ def _of_hang(root: Root, case: Case) -> Text:
         f"a collective hangs: rank {ranks} timed out, and whether the other ranks came to it is not known",
         f"集合通信挂起：rank {ranks} 超时，其他 rank 是否进入该集合通信未知",
     )
-
-
-def _beside_tells(root: Root) -> bool:
-    return root.beside is not None and root.event is not None and root.event.kind.cause is Cause.UNKNOWN
 
 
 def action(root: Root, nodes: Sequence[str]) -> Text:

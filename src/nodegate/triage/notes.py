@@ -80,7 +80,13 @@ def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:
     if asks and not by_kernel:
         yield Note(NO_KERNEL_LOG)
     if case.passed_over:
-        yield _skipped(case)
+        count, (path, why) = len(case.passed_over), case.passed_over[0]
+        yield Note(
+            Text(
+                f"{counted(count, 'file')} skipped, the first: {path}: {why.en}",
+                f"跳过 {count} 个文件，第一个：{path}：{why.zh}",
+            )
+        )
     if case.found.left_out:
         count = case.found.left_out
         yield Note(
@@ -108,14 +114,4 @@ def _of_another_time(faults: Sequence[Event], case: Case) -> Text:
         f"{counted(len(faults), 'kernel message')} of a fault {are} of another time than the job; the last:"
         f" {where}, {when}: {cut(last.text, 80)}",
         f"有 {len(faults)} 条内核故障消息不在作业期间；最后一条：{where}，{when}：{cut(last.text, 80)}",
-    )
-
-
-def _skipped(case: Case) -> Note:
-    count, (path, why) = len(case.passed_over), case.passed_over[0]
-    return Note(
-        Text(
-            f"{counted(count, 'file')} skipped, the first: {path}: {why.en}",
-            f"跳过 {count} 个文件，第一个：{path}：{why.zh}",
-        )
     )

@@ -136,20 +136,16 @@ def _of_text(text: str) -> tuple[list[_Report], str]:
             reports.append(_Report())
             inside = True
         elif inside and _OURS.match(line):
-            if row := _ROW.match(line):
-                _of_row(reports[-1], row)
+            if row := _ROW.match(line):  # the largest communicator has the ranks of the job, if it is one and whole
+                report = reports[-1]
+                report.most = max(report.most, int(row["all"]))
+                whole = row["comms"] == "1" and int(row["each"]) >= report.most
+                report.whole |= {f"{row['group']}-0"} if whole else set()
             told = _of_line(reports[-1], line, told)
         elif not _ABOVE.match(line):
             inside = False
             rest.append(line)
     return reports, "\n".join(rest)
-
-
-def _of_row(report: _Report, row: re.Match[str]) -> None:
-    """The largest communicator has the ranks of the job, if there is one of its size and it has all of them."""
-    report.most = max(report.most, int(row["all"]))
-    if row["comms"] == "1" and int(row["each"]) >= report.most:
-        report.whole.add(f"{row['group']}-0")
 
 
 def _of_line(report: _Report, line: str, told: Told) -> Told:

@@ -71,7 +71,8 @@ def members(stream: IO[bytes], name: str, said: Remarks) -> Iterator[tuple[str, 
     for member, text in inside:
         bounded = packed.limited(text, most, said) if head.startswith(packed.ZIP) else text
         first, parts = begun(_unpacked(bounded, name, said, most))
-        if first.startswith(packed.ZIP) or packed.is_tar(first) or _is_foreign(first):
+        foreign = _is_binary(first) and not _utf_16(first) and not flight_recorder.is_dump(first)
+        if first.startswith(packed.ZIP) or packed.is_tar(first) or foreign:
             said.lose(remarks.NESTED)
         elif first:
             yield member, parts
@@ -81,11 +82,6 @@ def begun(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """How these parts begin, and all of them."""
     first = next(parts, b"")
     return first, chain([first], parts)
-
-
-def _is_foreign(head: bytes) -> bool:
-    """Whether a member of an archive that begins with this is neither text nor a dump."""
-    return _is_binary(head) and not _utf_16(head) and not flight_recorder.is_dump(head)
 
 
 def _is_binary(head: bytes) -> bool:

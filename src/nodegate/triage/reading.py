@@ -291,15 +291,13 @@ def _dated(events: list[Event], case: Case) -> list[Event]:
     of_kernel = {log.name for log in case.logs if log.kernel}
     ends += [(event.log in of_kernel, event.printed_s) for event in events]
     job_s = [when for kernel, when in ends if when is not None and not kernel]
-    turned = [_turned(event, case) for event in events]
+    turned = [  # their times of day in UTC, as far as the zone of their log is known
+        event
+        if event.clock_s is None
+        else replace(event, clock_s=case.seconds(Stamp(event.clock_s, zoned=False), log=event.log))
+        for event in events
+    ]
     return times_of_day.dated(turned, job_s, any_date=any(when is not None for _, when in ends))
-
-
-def _turned(event: Event, case: Case) -> Event:
-    """The event, its time of day in UTC as far as the zone of its log is known."""
-    if event.clock_s is None:
-        return event
-    return replace(event, clock_s=case.seconds(Stamp(event.clock_s, zoned=False), log=event.log))
 
 
 def _placed(events: list[Event]) -> Iterator[Event]:

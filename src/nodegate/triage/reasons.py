@@ -32,6 +32,7 @@ _ON_PURPOSE = frozenset(("slurm_limit", "stopped_by_hangup", "stopped_by_interru
 _OF_AN_EARLIER_RUN = "rerun_other_gpu"  # this job ran elsewhere: not its node is bad
 _OLD_KERNEL = "accelerate_kernel"
 _VERSION = re.compile(r"kernel version ([0-9.]{1,20}),")
+NOBODY = Text("nothing here speaks against a node", "日志中没有节点故障的迹象")
 AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed"))
 
 
@@ -55,17 +56,18 @@ def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, 
     node = where.node or where.pod or "?"
     maybe, maybe_zh = ("", "") if sure else ("perhaps ", "可能是")
     if root.event is not None and root.event.kind.id == _OF_AN_EARLIER_RUN:
-        return Text(f"hardware, in the run before this one: {meaning.en}", f"硬件故障（在上一次运行中）：{meaning.zh}")
+        return Text("hardware, in the run before this one", "硬件故障（在上一次运行中）").with_detail(meaning)
     if cause is Cause.HARDWARE:
+        gap = " " if meaning.zh[:1].isascii() else ""  # before a Latin word, as Chinese is set
+        off = _named(where)
         return Text(
-            f"{maybe}hardware: move the job off {_named(where, 'en')} because {meaning.en}",
-            f"{maybe_zh}硬件故障：把作业移出 {_named(where, 'zh')}，因为{_after_chinese(meaning.zh)}",
+            f"{maybe}hardware: move the job off {off.en} because {meaning.en}",
+            f"{maybe_zh}硬件故障：把作业移出 {off.zh}，因为{gap}{meaning.zh}",
         )
     if cause is Cause.PROGRAM and fine:
-        en, zh = ("the nodes are fine", "节点正常")
-        if not any(same_node(where.node, each) for each in read.kernel_nodes):
-            en, zh = ("nothing here speaks against a node", "日志中没有节点故障的迹象")
-        return Text(f"{en}: look at the code: {meaning.en}", f"{zh}，请检查代码：{meaning.zh}")
+        seen = any(same_node(where.node, each) for each in read.kernel_nodes)
+        said = Text("the nodes are fine", "节点正常") if seen else NOBODY
+        return Text(f"{said.en}: look at the code: {meaning.en}", f"{said.zh}，请检查代码：{meaning.zh}")
     at, at_zh = (f" ({node})", f"（{node}）") if where.node or where.pod else ("", "")
     return Text(f"{maybe}{CLASS[cause].en}{at}: {meaning.en}", f"{maybe_zh}{CLASS[cause].zh}{at_zh}：{meaning.zh}")
 
@@ -76,34 +78,25 @@ def _without_a_class(root: Root, cause: Cause, where: Place, meaning: Text) -> T
     if not known and not root.hangs and not root.follows:
         return Text("no error in these logs", "这些日志中没有错误")
     if known in _ON_PURPOSE:
-        return Text(f"nothing here speaks against a node: {meaning.en}", f"日志中没有节点故障的迹象：{meaning.zh}")
+        return NOBODY.with_detail(meaning)
     if cause is not Cause.UNKNOWN:
         return None
     if known in UNKNOWN_LINES:
         rank, rank_zh = ("", "") if where.rank is None else (f" (rank {where.rank})", f"（rank {where.rank}）")
-        return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank_zh}：{meaning.zh}")
-    return Text(f"the cause is not in these logs: {meaning.en}", f"这些日志中看不出原因：{meaning.zh}")
+        return Text(f"cannot tell{rank}", f"无法判断{rank_zh}").with_detail(meaning)
+    return Text("the cause is not in these logs", "这些日志中看不出原因").with_detail(meaning)
 
 
-def _after_chinese(text: str) -> str:
-    """With a space before a Latin word, as Chinese is set."""
-    return f" {text}" if text[:1].isascii() else text
-
-
-def _named(where: Place, language: str) -> str:
+def _named(where: Place) -> Text:
     if where.node:
-        return where.node
+        return Text(where.node, where.node)
     if where.pod:
-        return f"the node of pod {where.pod}" if language == "en" else f"pod {where.pod} 所在节点"
+        return Text(f"the node of pod {where.pod}", f"pod {where.pod} 所在节点")
     if where.rank is not None:
-        return f"the node of rank {where.rank}" if language == "en" else f"rank {where.rank} 所在节点"
+        return Text(f"the node of rank {where.rank}", f"rank {where.rank} 所在节点")
     if where.local_rank is not None:
-        return (
-            f"the node (local rank {where.local_rank})"
-            if language == "en"
-            else f"该节点（本地 rank {where.local_rank}）"
-        )
-    return "its node" if language == "en" else "该节点"
+        return Text(f"the node (local rank {where.local_rank})", f"该节点（本地 rank {where.local_rank}）")
+    return Text("its node", "该节点")
 
 
 def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
@@ -126,10 +119,22 @@ def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     yield from _may_matter(root, last, case)
     if root.event is not None:
         yield from _why_first(root.event, last)
-    yield from _kernel_says(root, case)
-    yield from _reported(root)
+    yield from _witnesses(root, case)
     if last.progress_s is not None and last.overcome:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
+
+
+def _witnesses(root: Root, case: Case) -> Iterator[Text]:
+    """The kernel message that names the device, and who names the peer by which NIC of its own."""
+    if root.beside is not None:  # the first error itself is quoted elsewhere
+        quoted = f"{root.beside.log}:{root.beside.line}: {cut(root.beside.text, 120)}"
+        clock = shown(root.beside.began_s, zone_s=case.zone_s).partition(" ")[2]
+        at, at_zh = (f" at {clock}", f"在 {clock} ") if clock else ("", "")
+        yield Text(f"the kernel log of its node says{at}: {quoted}", f"该节点的内核日志{at_zh}报告：{quoted}")
+    if root.named and root.event is not None:
+        nic = root.event.device
+        by, by_zh = (f", by its {nic}", f"（经其 {nic}）") if nic else ("", "")
+        yield Text(f"{_who(root.event)} reports it first{by}", f"{_who(root.event)} 最先报告{by_zh}")
 
 
 def _ends(last: Ending, case: Case) -> Iterator[Text]:
@@ -171,34 +176,14 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     yield from list(case.clocks.guesses())[:1]
 
 
-def _kernel_says(root: Root, case: Case) -> Iterator[Text]:
-    """The kernel message that names the device, and where it is; the first error itself is quoted elsewhere."""
-    if root.beside is not None:
-        said = root.beside
-        quoted = f"{said.log}:{said.line}: {cut(said.text, 120)}"
-        clock = shown(said.began_s, zone_s=case.zone_s).partition(" ")[2]
-        at, at_zh = (f" at {clock}", f"在 {clock} ") if clock else ("", "")
-        yield Text(f"the kernel log of its node says{at}: {quoted}", f"该节点的内核日志{at_zh}报告：{quoted}")
-
-
-def _reported(root: Root) -> Iterator[Text]:
-    """Who names the peer, and by which NIC of its own."""
-    if root.named and root.event is not None:
-        nic, nic_zh = (
-            (f", by its {root.event.device}", f"（经其 {root.event.device}）") if root.event.device else ("", "")
-        )
-        yield Text(f"{_who(root.event)} reports it first{nic}", f"{_who(root.event)} 最先报告{nic_zh}")
-
-
 def _stalled(root: Root, case: Case) -> Iterator[Text]:
     """What the flight recorders and NCCL itself show, beside an error or of the hang itself."""
     if root.ras and not root.asked:
-        yield Text(f"ncclras: {root.ras.text.en}", f"ncclras：{root.ras.text.zh}")
+        yield Text("ncclras", "ncclras").with_detail(root.ras.text)
     if root.stall is None:
         return
     if root.event is not None and not root.stall.mismatch:
-        said = waits.meaning(root.stall)
-        yield Text(f"flight recorder: {said.en}", f"flight recorder：{said.zh}")
+        yield Text("flight recorder", "flight recorder").with_detail(waits.meaning(root.stall))
     yield from waits.why(root.stall, case.zone_s)
 
 

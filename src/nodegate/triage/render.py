@@ -38,8 +38,10 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
     labels = _LABELS[language]
     yield from facts(answer, language, most_why=_MOST_WHY)
     others = [group for group in answer.followed if not _of_the_same(group, answer)]
-    for group in others[:_MOST_FOLLOWED]:
-        yield labels["also" if _before(group, answer) else "then"], followed(group, answer, language)
+    for group in others[:_MOST_FOLLOWED]:  # what was printed before the first error does not follow it
+        times = group.printed_s, answer.began_s
+        before = None not in times and (times[0] or 0.0) < (times[1] or 0.0)
+        yield labels["also" if before else "then"], followed(group, answer, language)
     if len(others) > _MOST_FOLLOWED:
         yield labels["then"], _more(len(others) - _MOST_FOLLOWED, "kind", "类").of(language)
     for group in answer.overcome[:_MOST_FOLLOWED] if not answer.failed else ():
@@ -64,11 +66,6 @@ def _of_the_same(group: Group, answer: Answer) -> bool:
         and set(group.ranks) <= {root.place.rank}
         and set(group.devices) <= {root.device}
     )
-
-
-def _before(group: Group, answer: Answer) -> bool:
-    """Whether it was printed before the first error, as messages after which jobs go on can be."""
-    return None not in (group.printed_s, answer.began_s) and (group.printed_s or 0.0) < (answer.began_s or 0.0)
 
 
 def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[str, str]]:

@@ -165,15 +165,11 @@ def _consequence(last: _Last) -> Root | None:
     return Root(follows=True, names=names, named=most[0], named_by=most[1], complaining=most[2])
 
 
-def _unstarted(last: _Last) -> Root | None:
-    """NCCL's start was not completed by every rank that began it."""
+def _without_a_word(last: _Last) -> Root:
+    """NCCL's start was not completed by every rank that began it; else a worker fell silent; or nothing is wrong."""
     unstarted = silence.unstarted(last.case) if last.ending.iteration is None else None
-    return Root(unstarted=unstarted) if unstarted else None
-
-
-def _silence(last: _Last) -> Root:
-    """A worker fell silent before the others, or nothing is wrong."""
-    return Root(silent=silence.silent(last.case, last.ending.progress_s))
+    silent = None if unstarted else silence.silent(last.case, last.ending.progress_s)
+    return Root(unstarted=unstarted, silent=silent)
 
 
 _RULES: tuple[Callable[[_Last], Root | None], ...] = (
@@ -183,8 +179,7 @@ _RULES: tuple[Callable[[_Last], Root | None], ...] = (
     _error,
     _asked,
     _consequence,
-    _unstarted,
-    _silence,
+    _without_a_word,
 )
 
 

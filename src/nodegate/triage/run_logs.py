@@ -43,8 +43,12 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
     except CannotMeasure as said:
         log.remarks.say(without_kernel_log(said.reason))
         return log
-    _learn_gpus(node, facts, events)
-    _learn_processes(node, facts, events)
+    for gpu in facts.known_gpus:
+        if not isinstance(gpu.address, Unknown):
+            events.names.gpu_at.setdefault((node, gpu.address), gpu.index)
+    with suppress(CannotMeasure):  # whose the processes on each GPU were when the node was looked at
+        for gpu in facts.known_gpus:
+            events.names.owners |= {(node, pid): owner for pid, owner in owners(gpu, facts.jobs).items()}
     log.lines = len(lines)
     log.size_bytes = sum(len(line.text) for line in lines)
     log.nodes.add(node)
@@ -57,18 +61,3 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         if not events.known(key):
             events.add(key, replace(event, stamp=stamp))
     return log
-
-
-def _learn_gpus(node: str, facts: NodeFacts, events: Events) -> None:
-    """The index of the GPU at each PCI address."""
-    for gpu in facts.known_gpus:
-        if not isinstance(gpu.address, Unknown):
-            events.names.gpu_at.setdefault((node, gpu.address), gpu.index)
-
-
-def _learn_processes(node: str, facts: NodeFacts, events: Events) -> None:
-    """Whose the processes on each GPU were when the node was looked at."""
-    with suppress(CannotMeasure):
-        for gpu in facts.known_gpus:
-            found = owners(gpu, facts.jobs)
-            events.names.owners.update({(node, pid): owner for pid, owner in found.items()})

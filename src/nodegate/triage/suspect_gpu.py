@@ -54,13 +54,13 @@ def of_rank(events: Sequence[Event], failed: Event) -> list[Event]:
 
     One that is not of its time counts for a day: other programs met it there.
     """
-    found = [event for event in of_programs(events) if _of_same_gpu(event, failed)]
+    gpu, node = failed.place.gpu, failed.place.node
+    found = [
+        event
+        for event in of_programs(events)
+        if (not node or same_node(event.place.node, node))
+        and (None in (event.place.gpu, gpu) or event.place.gpu == gpu)
+    ]
     nodes = {event.place.node for event in found}
     near = [event for event in found if apart(event, failed) <= (NEAR_S if len(nodes) > 1 else _DAY_S)]
     return sorted(near, key=lambda event: apart(event, failed))
-
-
-def _of_same_gpu(said: Event, failed: Event) -> bool:
-    if failed.place.node and not same_node(said.place.node, failed.place.node):
-        return False
-    return None in (said.place.gpu, failed.place.gpu) or said.place.gpu == failed.place.gpu

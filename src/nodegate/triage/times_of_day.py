@@ -37,7 +37,7 @@ def _one(event: Event, clock_s: float, span: tuple[float, float] | None, *, in_o
     low = early - _SLACK_S if early is not None else span[0] if span else None
     high = late + _SLACK_S if late is not None else span[1] if span else None
     if low is not None and high is not None:
-        when = _next(clock_s, low)
+        when = clock_s + math.ceil((low - clock_s) / DAY_S) * DAY_S  # the first moment from then on
         known = when <= high < when + DAY_S
     elif early is not None or late is not None:
         return event
@@ -46,8 +46,3 @@ def _one(event: Event, clock_s: float, span: tuple[float, float] | None, *, in_o
     if known:
         return replace(event, stamp=Stamp(when, zoned=True), printed_s=when, early_s=when, late_s=when)
     return replace(event, early_s=when) if early is not None and late is None else event
-
-
-def _next(clock_s: float, after_s: float) -> float:
-    """The first moment at or after this one that has this time of day."""
-    return clock_s + math.ceil((after_s - clock_s) / DAY_S) * DAY_S

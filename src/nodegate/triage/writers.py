@@ -64,7 +64,8 @@ class Writers:
             before = found.source
             self._greets(found, line, times.first(line[:300]))
         self.mixed = changes > len(self.by_name)
-        self.in_turn = _in_turn(ranks)
+        runs = [(rank, len([*run])) for rank, run in groupby(ranks)]
+        self.in_turn = len(runs) == len(set(ranks)) and sum(count > 1 for _, count in runs) > 1
 
     def end(self, text: str, times: Times) -> None:
         """Read the tail of the log."""
@@ -109,12 +110,6 @@ class Writers:
             if len(self.by_name) < _MOST_WRITERS:
                 self.by_name[name] = known
         return known
-
-
-def _in_turn(ranks: list[int]) -> bool:
-    """Whether all lines of one rank come before those of the next; two of them have several lines."""
-    runs = [(rank, len([*run])) for rank, run in groupby(ranks)]
-    return len(runs) == len(set(ranks)) and sum(count > 1 for _, count in runs) > 1
 
 
 def name_of(found: Place) -> str:

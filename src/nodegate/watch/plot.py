@@ -49,7 +49,8 @@ def _axes(buckets: Sequence[Bucket], top_s: float, unit: str) -> str:
     marks = [f'<path class="axis" d="M{LEFT} 0V{HEIGHT - BELOW}H{WIDTH}"/>']
     for part in (0, 0.5, 1):
         y = (HEIGHT - BELOW) * (1 - part)
-        middle, label = min(HEIGHT - BELOW, y + 11), _label(top_s * part * 1000)
+        middle, ms = min(HEIGHT - BELOW, y + 11), top_s * part * 1000
+        label = f"{ms:,.0f} ms" if ms >= 100 or not ms else f"{ms:.3g} ms"
         if unit and part == 1:
             marks.append(f'<text x="{LEFT + 6}" y="{middle:.0f}">ms{unit}</text>')
         marks.append(f'<text x="{LEFT - 6}" y="{middle:.0f}" text-anchor="end">{label}</text>')
@@ -57,7 +58,3 @@ def _axes(buckets: Sequence[Bucket], top_s: float, unit: str) -> str:
         x = LEFT + (WIDTH - LEFT) * (at + 0.5) / len(buckets)
         marks.append(f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{buckets[at].first}</text>')
     return "".join(marks)
-
-
-def _label(ms: float) -> str:
-    return f"{ms:,.0f} ms" if ms >= 100 or not ms else f"{ms:.3g} ms"

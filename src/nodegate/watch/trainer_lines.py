@@ -70,7 +70,8 @@ class TrainerLines:
         if counted is None:
             return self._dictionary(line)
         reading, end, start = counted
-        found = _base(line, end, start)
+        every = [*measured(line, end), *measured(line[:start])]
+        found = min(every, key=lambda field: (_BEST.index(field.what), not field.named), default=None)
         if found:
             self._open = None
             return self._own(reading, found) if found.what == "time" else _with(reading, found)
@@ -136,12 +137,6 @@ def _counter(line: str) -> tuple[Reading, int, int] | None:
         lap = int(epoch["lap"])
     reading = Reading("steps", number, total=of if lap is None else 0, kind=name, lap=lap)
     return reading, found.end(), found.start()
-
-
-def _base(line: str, end: int, start: int) -> Field | None:
-    """The best time or rate of the line: behind the counter, or else before it."""
-    every = [*measured(line, end), *measured(line[:start])]
-    return min(every, key=lambda field: (_BEST.index(field.what), not field.named), default=None)
 
 
 def _below(line: str) -> Field | None:

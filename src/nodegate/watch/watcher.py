@@ -97,7 +97,7 @@ class Watcher:
     def answer(self) -> Answer:
         """The result of the lines so far."""
         state, reason = self._state()
-        notes = self._notes()
+        notes, given = self._notes(), self.pace.given
         return Answer(
             state=state,
             reason=reason,
@@ -109,7 +109,7 @@ class Watcher:
             per=self._series.last.per if self._series.last else "iteration",
             slow=tuple(self.pace.slow),
             silent=tuple(self._silence.found),
-            compared_with=self._compared_with(),
+            compared_with=given.name if given and not self.pace.incomparable else "itself",
             period=self._spikes.period(),
             restarts=tuple(self._series.restarts),
             finished=self.finished,
@@ -203,10 +203,6 @@ class Watcher:
             few = counted(self._points, "measurement")
             return f"{few} of iteration times: too few to know what is usual ({self.pace.needs} are needed)"
         return self.pace.incomparable and f"it cannot be compared as asked: {self.pace.incomparable}"
-
-    def _compared_with(self) -> str:
-        given = self.pace.given
-        return given.name if given and not self.pace.incomparable else "itself"
 
     def _notes(self) -> list[Text]:
         notes = [remarks.restarted(before, after) for before, after in self._series.restarts[:20]]
