@@ -129,23 +129,6 @@ def test_an_rdma_error_names_its_peer_in_every_wording(line: str, id_: str, peer
     assert (hit.signature.id, hit.group("peer")) == (id_, peer)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        " iteration      100/  500000 | lm loss: 7.12E+00 | number of nan iterations:   0 |",
-        "gpu07:4827:6900 [0] NCCL INFO Channel 01/0 : 3[3] -> 4[4] via P2P/CUMEM/read",
-        "gpu07:4827:6900 [0] NCCL INFO Connected all rings",
-        "{'loss': '1.234', 'grad_norm': '0.5', 'learning_rate': '1e-05', 'epoch': '0.12'}",
-        "number of errors: 0",
-        "INFO: signal handlers installed",
-        "killed the old server, started the new one",
-    ],
-)
-def test_a_healthy_line_of_a_job_has_none(line: str) -> None:
-    assert find(line, Side.USER) is None
-
-
 @pytest.mark.parametrize(("code", "word", "role"), [(20034, "Fatal", Role.PRIMARY), (20034, "Non-fatal", Role.EITHER)])
 def test_an_sxid_is_as_bad_as_its_line_says(code: int, word: str, role: Role) -> None:
     hit = find(f"nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): {code}, {word}, Link 30 LTSSM Fault Up", Side.KERNEL)

@@ -53,6 +53,10 @@ CASES = {
         {"a.log": [CORRECT]},
         {"root": "nan_gradient", "cause": PROGRAM, **ON_GPU07},
     ),
+    "another result on another GPU is of the run before": (
+        {"a.log": [f"{OF_RANK}Second rerun: unexpected result is not reproducible on a different GPU, therefore was"]},
+        {"root": "rerun_other_gpu", "cause": HARDWARE, "says": "hardware, in the run before this one: "},
+    ),
     "the tracker's file, another result": (
         {"tracker.txt": [TRACKED.format("initial_run"), TRACKED.format("first_rerun_not_reproducible")]},
         {"root": "rerun_not_reproducible", "cause": HARDWARE, **ON_GPU07},

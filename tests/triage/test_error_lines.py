@@ -1,5 +1,6 @@
 """100 lines of an error, each with its class and place; 60 harmless lines that look like one; whom a launch names."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 import csv
 import json
 from pathlib import Path
@@ -99,6 +100,16 @@ CASES = {
         {"server.log": ["[2026-08-10 15:36:00 TP1] Watchdog timeout (self.watchdog_timeout=300)", "Killed"]},
         "the serving engine hung",
         {"root": "engine_watchdog", "sure": False},
+    ),
+    "a GPU that is said in Chinese to be lost": (
+        {"job.log": [_STEPS[0], "2026-08-10 15:08:00 错误：节点 gpu021 GPU2 掉卡"]},
+        "gpu021",
+        {"root": "gpu_lost_zh", "node": "gpu021", "gpu": 2, "sure": False},
+    ),
+    "and a node": (
+        {"job.log": [_STEPS[0], "2026-08-10 15:08:00 错误：节点 gpu033 失联"]},
+        "gpu033",
+        {"root": "node_lost_zh", "node": "gpu033", "sure": False},
     ),
     "a job that somebody stopped has no other fault": (
         {"train.log": ["Process 7 got signal: 2", "[2026-08-10 15:36:05] Sending process 7 closing signal SIGTERM"]},

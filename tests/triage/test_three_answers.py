@@ -127,43 +127,6 @@ def test_an_error_that_nobody_knows_says_nothing_of_the_nodes(tmp_path, line):
     assert line.rpartition(": ")[2] in found.sentence.en
 
 
-NOT_A_NUMBER = (
-    "Unexpected result nan on rank 13 at iteration #150 invocation #1 (message='found NaN in local grad norm for bucket"
-    " #0 in backward pass before data-parallel communication collective')"
-)
-
-
-@pytest.mark.parametrize(
-    ("line", "cause", "said"),
-    [
-        (
-            "First rerun: unexpected result is not reproducible within the tolerance (2.3 != nan)",
-            Cause.HARDWARE,
-            "hardware: move the job off ",
-        ),
-        (
-            "First rerun: unexpected result is reproducible within the tolerance (nan = nan).",
-            Cause.UNKNOWN,
-            "the cause is not in these logs: the same GPU gave the same unexpected result again",
-        ),
-        (
-            "Second rerun: unexpected result is not reproducible on a different GPU, therefore was likely incorrect",
-            Cause.HARDWARE,
-            "hardware, in the run before this one: ",
-        ),
-        (
-            "Second rerun: unexpected result is reproducible on a different GPU, therefore it was likely correct",
-            Cause.PROGRAM,
-            "nothing here speaks against a node: look at the code: ",
-        ),
-    ],
-)
-def test_megatron_runs_a_step_again_and_only_another_gpu_tells_numbers_from_a_bad_gpu(tmp_path, line, cause, said):
-    found = of_lines(tmp_path, iteration("15:30:00.0", 150), NOT_A_NUMBER, line, name="job.log")
-    assert found.cause is cause
-    assert found.sentence.en.startswith(said)
-
-
 def test_a_rank_without_a_heartbeat_is_named_and_is_not_the_cause_itself(tmp_path):
     line = (
         "2026-08-10 15:33:00 [WARNING] [RankMonitorServer:34] Did not get subsequent heartbeat. Waited 171.92 seconds."
@@ -190,12 +153,6 @@ def test_the_worker_that_started_late_is_told_and_the_master_is_where_to_look(tm
     assert any("worker 0) came to its launcher 8 min 29 s after the first worker" in reason.en for reason in found.why)
 
 
-def test_two_gpus_lost_in_one_minute_are_two(tmp_path):
-    lost = [kernel("15:36:05.0", xid(f"0000:{bus}:00", 79, LOST)) for bus in ("48", "52")]
-    found = judge(tmp_path, {"dmesg-gpu09.txt": lost})
-    assert sum(group.count for group in found.followed if group.kind.id == "xid_79") == 1
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -211,20 +168,6 @@ def test_a_line_that_looks_like_an_error_forbids_the_word_that_there_is_none(tmp
     found = of_lines(tmp_path, iteration("15:30:00.0", 10), line)
     assert (found.failed, found.cause) == (True, Cause.UNKNOWN)
     assert found.sentence.en.startswith("cannot tell")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026-08-10 15:30:00 INFO - 0 errors, 0 failed",
-        "2026-08-10 15:30:00 WARNING - retry of shard 7 failed, trying again",
-        "UserWarning: the download failed once",
-        "number of errors: 0",
-        "NCCL_ASYNC_ERROR_HANDLING=1",
-    ],
-)
-def test_words_of_errors_in_healthy_lines_are_none(tmp_path, line):
-    assert of_lines(tmp_path, iteration("15:30:00.0", 10), line).sentence.en == "no error in these logs"
 
 
 @pytest.mark.parametrize(
@@ -249,24 +192,6 @@ def test_a_training_that_came_to_its_end_is_healthy(tmp_path, end):
     )
     assert not found.failed
     assert "the training came to its end" in [reason.en for reason in found.why]
-
-
-def test_a_gpu_on_which_every_program_fails_is_suspected(tmp_path):
-    def fault(clock, address, pid, name):
-        return kernel(clock, xid(address, 31, f"pid={pid}, name={name}, Ch 00000008, MMU Fault: ENGINE GRAPHICS"))
-
-    write(
-        tmp_path,
-        "gpu09.log",
-        "[2026-08-10 15:36:05.0] RuntimeError: CUDA error: an illegal memory access was encountered",
-    )
-    names = enumerate(("python3", "nbody", "bert", "python3"), 9)
-    several = [fault(f"{hour:02}:10:00.0", "0000:3e:00", hour, name) for hour, name in names]
-    write(tmp_path, "dmesg-gpu09.txt", *several, fault("15:36:04.0", "0000:3e:00", 77, "python3"))
-    found = judge(tmp_path, {})
-    assert (found.cause, found.sure, found.nodes_fine, found.device) == (Cause.HARDWARE, False, False, "0000:3e:00.0")
-    write(tmp_path, "dmesg-gpu09.txt", fault("15:36:04.0", "0000:3e:00", 77, "python3"))
-    assert judge(tmp_path, {}).cause is Cause.PROGRAM
 
 
 def test_a_fault_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_fine(tmp_path):
