@@ -72,26 +72,15 @@ def test_a_code_that_is_not_in_the_table_warns() -> None:
     assert (rule.delivery, rule.bootcheck) == (Verdict.WARN, Verdict.WARN)
 
 
-def test_the_rule_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) -> None:
+def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern(
+    subtests: pytest.Subtests,
+) -> None:
     for rule in lines():
         with subtests.test(rule.name):
             first = rule_of(rule.example)
             assert (first and first.name) == rule.name
-
-
-def test_the_probe_brings_lines_like_the_example(subtests: pytest.Subtests) -> None:
-    for rule in lines():
-        with subtests.test(rule.name):
-            kind = kind_of(rule.example)
-            assert kind in KINDS
-            assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject]
-
-
-def test_the_probe_brings_each_form_that_a_pattern_allows(subtests: pytest.Subtests) -> None:
-    for rule in lines():
-        with subtests.test(rule.name):
-            for form in alternatives(rule.pattern):
-                text = form + OF_A_JOB.get(rule.name, "")
+            forms = (form + OF_A_JOB.get(rule.name, "") for form in alternatives(rule.pattern))
+            for text in (rule.example, *forms):
                 kind = kind_of(text)
                 assert kind in KINDS, text
                 assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject], (kind, text)

@@ -54,33 +54,24 @@ def test_whose_it_was(rest: str, process: str, text: str) -> None:
     assert (event.process, event.text) == (process, text)
 
 
-def test_45_names_its_cause() -> None:
-    assert only("NVRM: Xid (PCI:0000:9b:00): 45, pid=1, name=x, channel 0x1 caused by previous Xid 31").cause == 31
-
-
 @pytest.mark.parametrize(
-    ("text", "severity"),
+    ("text", "severity", "recovery", "cause"),
     [
-        ("NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x1)", "Fatal"),
-        ("pid=7, name=a b, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x1)", "Nonfatal"),
-        ("MSE2 Fatal XC1 i0 Link -1 (0x1)", "Fatal"),
-        ("something else", ""),
+        ("45, pid=1, name=x, channel 0x1 caused by previous Xid 31", "", "", 31),
+        ("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 (0x1)", "Fatal", "", None),
+        ("149, pid=7, name=a b, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x1)", "Nonfatal", "", None),
+        ("149, MSE2 Fatal XC1 i0 Link -1 (0x1)", "Fatal", "", None),
+        ("149, something else", "", "", None),
+        ("154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "", "Drain and Reset", None),
+        ("154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)", "", "None", None),
+        ("154, garbled", "", "", None),
     ],
 )
-def test_nvlink_5_says_how_bad_it_is(text: str, severity: str) -> None:
-    assert only(f"NVRM: Xid (PCI:0018:01:00): 149, {text}").severity == severity
-
-
-@pytest.mark.parametrize(
-    ("text", "recovery"),
-    [
-        ("GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)", "Drain and Reset"),
-        ("GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)", "None"),
-        ("garbled", ""),
-    ],
-)
-def test_154_says_what_the_driver_wants(text: str, recovery: str) -> None:
-    assert only(f"NVRM: Xid (PCI:0018:01:00): 154, {text}").recovery == recovery
+def test_how_bad_it_is_what_the_driver_wants_and_what_it_follows(
+    text: str, severity: str, recovery: str, cause: int | None
+) -> None:
+    event = only(f"NVRM: Xid (PCI:0018:01:00): {text}")
+    assert (event.severity, event.recovery, event.cause) == (severity, recovery, cause)
 
 
 def test_a_loss_without_an_xid_is_a_79() -> None:
