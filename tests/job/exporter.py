@@ -3,8 +3,6 @@
 FILE is JSON: {"delay_s": 0, "series": [[name, labels, value, noise], ...]}; it is read again at each scrape.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -3,10 +3,8 @@
 Like `stories`, it imports nothing of what it tests.
 """
 
-from __future__ import annotations
-
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from job.stories import (
@@ -25,9 +23,6 @@ from job.stories import (
     waiting,
     working,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # --- faults ------------------------------------------------------------------------------------------------------
 

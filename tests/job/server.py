@@ -1,19 +1,14 @@
 """A real Prometheus over what promtool wrote of a story."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess
 import time
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from job.stories import Story, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 def fill(story: Story, folder: Path) -> None:

@@ -4,21 +4,15 @@ It imports nothing of what it tests and shares no number with it. Levels and sev
 A story has a time window of its own, so that all of them fit into one server.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 EPOCH = 1_790_000_000 // 7200 * 7200  # the first story begins near here
 APART_S = 2 * 7200

@@ -1,16 +1,11 @@
 """A made /sys with RDMA ports, and a real node_exporter that reads it."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from job.server import await_answer, free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PORT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)",
         "counters/port_xmit_data": "1000", "counters/port_rcv_data": "2000"}  # fmt: skip

@@ -1,7 +1,5 @@
 """Options that are refused, servers that do not answer, logs beside, nodes by Slurm, following: without a server."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

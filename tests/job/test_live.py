@@ -3,8 +3,6 @@
 Each job has half an hour of history in blocks, which its exporter goes on with. Its values are as in the stories.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -13,20 +11,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from job.server import await_answer, fill, free_port, prometheus
-from job.stories import DCGM, DEFAULT, Story, _gpu_labels, _labels, waiting, working
+from job.stories import DCGM, DEFAULT, Array, Story, _gpu_labels, _labels, waiting, working
 from job.sysfs import made_sys, node_exporter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from job.stories import Array
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "prometheus" / "rdma_counters.py"
 HERE = socket.gethostname().partition(".")[0]  # the name that node_exporter tells

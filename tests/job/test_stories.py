@@ -1,7 +1,5 @@
 """All made stories through the installed command, over HTTP, with a real Prometheus whose blocks promtool wrote."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os
@@ -10,8 +8,9 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from job.kinds import made
@@ -20,10 +19,6 @@ from job.stories import Story
 
 from deploy.prometheus import alert_rules
 from nodegate.job.finding import Class
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "nodegate.cli", "job"]
 SEED = 20_261_127

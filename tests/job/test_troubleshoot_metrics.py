@@ -1,11 +1,10 @@
 """pytest --profile troubleshoot --metrics URL: what a real Prometheus says of the nodes, beside their own checks."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,10 +24,6 @@ from nodegate.records.run import NodeReport
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report.model import Report
 from nodegate.run.metrics import beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 NODES = ["gpu01", "gpu02", "gpu03"]
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
