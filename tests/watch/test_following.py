@@ -71,11 +71,16 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def started() -> Iterator[list[Following]]:
-    watches: list[Following] = []
-    yield watches
-    for each in watches:
-        each.stop()
+def follow(tmp_path: Path) -> Iterator[Callable[..., Following]]:
+    """Starts a watch, which ends with the test."""
+    with contextlib.ExitStack() as ends:
+
+        def start(*arguments: str | Path) -> Following:
+            watch = Following(tmp_path, *arguments)
+            ends.callback(watch.stop)
+            return watch
+
+        yield start
 
 
 def test_a_finished_healthy_log(log: Path) -> None:
@@ -181,9 +186,8 @@ def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
     assert time.monotonic() - started < 60
 
 
-def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
-    watch = Following(tmp_path, log)
-    started.append(watch)
+def test_a_growing_file(log: Path, follow: Callable[..., Following]) -> None:
+    watch = follow(log)
     watch.read_all_of(log)
     with log.open("a") as file:
         file.write(megatron([3.0] * 100, first=101))
@@ -196,11 +200,10 @@ def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> 
     assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-280")
 
 
-def test_a_pipe_without_new_lines_takes_no_processor(tmp_path: Path, started: list[Following]) -> None:
+def test_a_pipe_without_new_lines_takes_no_processor(tmp_path: Path, follow: Callable[..., Following]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    watch = Following(tmp_path, pipe, "--once")
-    started.append(watch)
+    watch = follow(pipe, "--once")
     with pipe.open("wb", buffering=0) as writer:
         writer.write(HEALTHY.encode())
         assert wait_until(lambda: all(_sleeps(watch.running.pid) for _ in range(20)))
@@ -212,10 +215,10 @@ def _sleeps(process: int) -> bool:
     return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
 
 
-def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, tmp_path: Path) -> None:
+def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, follow: Callable[..., Following]) -> None:
     """The last line that it speaks of is the last one of what it had read, not somewhere in the middle."""
     log.write_text(megatron([2.0] * 60_000))
-    watch = Following(tmp_path, log)
+    watch = follow(log)
     assert wait_until(lambda: (watch._place_in(log) or 0) > 0)
     place = watch._place_in(log)
     assert watch.stop() == 0
@@ -225,9 +228,8 @@ def test_ctrl_c_amid_a_long_log_ends_it_with_what_was_read_whole(log: Path, tmp_
     assert int(seen[1]) >= whole, f"{place} bytes were read"
 
 
-def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
-    watch = Following(tmp_path, log)
-    started.append(watch)
+def test_a_rotated_file(log: Path, tmp_path: Path, follow: Callable[..., Following]) -> None:
+    watch = follow(log)
     watch.read_all_of(log)
     kept = log.rename(tmp_path / "train.log.1")
     with kept.open("a") as file:  # the writer has not reopened its file yet
@@ -240,9 +242,8 @@ def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> 
     watch.stop()
 
 
-def test_a_truncated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
-    watch = Following(tmp_path, log)
-    started.append(watch)
+def test_a_truncated_file(log: Path, follow: Callable[..., Following]) -> None:
+    watch = follow(log)
     watch.read_all_of(log)
     with log.open("r+") as file:
         file.truncate()
@@ -251,9 +252,8 @@ def test_a_truncated_file(log: Path, tmp_path: Path, started: list[Following]) -
     watch.stop()
 
 
-def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, tmp_path: Path, started: list[Following]) -> None:
-    watch = Following(tmp_path, log, "--silence", "7", "--json")
-    started.append(watch)
+def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, follow: Callable[..., Following]) -> None:
+    watch = follow(log, "--silence", "7", "--json")
     first = json.loads(watch.wait_for('"silent"').splitlines()[0])
     assert (first["event"], first["iteration"], first["over"]) == ("silent", 100, False)
     with log.open("a") as file:
@@ -264,20 +264,18 @@ def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, tmp_path: 
 
 
 def test_a_watch_that_begins_on_an_old_file_says_at_once_that_it_is_silent(
-    log: Path, tmp_path: Path, started: list[Following]
+    log: Path, follow: Callable[..., Following]
 ) -> None:
     os.utime(log, (time.time() - 900, time.time() - 900))
-    watch = Following(tmp_path, log, "--stop")
-    started.append(watch)
+    watch = follow(log, "--stop")
     watch.wait_for("the log is silent after iteration 100 (2026-03-02 08:03:20)")
     assert watch.running.wait(20) == 1
 
 
-def test_a_watch_ends_some_seconds_after_the_training(log: Path, tmp_path: Path, started: list[Following]) -> None:
+def test_a_watch_ends_some_seconds_after_the_training(log: Path, follow: Callable[..., Following]) -> None:
     log.write_text(HEALTHY + FINISHED)
     os.utime(log, (time.time() - 900, time.time() - 900))
-    watch = Following(tmp_path, log)
-    started.append(watch)
+    watch = follow(log)
     assert watch.running.wait(20) == 0
     assert watch.out.read_text().endswith("usually 2000.0 ms, finished\n")
 
@@ -295,15 +293,14 @@ def test_the_notice_gets_the_line_and_no_shell(log: Path, tmp_path: Path) -> Non
 
 
 def test_a_notice_is_sent_while_following_once_for_what_lasts(
-    log: Path, tmp_path: Path, started: list[Following]
+    log: Path, tmp_path: Path, follow: Callable[..., Following]
 ) -> None:
     got = tmp_path / "got"
     script = tmp_path / "notice.py"
     script.write_text(f"import sys; open({str(got)!r}, 'a').write(sys.stdin.read())")
     past = megatron(slowed([2.0] * 200, 100, 1.5)) + megatron([2.0] * 100, first=201)
     log.write_text(past + megatron([3.0] * 100, first=301))
-    watch = Following(tmp_path, log, "--notice", f"{sys.executable} {script}")
-    started.append(watch)
+    watch = follow(log, "--notice", f"{sys.executable} {script}")
     watch.wait_for("slow since iteration 301")
     assert wait_until(lambda: got.exists() and got.read_text())
     time.sleep(1)  # in which another notice would come

@@ -10,8 +10,8 @@ from support.training_logs import START, answer, tqdm_clock
 
 from nodegate.watch import render
 from nodegate.watch.answer import State
-from nodegate.watch.curve import Curve
 from nodegate.watch.html import page
+from nodegate.watch.plot import Curve
 
 TABLE = (Path(__file__).parent / "trainers.txt").read_text(encoding="utf-8").replace("\\t", "\t").replace("\\e", "\x1b")
 

@@ -10,10 +10,9 @@ import pytest
 from support.training_logs import megatron, slowed, times, watched
 
 from nodegate.watch.command import watch
-from nodegate.watch.curve import MOST_BUCKETS, Curve
 from nodegate.watch.html import page
 from nodegate.watch.options import Asked
-from nodegate.watch.plot import plot
+from nodegate.watch.plot import MOST_BUCKETS, Curve, plot
 
 
 def test_the_page_of_a_slow_job() -> None:

@@ -119,12 +119,19 @@ def test_periodic_slow_steps_are_named_with_their_period() -> None:
     assert any("every 100 iterations" in note and "garbage collection" in note for note in said.notes)
 
 
-def test_ranks_that_collect_garbage_one_at_a_time_have_one_period() -> None:
-    phases = {3, 17, 41, 58, 90, 121, 140, 163}
-    pace = [value * (3 if number % 200 in phases else 1) for number, value in enumerate(times(4000), 1)]
-    period = answer(megatron(pace)).period
-    assert period is not None
-    assert period.iterations == 200
+@pytest.mark.parametrize(
+    ("count", "factor", "slow", "period"),
+    [
+        (4000, 3, {at + 200 * lap for at in (3, 17, 41, 58, 90, 121, 140, 163) for lap in range(20)}, 200),
+        (450, 3, {100, 200, 300, 400}, 100),
+    ],
+    ids=["ranks that collect garbage one at a time", "four pauses at equal distances"],
+)
+def test_the_period_is(count: int, factor: int, slow: set[int], period: int) -> None:
+    pace = [value * (factor if number in slow else 1) for number, value in enumerate(times(count), 1)]
+    found = answer(megatron(pace)).period
+    assert found is not None
+    assert found.iterations == period
 
 
 def test_a_slow_time_in_between_does_not_hide_the_period() -> None:
@@ -314,13 +321,6 @@ def test_every_second_step_four_times_slower_is_slow() -> None:
     (slow,) = said.slow
     assert slow.since == pytest.approx(301, abs=12)
     assert slow.excess == pytest.approx(1.5, abs=0.3)
-
-
-def test_four_pauses_at_equal_distances_are_a_period() -> None:
-    pace = [value * (3 if number in {100, 200, 300, 400} else 1) for number, value in enumerate(times(450), 1)]
-    period = answer(megatron(pace)).period
-    assert period is not None
-    assert period.iterations == 100
 
 
 def test_long_iterations_need_few_of_them() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signature import Signature
-from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side, Text
+from nodegate.knowledge.words import UNKNOWN_LINES, Role
 from nodegate.probe.jobs import Owner
 from nodegate.triage.clock import Stamp
 from nodegate.triage.place import Place
@@ -30,32 +30,6 @@ _TEMPLATE_CHARACTERS = 160
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a signature says about an event, with the role and cause that apply to this line."""
-
-    id: str
-    side: Side
-    role: Role
-    cause: Cause
-    meaning: Text
-    action: Text
-    failure_modes: tuple[str, ...]
-
-    @staticmethod
-    def of(signature: Signature, *, role: Role | None = None) -> Kind:
-        """The kind of a signature's events."""
-        return Kind(
-            signature.id,
-            signature.side,
-            role or signature.role,
-            signature.cause,
-            signature.meaning,
-            signature.action,
-            signature.failure_modes,
-        )
-
-
-@dataclass(frozen=True)
 class Event:
     """One thing that a log says, `count` times.
 
@@ -65,7 +39,7 @@ class Event:
     error names. `episode` counts how often the training had continued in this log after earlier errors.
     """
 
-    kind: Kind
+    kind: Signature
     text: str
     log: str
     line: int
@@ -218,7 +192,7 @@ class Events:
             held[1][0] += 1
         return held is not None
 
-    def shows(self, kind: Kind) -> bool:
+    def shows(self, kind: Signature) -> bool:
         """Whether the lines around a line of this kind are kept: no row knows it, and there are not too many."""
         return kind.id in UNKNOWN_LINES and self._roots < MOST_AROUND
 

@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodegate.inventory.hostlist import fold
+from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.words import Role
-from nodegate.triage.events import Event, Kind
+from nodegate.triage.events import Event
 
 
 @dataclass(frozen=True)
 class Group:
     """One kind of event on all the ranks and nodes that had it. `first_s` is when the first of them began."""
 
-    kind: Kind
+    kind: Signature
     text: str
     first_s: float | None
     printed_s: float | None

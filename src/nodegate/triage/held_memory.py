@@ -4,10 +4,11 @@
 import re
 from dataclasses import dataclass, replace
 
+from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.signatures import signature
 from nodegate.knowledge.words import Text
 from nodegate.probe.jobs import Whose
-from nodegate.triage.events import Event, Kind, Names
+from nodegate.triage.events import Event, Names
 
 OUT_OF_MEMORY = "cuda_oom"
 _SIZE = r"(?P<size>[0-9.]{1,16} [KMG]iB)"
@@ -54,21 +55,21 @@ def held(text: str) -> Held | None:
     return Held(own, _lacking(text), others)
 
 
-def told(kind_: Kind, text: str, chunk: bytes, at: int) -> Kind:
+def told(kind_: Signature, text: str, chunk: bytes, at: int) -> Signature:
     """The kind of an allocation that failed, by its message and the traceback before this place of a chunk."""
     if kind_.id != OUT_OF_MEMORY:
         return kind_
     first = chunk.rfind(b"Traceback (most recent", max(0, at - _TRACEBACK_BYTES), at)
     if first >= 0 and _SAVES.search(chunk, first, at):
-        return Kind.of(signature("cuda_oom_saving"))
+        return signature("cuda_oom_saving")
     lacking, unused = _lacking(text), _gib(_UNUSED.search(text))
     if old := _OLD.search(text):
         used, free, kept = (_gib_of(old[name]) or 0.0 for name in ("used", "free", "kept"))
         lacking, unused = lacking - free, kept - used
-    return Kind.of(signature("cuda_oom_fragmented")) if unused and 0 < lacking <= unused else kind_
+    return signature("cuda_oom_fragmented") if unused and 0 < lacking <= unused else kind_
 
 
-def kind(event: Event, node: str, names: Names) -> Kind:
+def kind(event: Event, node: str, names: Names) -> Signature:
     """What the failed allocation comes to, with the process that holds the memory if it may not be the job's."""
     if event.held is None:
         return event.kind
@@ -84,7 +85,7 @@ def kind(event: Event, node: str, names: Names) -> Kind:
     if not found:
         return event.kind
     pid, gib = max((foreign or others).items(), key=lambda each: each[1])
-    row = Kind.of(signature(found))
+    row = signature(found)
     en, zh = f"process {pid} has {gib:.1f} GiB", f"进程 {pid} 占用 {gib:.1f} GiB"
     return replace(row, meaning=Text(f"{row.meaning.en}: {en}", f"{row.meaning.zh}：{zh}"))
 

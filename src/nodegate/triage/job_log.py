@@ -9,7 +9,7 @@ from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Side
 from nodegate.triage import details, held_memory, launchers, place, progress, recognised, scan
 from nodegate.triage.clock import Stamp
-from nodegate.triage.events import Event, Events, Kind, template
+from nodegate.triage.events import Event, Events, template
 from nodegate.triage.grep import Positions
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
@@ -150,7 +150,7 @@ class JobLogReader:
 
     def _event(self, chunk: bytes, line: scan.Line, number: int, hit: Hit, text: str) -> None:
         found = self._place(line.text)
-        kind = held_memory.told(Kind.of(hit.signature), found.text, chunk, line.start)
+        kind = held_memory.told(hit.signature, found.text, chunk, line.start)
         if not found.source and (prefix := scan.before_bar(chunk, line)):
             found = found.or_else(self._place(prefix))
         self.events.names.learn(found)
@@ -231,7 +231,7 @@ class JobLogReader:
             self.events.add(
                 key,
                 Event(
-                    Kind.of(hit.signature),
+                    hit.signature,
                     without_secrets(exit_.said),
                     self.log.name,
                     number,

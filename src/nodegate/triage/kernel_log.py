@@ -15,7 +15,7 @@ from nodegate.knowledge.xid_lines import NONFATAL, GpuEvent, address_of, xid_sai
 from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.triage import details, place, scan
 from nodegate.triage.clock import Stamp, zone_in
-from nodegate.triage.events import TEXT_SHOWN, Event, Events, Kind, template
+from nodegate.triage.events import TEXT_SHOWN, Event, Events, template
 from nodegate.triage.log import Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import text_of
@@ -162,7 +162,7 @@ class KernelLogReader:
         self.events.add(
             burst,
             Event(
-                Kind.of(hit.signature),
+                hit.signature,
                 found.text[:TEXT_SHOWN],
                 self.log.name,
                 number,
@@ -184,9 +184,9 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
     if hit is None:
         return None
     met = xid_said(said.text)
-    kind = Kind.of(hit.signature, role=_role(hit, said.text, met))
+    kind = replace(hit.signature, role=_role(hit, said.text, met))
     if met and met.cause is not None:
-        kind = Kind.of(kernel_signatures.xid_signature(met.cause))
+        kind = kernel_signatures.xid_signature(met.cause)
     return Event(
         kind,
         said.text[:TEXT_SHOWN],

@@ -6,8 +6,7 @@ from markupsafe import Markup
 
 from nodegate.report.html import content_policy, environment
 from nodegate.watch.answer import Answer, counted
-from nodegate.watch.curve import Curve
-from nodegate.watch.plot import plot
+from nodegate.watch.plot import Curve, plot
 from nodegate.watch.render import MOST_LINES, headline
 
 _HERE = Path(__file__).parent

@@ -6,10 +6,9 @@ from itertools import islice
 from statistics import median
 
 from nodegate.watch.answer import Slow
-from nodegate.watch.reading import Point
+from nodegate.watch.reading import Point, Rule, Seen
 from nodegate.watch.rules import rule
 from nodegate.watch.scales import pace
-from nodegate.watch.seen import Rule, Seen
 
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000

@@ -1,10 +1,10 @@
-"""What one line of a log says about the training's pace, and what a point of the series is."""
+"""What one line of a log says about the training's pace, what a point of the series is, and what a rule answers."""
 
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MOST_ITERATION = 10**12
 MOST_S = 1e8
@@ -96,6 +96,36 @@ class Point:
     span: Span = ONE
     tflops: float | None = None
     mfu: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of a rule after one more value: smoothed and baseline in the values' unit; slow or not.
+
+    `worse`: with this value it became much slower than was reported.
+    """
+
+    smoothed: float
+    baseline: float
+    slow: bool
+    worse: bool = False
+
+
+class Rule(Protocol):
+    """Takes the values of comparable points, one by one."""
+
+    name: str
+    smoothed_by: str
+    needs: int
+
+    def add(self, value: float, span: Span = ONE) -> Seen | None:
+        """The next value; None while there are too few to judge."""
+
+    def restart(self) -> None:
+        """The process was started again: what is normal is remembered, the last values no longer count."""
+
+    def window(self) -> int:
+        """The number of values in the smoothed one."""
 
 
 def whole(text: object) -> int | None:

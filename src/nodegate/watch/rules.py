@@ -7,9 +7,8 @@ a percentile does not sink for ever as a minimum does. They count lines of the l
 from bisect import bisect_left, insort
 from collections import deque
 
-from nodegate.watch.reading import ONE, Span
+from nodegate.watch.reading import ONE, Rule, Seen, Span
 from nodegate.watch.scales import ScalesRule
-from nodegate.watch.seen import Rule, Seen
 
 MOST_HISTORY = 10_000  # points for the 10th percentile
 FEWEST = 10  # medians before anything is judged

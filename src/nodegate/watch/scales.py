@@ -13,8 +13,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from nodegate.watch.reading import ONE, Span
-from nodegate.watch.seen import Seen
+from nodegate.watch.reading import ONE, Seen, Span
 from nodegate.watch.usual import NEEDS, Usual
 
 LOST_S = 40.0  # what a slow time cost the job, at least

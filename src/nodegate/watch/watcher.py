@@ -8,11 +8,11 @@ from nodegate.knowledge.words import Text
 from nodegate.text import counted
 from nodegate.watch import marks, remarks
 from nodegate.watch.answer import Answer, Silent, Slow, State
-from nodegate.watch.curve import Curve
 from nodegate.watch.formats import FORMATS, Reader, reader
 from nodegate.watch.lines import Stamp, plain, sender, stamp
 from nodegate.watch.pace import Given, Pace
 from nodegate.watch.pattern import Spikes
+from nodegate.watch.plot import Curve
 from nodegate.watch.reading import Point, Reading
 from nodegate.watch.series import Series
 from nodegate.watch.silence import SILENCE_S, Silence
