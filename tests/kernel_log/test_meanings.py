@@ -115,7 +115,7 @@ def test_what_healthy_machines_print_never_fails(line: str, profile: Profile) ->
 
 @pytest.mark.parametrize(("error", "end"), RECOVERED)
 def test_what_recovers_only_warns(error: str, end: str) -> None:
-    row = getattr(rule_of(error), "name", "")
+    row = getattr(rule_of(error), "id", "")
     other = end.replace(BDF, "0000:3d:00.0")
     assert [verdict for verdict, code, _ in told(error, end) if code == row] == [WARN]
     assert [verdict for verdict, code, _ in told(error, other) if code == row] == [FAIL]
@@ -130,7 +130,7 @@ def test_what_follows_a_fault_of_the_same_device_is_its_detail() -> None:
 
 
 def test_every_line_that_ends_an_error_is_of_a_row_that_exists() -> None:
-    assert recoveries().keys() <= {rule.name for rule in lines()}
+    assert recoveries().keys() <= {rule.id for rule in lines()}
     for row in rows("recovered_lines.csv"):
         assert all(recoveries()[name].search(row["example"]) for name in row["rows"].split())
         assert kind_of(row["example"], INFO) in KINDS

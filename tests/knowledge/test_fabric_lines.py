@@ -15,16 +15,16 @@ from nodegate.verdicts import Verdicts
 
 def test_the_rule_is_the_first_that_fits_its_own_example(subtests: pytest.Subtests) -> None:
     for rule in fabric_lines():
-        with subtests.test(rule.name):
+        with subtests.test(rule.id):
             problem = fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
             assert problem is not None
-            assert problem.code == rule.name.replace("_", " ")
+            assert problem.code == rule.id.replace("_", " ")
             assert any(held in rule.example for held in rule.holds)
 
 
 def test_the_same_words_as_information_are_no_error(subtests: pytest.Subtests) -> None:
     for rule in fabric_lines():
-        with subtests.test(rule.name):
+        with subtests.test(rule.id):
             assert fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
 
 

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from support.corpus import corpus_folder
 from support.patterns import alternatives
 
-from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.signatures import LINE_LIMIT, find, literals, signatures
 from nodegate.knowledge.sxids import sxids
 from nodegate.knowledge.tables import Lasts, fabric_lines
-from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.knowledge.words import Cause, Role, Side, Signature
 from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]
@@ -73,7 +72,7 @@ def test_ids_are_names_and_each_stands_once() -> None:
 
 def test_every_sentence_is_one_line_without_an_end_in_both_languages() -> None:
     texts = [(each.id, text) for each in signatures() for text in (each.meaning, each.action)]
-    texts += [(each.name, text) for each in fabric_lines() for text in (each.meaning, each.action)]
+    texts += [(each.id, text) for each in fabric_lines() for text in (each.meaning, each.action)]
     sxid_actions = [(rule.code, rule.action_for(fatal=fatal)) for rule in sxids().values() for fatal in (True, False)]
     for whose, text in (*texts, *sxid_actions):
         assert text.en, whose

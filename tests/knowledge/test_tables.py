@@ -76,10 +76,10 @@ def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern
     subtests: pytest.Subtests,
 ) -> None:
     for rule in lines():
-        with subtests.test(rule.name):
+        with subtests.test(rule.id):
             first = rule_of(rule.example)
-            assert (first and first.name) == rule.name
-            forms = (form + OF_A_JOB.get(rule.name, "") for form in alternatives(rule.pattern))
+            assert (first and first.id) == rule.id
+            forms = (form + OF_A_JOB.get(rule.id, "") for form in alternatives(rule.pattern))
             for text in (rule.example, *forms):
                 kind = kind_of(text)
                 assert kind in KINDS, text
@@ -88,7 +88,7 @@ def test_the_rule_fits_its_example_and_the_probe_brings_each_form_of_its_pattern
 
 def test_the_example_names_its_device_where_the_pattern_can(subtests: pytest.Subtests) -> None:
     for rule in lines():
-        with subtests.test(rule.name):
+        with subtests.test(rule.id):
             named = {"device", "netdev"} & rule.pattern.groupindex.keys()
             assert bool(device_of(rule, rule.example)) == bool(named)
 
@@ -113,4 +113,4 @@ def test_a_driver_whose_name_ends_like_a_nic_s_is_none(driver: str) -> None:
     assert rule_of(f"{driver}: probe of 0000:5c:00.0 failed with error -2") is None
     told = rule_of("ice: probe of 0000:5c:00.0 failed with error -2")
     assert told is not None
-    assert told.name == "nic_start_failed"
+    assert told.id == "nic_start_failed"

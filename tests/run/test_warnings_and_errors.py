@@ -19,7 +19,7 @@ from nodegate.run.decision import decide
 
 UNREAD = {"why": "failed", "detail": "[Errno 5] Input/output error"}
 ADDRESS = re.compile(r"\b(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b")
-WARNINGS = {rule.name: rule for rule in lines() if rule.bootcheck is Verdict.WARN}
+WARNINGS = {rule.id: rule for rule in lines() if rule.bootcheck is Verdict.WARN}
 NIC, GPU = "mlx5_2", "GPU 3"
 LEFT_TO_THE_MACHINE = {"ports", "counters", "hw_counters", "gids", "gid_types", "index", "bus_id", "pci"}
 

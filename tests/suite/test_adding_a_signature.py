@@ -40,7 +40,7 @@ def test_the_subjects_of_the_page_are_those_of_the_table():
 def test_the_row_is_the_first_that_fits_its_line(rules):
     row = rules[-1]
     assert len(rules) == len(lines()) + 1
-    assert next(rule.name for rule in rules if rule.pattern.search(row.example)) == row.name == "nodev_link_dead"
+    assert next(rule.id for rule in rules if rule.pattern.search(row.example)) == row.id == "nodev_link_dead"
     assert (row.delivery, row.bootcheck) == (Verdict.FAIL, Verdict.WARN)
     assert device_of(row, row.example) == "0000:3b:00.0"
     assert row.may_fit(row.example)

@@ -62,8 +62,8 @@ def incidents(log: KernelLog, subject: str, window: LogWindow) -> tuple[Incident
     for line in log.lines if possible else ():
         rule = rule_of(line.text, possible)
         if rule is not None:
-            rules[rule.name] = rule
-            key = (rule.name, device_of(rule, line.text), window.earlier_boot(line.epoch_s))
+            rules[rule.id] = rule
+            key = (rule.id, device_of(rule, line.text), window.earlier_boot(line.epoch_s))
             found.setdefault(key, []).append(line)
     incidents = (Incident(rules[name], device, tuple(group)) for (name, device, _), group in found.items())
     return tuple(replace(each, recovered=_recovers(log, each)) for each in incidents)
@@ -81,7 +81,7 @@ def _follows(incident: Incident, other: Incident) -> bool:
 
 def _recovers(log: KernelLog, incident: Incident) -> bool:
     """Whether a line after the last one of the incident says that the same device recovered."""
-    pattern = recoveries().get(incident.rule.name)
+    pattern = recoveries().get(incident.rule.id)
     if pattern is None:
         return False
     newest = incident.lines[-1]
@@ -161,5 +161,5 @@ def tell_one(
         action=incident.rule.action.en,
         quantity="errors" if errors else MESSAGES,
         observed=errors or len(incident.lines),
-        code=incident.rule.name,
+        code=incident.rule.id,
     )

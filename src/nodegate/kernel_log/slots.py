@@ -20,7 +20,7 @@ def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
     }
 
     def harmless(incident: Incident) -> str:
-        is_other = incident.rule.name in _OF_ANY_DEVICE and incident.part.pci not in ("", *needed)
+        is_other = incident.rule.id in _OF_ANY_DEVICE and incident.part.pci not in ("", *needed)
         return _OTHER if is_other else ""
 
     return harmless

@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from nodegate.knowledge.signature import Hit, Signature
+from nodegate.knowledge.signature import Hit
 from nodegate.knowledge.sxids import FATAL, NONFATAL, SxidRule, is_fatal, sxids, unknown_sxid
-from nodegate.knowledge.tables import XidKind, lines, xid_rule, xids
-from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.knowledge.tables import XidKind, xid_rule, xids
+from nodegate.knowledge.words import Cause, Role, Side, Signature
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, LOST, LOST_SAID, SXID, SXID_SEVERITY, XID
 
 LITERALS = ("NVRM: Xid", "SXid", "fallen off the bus")
@@ -67,26 +67,6 @@ def sxid_signature(code: int, printed: str) -> Signature:
 def sxid_signatures() -> tuple[Signature, ...]:
     """All SXids of the table, with the severity that it gives them."""
     return tuple(_of_sxid(rule, fatal=rule.fatal) for rule in sxids().values())
-
-
-@cache
-def line_signatures() -> tuple[Signature, ...]:
-    """The kernel lines that are not Xids."""
-    return tuple(
-        Signature(
-            id=rule.name,
-            side=Side.KERNEL,
-            role=rule.role,
-            cause=rule.cause,
-            pattern=rule.pattern,
-            meaning=rule.meaning,
-            action=rule.action,
-            failure_modes=rule.failure_modes,
-            example=rule.example,
-            holds=rule.holds,
-        )
-        for rule in lines()
-    )
 
 
 @cache

@@ -1,33 +1,14 @@
-"""A signature: a kind of log line, what it means and what to do; and a hit: a line that matches it."""
+"""A hit: a line that matches a signature."""
 
 import re
 from dataclasses import dataclass
 
-from nodegate.knowledge.words import Cause, Role, Side, Text
+from nodegate.knowledge.words import Signature
 from nodegate.knowledge.xid_lines import address_of
 
 _PARTITION = re.compile(r"(?P<disk>nvme\d{1,6}n\d{1,6}(?=p)|(?:[shv]|xv)d[a-z]{1,4}(?=\d))p?\d{1,6}")
 # The groups of patterns that name a device; `what`: an image, a setting, a library, a command, a path.
 DEVICES = ("device", "netdev", "pci", "volume", "disk", "what", "what2", "what3", "what4")
-
-
-@dataclass(frozen=True)
-class Signature:
-    """One kind of line. `example` is a line for which this signature is the first match.
-
-    `holds`: every line that the pattern matches contains one of these strings, which are found in the pattern.
-    """
-
-    id: str
-    side: Side
-    role: Role
-    cause: Cause
-    pattern: re.Pattern[str]
-    meaning: Text
-    action: Text
-    failure_modes: tuple[str, ...]
-    example: str
-    holds: tuple[str, ...]
 
 
 @dataclass(frozen=True)

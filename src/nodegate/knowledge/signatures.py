@@ -10,9 +10,9 @@ from functools import cache
 
 from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.required import required, shortest
-from nodegate.knowledge.signature import Hit, Signature
-from nodegate.knowledge.tables import rows
-from nodegate.knowledge.words import Cause, Role, Side, Text
+from nodegate.knowledge.signature import Hit
+from nodegate.knowledge.tables import lines, rows
+from nodegate.knowledge.words import Cause, Role, Side, Signature, Text
 
 LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
 _CUDA = "{cuda}"  # in a pattern: the names and texts that `cuda_errors.csv` has for this row
@@ -40,7 +40,7 @@ def find(line: str, side: Side) -> Hit | None:
     if side is Side.KERNEL and (hit := kernel_signatures.find_code(looked_at)):
         return hit
     for signature in _rows_of(side):
-        if any(literal in looked_at for literal in signature.holds) and (match := signature.pattern.search(looked_at)):
+        if signature.may_fit(looked_at) and (match := signature.pattern.search(looked_at)):
             return Hit(signature, match)
     return None
 
@@ -64,7 +64,7 @@ def literals(side: Side, *, roots_only: bool = False) -> tuple[str, ...]:
 
 @cache
 def _rows_of(side: Side) -> tuple[Signature, ...]:
-    return kernel_signatures.line_signatures() if side is Side.KERNEL else _user()
+    return lines() if side is Side.KERNEL else _user()
 
 
 @cache

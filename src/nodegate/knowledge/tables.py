@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from nodegate.knowledge.required import required
-from nodegate.knowledge.words import Cause, Role, Text
+from nodegate.knowledge.words import Cause, Role, Side, Signature, Text
 from nodegate.records.verdict import Verdict
 
 _PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
@@ -55,14 +55,9 @@ class XidKind(str, Enum):
 class Rule:
     """How an event is judged: at delivery, and (`bootcheck`) in every other profile."""
 
-    name: str
     lasts: Lasts
     delivery: Verdict
     bootcheck: Verdict
-    meaning: Text
-    action: Text
-    cause: Cause
-    failure_modes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +68,11 @@ class XidRule(Rule):
     """
 
     code: int
+    name: str
+    meaning: Text
+    action: Text
+    cause: Cause
+    failure_modes: tuple[str, ...]
     under_test: Verdict
     kind: XidKind
     mnemonic: str
@@ -80,23 +80,14 @@ class XidRule(Rule):
 
 
 @dataclass(frozen=True)
-class LineRule(Rule):
+class LineRule(Rule, Signature):
     """One kind of line that is not an Xid, of the kernel or the fabric manager.
 
-    The pattern's group `device` (or `netdev`) names the device. A line that the pattern matches contains one of the
-    strings `holds`, which are found in the pattern: searching for them is cheap.
+    The pattern's group `device` (or `netdev`) names the device.
     """
 
     subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
     part: str  # what the device is: "NIC", "disk"
-    role: Role
-    holds: tuple[str, ...]
-    pattern: re.Pattern[str]
-    example: str
-
-    def may_fit(self, text: str) -> bool:
-        """Whether the pattern can match a line of this text."""
-        return any(held in text for held in self.holds)
 
 
 @dataclass(frozen=True)
@@ -129,6 +120,7 @@ def xids() -> Mapping[int, XidRule]:
     return {
         int(row["code"]): XidRule(
             code=int(row["code"]),
+            name=row["name"],
             under_test=Verdict(row["under_test"]),
             kind=XidKind(row["kind"]),
             mnemonic=row["mnemonic"],
@@ -162,13 +154,15 @@ def fabric_lines() -> tuple[LineRule, ...]:
 def _line_rule(row: Mapping[str, str]) -> LineRule:
     pattern = _whole(row["pattern"])
     return LineRule(
+        id=row["id"],
+        side=Side.KERNEL,
         subject=row["subject"],
         part=row["part"],
         role=Role(row["role"]),
         holds=tuple(sorted(required(pattern))),
         pattern=re.compile(pattern),
         example=row["example"],
-        **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
+        **_rule(row),  # type: ignore[arg-type]
     )
 
 
@@ -215,7 +209,6 @@ def xid_rule(code: int) -> XidRule:
 
 def _rule(row: Mapping[str, str]) -> dict[str, object]:
     return {
-        "name": row["name"],
         "lasts": Lasts(row["lasts"]),
         "delivery": Verdict(row["delivery"]),
         "bootcheck": Verdict(row["bootcheck"]),

@@ -1,7 +1,8 @@
-"""The words in which the knowledge tables classify what a log says."""
+"""The words in which the knowledge tables classify what a log says, and a signature: one kind of line."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -49,6 +50,29 @@ class Cause(str, Enum):
     ENVIRONMENT = "environment"  # image, versions, settings, launcher, the start of a container
     PROGRAM = "program"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One kind of line. `example` is a line for which this signature is the first match.
+
+    `holds`: every line that the pattern matches contains one of these strings, which are found in the pattern.
+    """
+
+    id: str
+    side: Side
+    role: Role
+    cause: Cause
+    pattern: re.Pattern[str]
+    meaning: Text
+    action: Text
+    failure_modes: tuple[str, ...]
+    example: str
+    holds: tuple[str, ...]
+
+    def may_fit(self, text: str) -> bool:
+        """Whether the pattern can match a line of this text: a cheap search before that for the pattern."""
+        return any(held in text for held in self.holds)
 
 
 # Signatures that know a line by its looks alone.

@@ -77,7 +77,7 @@ def problem_of(entry: Entry, profile: Profile) -> Problem | None:
     for rule in fabric_lines():
         if any(held in entry.message for held in rule.holds) and rule.pattern.search(entry.message):
             verdict = rule.delivery if profile is Profile.DELIVERY else rule.bootcheck
-            code = rule.name.replace("_", " ")
+            code = rule.id.replace("_", " ")
             return Problem(part.service(rule.part), code, "", rule.meaning.en, rule.action.en, verdict)
     return Problem(
         part=part.service(UNIT),

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.signature import Signature
-from nodegate.knowledge.words import UNKNOWN_LINES, Role
+from nodegate.knowledge.words import UNKNOWN_LINES, Role, Signature
 from nodegate.probe.jobs import Owner
 from nodegate.triage.clock import Stamp
 from nodegate.triage.place import Place

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nodegate.inventory.hostlist import fold
-from nodegate.knowledge.signature import Signature
-from nodegate.knowledge.words import Role
+from nodegate.knowledge.words import Role, Signature
 from nodegate.triage.events import Event
 
 

@@ -4,9 +4,8 @@
 import re
 from dataclasses import dataclass, replace
 
-from nodegate.knowledge.signature import Signature
 from nodegate.knowledge.signatures import signature
-from nodegate.knowledge.words import Text
+from nodegate.knowledge.words import Signature, Text
 from nodegate.probe.jobs import Whose
 from nodegate.triage.events import Event, Names
 
