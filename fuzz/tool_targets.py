@@ -75,7 +75,7 @@ def _small_texts(data: bytes) -> None:
     driver.version_in(text)
     driver.fields_in(text)
     environment.nccl_settings(text)
-    limits.limit_in(text, "Max locked memory")
+    limits.limit_in("Max locked memory", text)
     services.units_in(text)
     software.cuda_version_in(text)
     software.nccl_version_in(text)

@@ -104,9 +104,8 @@ def _kernel_log(document: ProbeDocument) -> KernelLog:
 
 
 def _uptime_s(document: ProbeDocument) -> Known[float]:
-    section = readings.mapping(document.sections, "system")
-    system = section if isinstance(section, Unknown) else readings.mapping(section, "data")
-    return system if isinstance(system, Unknown) else readings.number(system, "uptime_s")
+    system = readings.mapping(readings.mapping(document.sections, "system"), "data")
+    return readings.number(system, "uptime_s")
 
 
 class NodeFacts:

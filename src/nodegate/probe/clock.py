@@ -39,11 +39,12 @@ def parse(found: Mapping[str, object], document: ProbeDocument) -> Clock:
     kernel = read.mapping(found, "adjtimex")
     chrony = read.mapped(read.body(found, "chronyc"), _chrony)
     systemd = read.mapped(read.body(found, "timedatectl"), _systemd_synchronized)
+    by_kernel = read.mapped(read.integer(kernel, "status"), lambda status: not status & _KERNEL_UNSYNCHRONIZED)
     skew, error = _skew(document)
     tracked = (chrony, chrony) if isinstance(chrony, Unknown) else chrony
     return Clock(
-        synchronized=_first(tracked[0], read.mapped(kernel, _kernel_synchronized), systemd),
-        offset_s=_first(tracked[1], _seconds(kernel, "offset_us")),
+        synchronized=_first(tracked[0], by_kernel, systemd),
+        offset_s=_first(tracked[1], read.scaled(read.number(kernel, "offset_us"), 1e-6)),
         skew_s=skew,
         skew_error_s=error,
     )
@@ -64,14 +65,6 @@ def _chrony(written: str) -> Known[tuple[bool, Known[float]]]:
 def _systemd_synchronized(written: str) -> Known[bool]:
     match = re.search(r"^NTPSynchronized=(yes|no)$", written, re.MULTILINE)
     return match[1] == "yes" if match else Unknown(Why.MISSING, "timedatectl shows no NTPSynchronized")
-
-
-def _kernel_synchronized(kernel: Mapping[str, object]) -> Known[bool]:
-    return read.mapped(read.integer(kernel, "status"), lambda status: not status & _KERNEL_UNSYNCHRONIZED)
-
-
-def _seconds(kernel: Known[Mapping[str, object]], key: str) -> Known[float]:
-    return kernel if isinstance(kernel, Unknown) else read.scaled(read.number(kernel, key), 1e-6)
 
 
 def _first(*readings: Known[T]) -> Known[T]:

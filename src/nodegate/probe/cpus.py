@@ -26,13 +26,8 @@ class Cpus:
 
 def parse(found: Mapping[str, object]) -> Cpus:
     """The data of section `cpus`."""
-    return Cpus(
-        present=read.mapped(read.text(found, "present"), numbers_in),
-        online=read.mapped(read.text(found, "online"), numbers_in),
-        smt=read.text(found, "smt"),
-        cores=read.integer(found, "cores"),
-        numa_nodes=read.mapped(read.text(found, "numa_nodes"), numbers_in),
-    )
+    lists = {name: read.mapped(read.text(found, name), numbers_in) for name in ("present", "online", "numa_nodes")}
+    return read.filled(Cpus, found, **lists)
 
 
 def numbers_in(written: str) -> Known[frozenset[int]]:

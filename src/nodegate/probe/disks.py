@@ -42,5 +42,4 @@ def _disk(name: str, data: Known[Mapping[str, object]]) -> Disk:
     if isinstance(data, Unknown):
         raise CannotMeasure(f"disk {shown(name)}: {data}", next_step="read what the node sent in the evidence file")
     sectors = read.mapped(read.text(data, "sectors"), read.integer_in)
-    size = sectors if isinstance(sectors, Unknown) else sectors * _SECTOR_BYTES
-    return Disk(shown(name), read.text(data, "model"), size)
+    return Disk(shown(name), read.text(data, "model"), read.mapped(sectors, lambda count: count * _SECTOR_BYTES))

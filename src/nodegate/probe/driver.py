@@ -71,9 +71,7 @@ def fields_in(written: str) -> Mapping[str, str]:
 def _gpu(address: str, found: Mapping[str, object]) -> DriverGpu:
     information = read.body(found, address)
     name = value_or(read.address_in(address), address)
-    if isinstance(information, Unknown):
-        return DriverGpu(name, information, information, information)
-    lines = fields_in(information)
+    lines = read.mapped(information, fields_in)
     return DriverGpu(
         address=name,
         uuid=read.text(lines, "GPU UUID"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from nodegate.probe.readings import filled
 from nodegate.records.part import Part
 from nodegate.records.part import gpu as gpu_part
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -219,12 +220,8 @@ class Gpus:
 def lost_gpu(index: int, why: Unknown, *, address: Known[str] | None = None) -> Gpu:
     """A GPU whose handle could not be read: every reading is Unknown(LOST) with the reason."""
     nothing = Unknown(Why.LOST, why.detail or why.why.value)
-    unknown: dict[str, object] = dict.fromkeys((field.name for field in fields(Gpu)), nothing)
-    unknown["ecc"] = EccCounters(*[nothing] * len(fields(EccCounters)))
-    unknown |= {"index": index, "lost": why}
-    if address is not None:
-        unknown["address"] = address
-    return Gpu(**unknown)  # type: ignore[arg-type]
+    own = {} if address is None else {"address": address}
+    return filled(Gpu, nothing, index=index, lost=why, ecc=filled(EccCounters, nothing), **own)
 
 
 def virtualization_of(mode: int) -> str:

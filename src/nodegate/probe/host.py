@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
@@ -13,6 +14,14 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 _OF_THE_MACHINE = "pid:[4026531836]"  # the process namespace of the kernel itself: a constant of Linux since 3.8
 _VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")
 _VIRTUAL_PRODUCTS = ("virtual", "kvm", "compute engine", "hvm")
+_DMI = (
+    *(("vendor", "sys_vendor"), ("product", "product_name"), ("serial", "product_serial")),
+    *(("bios_version", "bios_version"), ("bios_date", "bios_date")),
+)
+_MEMORY = (
+    *(("memory_total_bytes", "MemTotal"), ("memory_available_bytes", "MemAvailable")),
+    *(("swap_total_bytes", "SwapTotal"), ("swap_free_bytes", "SwapFree")),
+)
 
 
 @dataclass(frozen=True)
@@ -62,38 +71,20 @@ class Host:
         return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
 
 
-def _in_container(namespace: str) -> Known[bool]:
-    if not namespace:
-        return Unknown(Why.MISSING, "/proc/self/ns/pid: not readable")
-    return namespace != _OF_THE_MACHINE
-
-
 def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
     """The data of section `system`, with the node's clock from the head of the document."""
     dmi = read.mapping(found, "dmi")
     memory = read.body(found, "meminfo")
     modules = value_or(read.mapping(found, "modules"), {})
-    return Host(
-        hostname=read.text(found, "hostname"),
-        boot_id=read.text(found, "boot_id"),
-        machine_id=read.text(found, "machine_id"),
+    return read.filled(
+        Host,
+        found,
         uptime_s=plausible.within(read.number(found, "uptime_s"), plausible.UPTIME_S),
         clock_epoch_s=epoch_s,
-        kernel_release=read.text(found, "kernel_release"),
         kernel_command_line=read.text(found, "cmdline"),
         os_name=read.mapped(read.body(found, "os_release"), _pretty_name),
-        vendor=_of(dmi, "sys_vendor"),
-        product=_of(dmi, "product_name"),
-        serial=_of(dmi, "product_serial"),
-        bios_version=_of(dmi, "bios_version"),
-        bios_date=_of(dmi, "bios_date"),
-        cpu_model=read.text(found, "cpu_model"),
-        cpu_count=read.integer(found, "cpu_count"),
-        cpu_sockets=read.integer(found, "cpu_sockets"),
-        memory_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemTotal")),
-        memory_available_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemAvailable")),
-        swap_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "SwapTotal")),
-        swap_free_bytes=read.mapped(memory, lambda text: _meminfo(text, "SwapFree")),
+        **{name: read.text(dmi, key) for name, key in _DMI},
+        **{name: read.mapped(memory, partial(_meminfo, key)) for name, key in _MEMORY},
         modules={name: value_or(read.text(modules, name), "") for name in modules},
         blocked=read.mapped(read.records(found, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
         in_container=read.mapped(read.text(found, "pid_namespace"), _in_container),
@@ -101,8 +92,10 @@ def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
     )
 
 
-def _of(group: Known[Mapping[str, object]], key: str) -> Known[str]:
-    return group if isinstance(group, Unknown) else read.text(group, key)
+def _in_container(namespace: str) -> Known[bool]:
+    if not namespace:
+        return Unknown(Why.MISSING, "/proc/self/ns/pid: not readable")
+    return namespace != _OF_THE_MACHINE
 
 
 def _pretty_name(os_release: str) -> Known[str]:
@@ -110,7 +103,7 @@ def _pretty_name(os_release: str) -> Known[str]:
     return read.label(match[1]) if match else Unknown(Why.MISSING, "os-release has no PRETTY_NAME")
 
 
-def _meminfo(written: str, name: str) -> Known[int]:
+def _meminfo(name: str, written: str) -> Known[int]:
     """Bytes; the kernel writes kB and means KiB."""
     match = re.search(rf"^{name}:\s+([0-9]{{1,15}}) kB$", written, re.MULTILINE)
     return int(match[1]) * 1024 if match else Unknown(Why.MISSING, f"/proc/meminfo has no {name}")

@@ -1,11 +1,13 @@
 """What `nvidia-imex-ctl -N -j` prints of the IMEX domain, the nodes that share an NVLink domain. Section `services`."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodegate.probe import readings as read
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, value_or
 
 
 @dataclass(frozen=True)
@@ -33,29 +35,20 @@ def domain_in(written: str) -> Known[ImexDomain]:
         data = read.record(json.loads(written))
     except (ValueError, RecursionError):
         return Unknown(Why.FAILED, f"nvidia-imex-ctl: {read.wrong('JSON', written).detail}")
-    nodes = data if isinstance(data, Unknown) else read.mapping(data, "nodes")
-    if isinstance(data, Unknown) or isinstance(nodes, Unknown):
+    nodes = read.mapping(data, "nodes")
+    if isinstance(nodes, Unknown):
         return Unknown(Why.FAILED, f"nvidia-imex-ctl: {nodes}")
     return ImexDomain(read.text(data, "status"), tuple(_node(read.record(each)) for each in nodes.values()))
 
 
 def _node(entry: Known[Mapping[str, object]]) -> ImexNode:
-    if isinstance(entry, Unknown):
-        return ImexNode(entry, entry, entry, entry, entry)
-    return ImexNode(
-        host=read.text(entry, "host"),
-        hostname=read.text(entry, "hostName"),
-        status=read.text(entry, "status"),
-        version=read.text(entry, "version"),
-        connections=read.mapped(read.mapping(entry, "connections"), _connections),
-    )
+    connections = read.mapped(read.mapping(entry, "connections"), _connections)
+    return read.filled(ImexNode, entry, hostname=read.text(entry, "hostName"), connections=connections)
 
 
 def _connections(entries: Mapping[str, object]) -> Mapping[str, Known[str]]:
     found = {}
     for number, entry in entries.items():
         one = read.record(entry)
-        host = one if isinstance(one, Unknown) else read.text(one, "host")
-        name = number if isinstance(host, Unknown) else host
-        found[name] = one if isinstance(one, Unknown) else read.text(one, "status")
+        found[value_or(read.text(one, "host"), number)] = read.text(one, "status")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why
@@ -31,16 +32,12 @@ def parse(found: Mapping[str, object]) -> ResourceLimits:
     """The data of section `limits`."""
     own, slurmd = read.mapping(found, "self"), read.body(found, "slurmd")
     return ResourceLimits(
-        open_files=_own(own, "nofile"),
-        processes=_own(own, "nproc"),
-        locked_memory_bytes=_own(own, "memlock"),
-        slurmd_open_files=read.mapped(slurmd, lambda text: limit_in(text, "Max open files")),
-        slurmd_processes=read.mapped(slurmd, lambda text: limit_in(text, "Max processes")),
-        slurmd_locked_memory_bytes=read.mapped(slurmd, lambda text: limit_in(text, "Max locked memory")),
+        *(read.mapped(read.integers(own, key, 2), _pair) for key in ("nofile", "nproc", "memlock")),
+        *(read.mapped(slurmd, partial(limit_in, f"Max {row}")) for row in ("open files", "processes", "locked memory")),
     )
 
 
-def limit_in(written: str, name: str) -> Known[tuple[int, int]]:
+def limit_in(name: str, written: str) -> Known[tuple[int, int]]:
     """Soft and hard limit of one row of /proc/PID/limits."""
     match = re.search(rf"^{name}\s+(unlimited|[0-9]{{1,20}})\s+(unlimited|[0-9]{{1,20}})\b", written, re.MULTILINE)
     if match is None:
@@ -49,6 +46,5 @@ def limit_in(written: str, name: str) -> Known[tuple[int, int]]:
     return soft, hard
 
 
-def _own(own: Known[Mapping[str, object]], key: str) -> Known[tuple[int, int]]:
-    both = own if isinstance(own, Unknown) else read.integers(own, key, 2)
-    return both if isinstance(both, Unknown) else (both[0], both[1])
+def _pair(both: tuple[int, ...]) -> tuple[int, int]:
+    return both[0], both[1]

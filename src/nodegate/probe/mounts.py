@@ -68,8 +68,6 @@ def _directory(path: str, usage: Mapping[str, object]) -> Mount:
 
 def _usage(path: str, usage: Mapping[str, object]) -> tuple[Known[int], Known[int], Known[bool]]:
     numbers = read.mapping(usage, path) if path in usage else Unknown(Why.MISSING, "its usage was not read")
-    if isinstance(numbers, Unknown):
-        return numbers, numbers, numbers
     return read.integer(numbers, "size_bytes"), read.integer(numbers, "free_bytes"), read.flag(numbers, "read_only")
 
 

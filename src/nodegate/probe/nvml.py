@@ -1,8 +1,7 @@
 """Section `nvml` of the probe document (docs/reference/probe-document.md): what NVML says of the GPUs, parsed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
@@ -26,16 +25,6 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 
 T = TypeVar("T")
 _NO_ERROR = 238  # the exponent of a bit error rate: no error was counted
-# Fields that have the name of their reading
-_TEXTS = ("name", "uuid", "serial", "part_number", "vbios", "inforom_image", "gsp_firmware")
-_INTEGERS = (
-    *("module_id", "link_width", "link_width_max", "link_gen_max", "pcie_replays", "recovery_action", "compute_mode"),
-    *("sm_clock_mhz", "sm_clock_max_mhz", "sm_clock_app_mhz", "sm_clock_app_default_mhz"),
-    *("memory_clock_max_mhz", "memory_clock_app_mhz", "memory_clock_app_default_mhz"),
-    *("temperature_c", "temperature_margin_c", "temperature_slowdown_c", "memory_temperature_c"),
-    "memory_temperature_limit_c",
-    *("utilization_percent", "memory_total_bytes", "memory_used_bytes"),
-)
 _POWERS = ("power", "power_limit", "power_limit_default", "power_limit_enforced")
 _VIOLATIONS = ("thermal", "reliability", "board_limit")
 MOST_GPUS = 256  # of a node: more cannot be true, and each would have a line in every check
@@ -97,24 +86,22 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
     mig_now, mig_next = _pair(data, "mig_mode")
     single_bit, double_bit = _pair(data, "retired_pages")
     gsp_enabled, _ = _pair(data, "gsp_mode")
-    alike: dict[str, Any] = {
-        **{name: read.text(data, name) for name in _TEXTS},
-        **{name: read.integer(data, name) for name in _INTEGERS},
-        **{name: read.flag(data, name) for name in ("sram_threshold_exceeded", "retired_pending", "inforom_valid")},
-        **{f"{name}_w": _scaled_in(data, f"{name}_mw", 1e-3) for name in _POWERS},
-        **{f"{name}_violation_s": _scaled_in(violations, name, 1e-9) for name in _VIOLATIONS},
-    }
-    return Gpu(
+    powers = {f"{name}_w": read.scaled(read.number(data, f"{name}_mw"), 1e-3) for name in _POWERS}
+    lost_s = {f"{name}_violation_s": read.scaled(read.number(violations, name), 1e-9) for name in _VIOLATIONS}
+    return read.filled(
+        Gpu,
+        data,
         index=index,
         lost=None,
-        **alike,
+        **powers,
+        **lost_s,
         address=read.mapped(read.text(data, "bus_id"), read.address_in),
         pci_id=read.mapped(read.integer(data, "pci_device_id"), _vendor_device),
         event_reasons=read.mapped(read.integer(data, "event_reasons"), _event_reasons),
         power_limit_max_w=read.scaled(power_max, 1e-3),
         ecc_enabled=read.mapped(ecc_now, read.switch),
         ecc_pending=read.mapped(ecc_next, read.switch),
-        ecc=_ecc(read.mapping(data, "ecc")),
+        ecc=read.filled(EccCounters, read.mapping(data, "ecc")),
         remap=read.mapped(read.integers(data, "remapped_rows", 4), _remap),
         spent_banks=read.mapped(read.integers(data, "remap_histogram", 5), lambda banks: banks[-1]),
         retired_single_bit=single_bit,
@@ -136,10 +123,6 @@ def _pair(data: Mapping[str, object], key: str) -> tuple[Known[int], Known[int]]
     return (both, both) if isinstance(both, Unknown) else (both[0], both[1])
 
 
-def _scaled_in(data: Known[Mapping[str, object]], key: str, factor: float) -> Known[float]:
-    return data if isinstance(data, Unknown) else read.scaled(read.number(data, key), factor)
-
-
 def _list_of(
     data: Mapping[str, object], key: str, one: Callable[[Mapping[str, object]], Known[T]]
 ) -> Known[tuple[T, ...]]:
@@ -156,12 +139,6 @@ def _list_of(
     return tuple(found)
 
 
-def _ecc(counters: Known[Mapping[str, object]]) -> EccCounters:
-    if isinstance(counters, Unknown):
-        return EccCounters(*[counters] * len(fields(EccCounters)))
-    return EccCounters(*[read.integer(counters, field.name) for field in fields(EccCounters)])
-
-
 def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
     pending, failed = read.switch(rows[2]), read.switch(rows[3])
     if isinstance(pending, Unknown):
@@ -170,31 +147,20 @@ def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
 
 
 def _fabric(data: Mapping[str, object]) -> GpuFabric:
-    numbers = {
-        name: read.integer(data, name) for name in ("state", "status", "clique", "health_mask", "health_summary")
-    }
-    return GpuFabric(cluster_uuid=read.text(data, "cluster_uuid"), **numbers)
+    return read.filled(GpuFabric, data, status=read.integer(data, "status"))
 
 
 def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:
     link = read.integer(data, "link")
     if isinstance(link, Unknown):
         return link
-    return NvLink(
-        link=link,
-        up=read.flag(data, "state"),
-        speed_mbps=read.integer(data, "speed_mbps"),
-        remote_type=read.integer(data, "remote_type"),
-        replay_errors=read.integer(data, "replay"),
-        recovery_errors=read.integer(data, "recovery"),
-        crc_errors=read.integer(data, "crc"),
-    )
+    errors = {f"{kind}_errors": read.integer(data, kind) for kind in ("replay", "recovery", "crc")}
+    return read.filled(NvLink, data, link=link, up=read.flag(data, "state"), **errors)
 
 
 def _nvlink5(data: Mapping[str, object]) -> NvLink5:
     rates = {name: read.mapped(read.integer(data, name), error_rate) for name in ("effective_ber", "symbol_ber")}
-    counts = {each.name: read.integer(data, each.name) for each in fields(NvLink5) if each.name not in rates}
-    return NvLink5(**counts, **rates)  # type: ignore[arg-type]
+    return read.filled(NvLink5, data, **rates)
 
 
 def error_rate(code: int) -> Known[float]:

@@ -22,10 +22,5 @@ class NvmlLibrary:
 def parse(sections: Mapping[str, object]) -> NvmlLibrary:
     """From the sections of the probe document; a section without data leaves the version unknown, with the reason."""
     section = read.mapping(sections, "nvml")
-    data = section if isinstance(section, Unknown) else read.mapping(section, "data")
-    if isinstance(section, Unknown) or not isinstance(data, Unknown):
-        version = data if isinstance(data, Unknown) else read.text(data, "driver_version")
-    else:
-        reason = read.why_not(section)
-        version = data if reason is None else reason
+    version = read.text(read.mapping(section, "data"), "driver_version")
     return NvmlLibrary(version, isinstance(version, Unknown) and version.nvml == _OTHER_VERSION)

@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, value_or
 
+T = TypeVar("T")
+_AER = ("correctable", "nonfatal", "fatal")
 _NO_LINK_WIDTHS = (0, 63, 255)
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Capabilities register
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s\b.*")
@@ -147,16 +150,11 @@ def _device(entry: object) -> PciDevice:
     if isinstance(data, Unknown):
         raise _bad(data)
     address = read.mapped(read.text(data, "address"), read.address_in)
-    class_code = read.hexadecimal(data, "class", 24)
-    vendor, device = read.hexadecimal(data, "vendor", 16), read.hexadecimal(data, "device", 16)
-    # Without these four the device is unknown: a missing GPU would not be noticed.
     if isinstance(address, Unknown):
         raise _bad(address)
-    if isinstance(class_code, Unknown) or isinstance(vendor, Unknown) or isinstance(device, Unknown):
-        raise _bad(next(part for part in (class_code, vendor, device) if isinstance(part, Unknown)), address)
-    parent = _parent(data)
-    if isinstance(parent, Unknown):
-        raise _bad(parent, address)  # the bridges above it would not be judged
+    # Without these the device is unknown: a missing GPU would not be noticed, nor the bridges above it be judged.
+    class_code = _needed(read.hexadecimal(data, "class", 24), address)
+    vendor, device = (_needed(read.hexadecimal(data, key, 16), address) for key in ("vendor", "device"))
     return PciDevice(
         address=address,
         class_code=class_code,
@@ -169,15 +167,17 @@ def _device(entry: object) -> PciDevice:
         speed_max_gts=read.mapped(read.text(data, "max_link_speed"), speed_in),
         numa_node=read.counted(data, "numa_node"),
         driver=value_or(read.text(data, "driver"), ""),
-        parent=parent,
+        parent=_needed(_parent(data), address),
         answers=read.mapped(read.text(data, "config"), _answers),
         acs=read.hexadecimal(data, "acs", 16),
-        aer=AerCounters(
-            correctable=_aer_total(data, "aer_dev_correctable"),
-            nonfatal=_aer_total(data, "aer_dev_nonfatal"),
-            fatal=_aer_total(data, "aer_dev_fatal"),
-        ),
+        aer=AerCounters(*(read.mapped(read.body(data, f"aer_dev_{each}"), _total_in) for each in _AER)),
     )
+
+
+def _needed(reading: Known[T], address: str) -> T:
+    if isinstance(reading, Unknown):
+        raise _bad(reading, address)
+    return reading
 
 
 def _bad(why: Unknown, address: str = "") -> CannotMeasure:
@@ -199,12 +199,8 @@ def _answers(config: str) -> Known[bool]:
     return config.strip("fF") != ""
 
 
-def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
-    """The TOTAL line: the kernel's count of messages, of which each counts for one kind of error or more."""
-    return read.mapped(read.body(data, key), _total_in)
-
-
 def _total_in(written: str) -> Known[int]:
+    """The TOTAL line: the kernel's count of messages, of which each counts for one kind of error or more."""
     match = _TOTAL.search(written)
     if match is None:
         return read.wrong("a TOTAL line", written)

@@ -128,14 +128,9 @@ def _adapter(name: str, entry: object) -> RdmaDevice:
     ports = read.mapping(data, "ports")
     if isinstance(ports, Unknown):
         raise _bad(f"the ports of RDMA adapter {name}", ports)
-    return RdmaDevice(
-        name=name,
-        firmware=read.text(data, "fw_ver"),
-        hca_type=read.text(data, "hca_type"),
-        node_guid=read.text(data, "node_guid"),
-        address=_address(data),
-        ports=tuple(_port(name, number, ports[number]) for number in sorted(ports, key=_natural)),
-    )
+    made = tuple(_port(name, number, ports[number]) for number in sorted(ports, key=_natural))
+    firmware = read.text(data, "fw_ver")
+    return read.filled(RdmaDevice, data, name=name, firmware=firmware, address=_address(data), ports=made)
 
 
 def _port(device: str, number: str, entry: object) -> RdmaPort:
@@ -144,25 +139,20 @@ def _port(device: str, number: str, entry: object) -> RdmaPort:
         raise _bad(f"port {number} of {device}", data if isinstance(data, Unknown) else read.wrong("a number", number))
     rate_text = read.text(data, "rate")
     rate, lanes = (rate_text, rate_text) if isinstance(rate_text, Unknown) else rate_in(rate_text)
-    return RdmaPort(
+    return read.filled(
+        RdmaPort,
+        data,
         device=device,
         port=port,
-        state=read.mapped(read.text(data, "state"), state_in),
-        phys_state=read.mapped(read.text(data, "phys_state"), state_in),
+        **{name: read.mapped(read.text(data, name), state_in) for name in ("state", "phys_state")},
         rate_gbps=rate,
         lanes=lanes,
-        link_layer=read.text(data, "link_layer"),
-        sm_lid=read.mapped(read.text(data, "sm_lid"), _lid),
+        sm_lid=read.hexadecimal(data, "sm_lid"),
         netdev=value_or(read.text(data, "netdev"), ""),
         counters=_counters(data, "counters"),
         hw_counters=_counters(data, "hw_counters"),
         gids=_gids(data),
     )
-
-
-def _lid(written: str) -> Known[int]:
-    """LIDs are in hexadecimal: "0x1c"."""
-    return read.hexadecimal({"lid": written}, "lid")
 
 
 def _counters(data: Mapping[str, object], key: str) -> Mapping[str, Known[int]]:

@@ -6,6 +6,7 @@ A reading is the value itself, or an object `{"why": ..., "detail": ...}` that s
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from typing import TypeVar
 
 from nodegate.text import shown
@@ -13,6 +14,7 @@ from nodegate.unknown import Known, Unknown, Why
 
 T = TypeVar("T")
 U = TypeVar("U")
+Data = Known[Mapping[str, object]]  # of an object that is unknown, so is each of its values
 
 MAX_LABEL = 300  # characters of a name, version or state
 MAX_BODY = 1 << 18  # characters of a text of many lines
@@ -52,8 +54,10 @@ def wrong(expected: str, value: object) -> Unknown:
     return Unknown(Why.FAILED, f"expected {expected}, the node sent {shown(value) or 'nothing'}")
 
 
-def taken(data: Mapping[str, object], key: str) -> object:
+def taken(data: Data, key: str) -> object:
     """The raw value of a key; Unknown if it is absent or a reading object with its reason."""
+    if isinstance(data, Unknown):
+        return data
     if key not in data:
         return Unknown(Why.MISSING, f"the node sent no {key}")
     value = data[key]
@@ -67,12 +71,12 @@ def label(value: object) -> Known[str]:
     return shown(value.strip(), MAX_LABEL) if isinstance(value, str) else wrong("text", value)
 
 
-def text(data: Mapping[str, object], key: str) -> Known[str]:
+def text(data: Data, key: str) -> Known[str]:
     """One line of printable text, bounded; empty text stays empty."""
     return label(taken(data, key))
 
 
-def body(data: Mapping[str, object], key: str, limit: int = MAX_BODY) -> Known[str]:
+def body(data: Data, key: str, limit: int = MAX_BODY) -> Known[str]:
     """A text of many lines, unchanged; characters that cannot be encoded are replaced."""
     value = taken(data, key)
     if isinstance(value, Unknown):
@@ -93,7 +97,7 @@ def whole(value: object) -> Known[int]:
     return value
 
 
-def integer(data: Mapping[str, object], key: str) -> Known[int]:
+def integer(data: Data, key: str) -> Known[int]:
     """A whole number."""
     return whole(taken(data, key))
 
@@ -107,12 +111,12 @@ def real(value: object) -> Known[float]:
     return float(value)
 
 
-def number(data: Mapping[str, object], key: str) -> Known[float]:
+def number(data: Data, key: str) -> Known[float]:
     """A finite number."""
     return real(taken(data, key))
 
 
-def flag(data: Mapping[str, object], key: str) -> Known[bool]:
+def flag(data: Data, key: str) -> Known[bool]:
     """Yes or no: true, false, 1 or 0."""
     value = taken(data, key)
     return value if isinstance(value, Unknown) else switch(value)
@@ -125,7 +129,7 @@ def switch(value: object) -> Known[bool]:
     return bool(value) if isinstance(value, int) and value in (0, 1) else wrong("true or false", value)
 
 
-def counted(data: Mapping[str, object], key: str) -> Known[int]:
+def counted(data: Data, key: str) -> Known[int]:
     """A whole number that the kernel wrote as text: "255", "N/A (no PMA)"."""
     value = taken(data, key)
     return integer_in(value) if isinstance(value, str) else whole(value)
@@ -151,7 +155,7 @@ def real_in(written: str) -> Known[float]:
     return wrong("a number", written)
 
 
-def hexadecimal(data: Mapping[str, object], key: str, bits: int = 32) -> Known[int]:
+def hexadecimal(data: Data, key: str, bits: int = 32) -> Known[int]:
     """A number that sysfs writes as "0x10de"."""
     value = taken(data, key)
     if isinstance(value, Unknown):
@@ -169,7 +173,7 @@ def address_in(written: str) -> Known[str]:
     return wrong("a PCI address", written)
 
 
-def mapping(data: Mapping[str, object], key: str) -> Known[Mapping[str, object]]:
+def mapping(data: Data, key: str) -> Known[Mapping[str, object]]:
     """An object, at most MAX_ITEMS entries of it."""
     return record(taken(data, key))
 
@@ -185,7 +189,7 @@ def record(value: object) -> Known[Mapping[str, object]]:
     return {shown(key, MAX_LABEL): value[key] for key in list(value)[:MAX_ITEMS]}
 
 
-def items(data: Mapping[str, object], key: str) -> Known[Sequence[object]]:
+def items(data: Data, key: str) -> Known[Sequence[object]]:
     """A list, at most MAX_ITEMS entries of it."""
     value = taken(data, key)
     if isinstance(value, Unknown):
@@ -193,7 +197,7 @@ def items(data: Mapping[str, object], key: str) -> Known[Sequence[object]]:
     return value[:MAX_ITEMS] if isinstance(value, list) else wrong("a list", value)
 
 
-def records(data: Mapping[str, object], key: str) -> Known[tuple[Mapping[str, object], ...]]:
+def records(data: Data, key: str) -> Known[tuple[Mapping[str, object], ...]]:
     """A list of objects; other entries are left out."""
     found = items(data, key)
     if isinstance(found, Unknown):
@@ -206,7 +210,7 @@ def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
     return reading if isinstance(reading, Unknown) else change(reading)
 
 
-def integers(data: Mapping[str, object], key: str, count: int) -> Known[tuple[int, ...]]:
+def integers(data: Data, key: str, count: int) -> Known[tuple[int, ...]]:
     """A list of exactly this many whole numbers; true and false count as 1 and 0."""
     found = items(data, key)
     if isinstance(found, Unknown):
@@ -219,3 +223,14 @@ def integers(data: Mapping[str, object], key: str, count: int) -> Known[tuple[in
 def scaled(reading: Known[float], factor: float) -> Known[float]:
     """A number in another unit."""
     return reading if isinstance(reading, Unknown) else reading * factor
+
+
+_BY_TYPE = {"Known[str]": text, "Known[int]": integer, "Known[float]": number, "Known[bool]": flag}
+
+
+def filled(kind: type[T], data: Data, **own: object) -> T:
+    """A dataclass: what is not in `own` is read from an object, by the name and the type of its field."""
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in own:
+            own[field.name] = data if isinstance(data, Unknown) else _BY_TYPE[str(field.type)](data, field.name)
+    return kind(**own)

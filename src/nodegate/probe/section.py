@@ -37,8 +37,7 @@ def section_data(sections: Mapping[str, object], name: str) -> object:
     Raises:
         CannotMeasure: the section is absent, or gives the reason why it has none.
     """
-    section = read.mapping(sections, name)
-    data = section if isinstance(section, Unknown) else read.taken(section, "data")
+    data = read.taken(read.mapping(sections, name), "data")
     if isinstance(data, Unknown):
         raise CannotMeasure(f"{name} could not be read: {data}", next_step=next_step(name, data.why), lacks=name)
     return data

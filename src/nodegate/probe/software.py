@@ -46,6 +46,7 @@ def parse(found: Mapping[str, object]) -> Software:
     tools = read.mapping(found, "tools")
     if isinstance(tools, Unknown):
         raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")
+    driver, compiler = (value_or(read.mapping(found, "driver_libraries"), {}).get(name) for name in _DRIVER)
     return Software(
         nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(_nccl(one) for one in files)),
         cuda=read.mapped(read.mapping(found, "cuda"), _cuda),
@@ -54,13 +55,8 @@ def parse(found: Mapping[str, object]) -> Software:
         packages=read.mapped(read.mapping(found, "packages"), _texts),
         tools=_texts(tools),
         libraries=read.mapped(read.mapping(found, "libraries"), _texts),
-        no_compiler=_no_compiler(read.mapping(found, "driver_libraries")),
+        no_compiler=bool(driver) and compiler == [],
     )
-
-
-def _no_compiler(libraries: Known[Mapping[str, object]]) -> bool:
-    driver, compiler = ([] if isinstance(libraries, Unknown) else libraries.get(name) for name in _DRIVER)
-    return bool(driver) and compiler == []
 
 
 def cuda_version_in(written: str) -> Known[str]:
@@ -71,8 +67,7 @@ def cuda_version_in(written: str) -> Known[str]:
         parts = json.loads(written)
     except (ValueError, RecursionError):
         return read.wrong("version.json or version.txt", written)
-    part = read.mapping(parts, "cuda") if isinstance(parts, dict) else read.wrong("an object", parts)
-    return part if isinstance(part, Unknown) else read.text(part, "version")
+    return read.text(read.mapping(read.record(parts), "cuda"), "version")
 
 
 def nccl_version_in(file: str) -> Known[str]:
