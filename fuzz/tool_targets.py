@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fuzz.seeds import gids, recordings, small_texts
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.measure.rdma import rails as rdma_rails
-from nodegate.probe import driver, environment, limits, services, software
+from nodegate.probe import driver, environment, services, software
 from nodegate.profile import Profile
 from nodegate.subjects import fabric_log
 from nodegate.tools import (
@@ -75,7 +75,7 @@ def _small_texts(data: bytes) -> None:
     driver.version_in(text)
     driver.fields_in(text)
     environment.nccl_settings(text)
-    limits.limit_in("Max locked memory", text)
+    environment.limit_in("Max locked memory", text)
     services.units_in(text)
     software.cuda_version_in(text)
     software.nccl_version_in(text)

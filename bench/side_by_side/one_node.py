@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bench.side_by_side.measured import NotMeasured, Run, measure
 from bench.side_by_side.tools import HOW_MANY, QUESTIONS
 from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.probe.program import program
+from nodegate.probe.collect import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,6 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.packed import pack, unpack
 from nodegate.probe import (
     clock,
-    cpus,
     disks,
     driver,
     environment,
@@ -23,10 +22,8 @@ from nodegate.probe import (
     host,
     jobs,
     kernel_log,
-    limits,
     mounts,
     nvml,
-    nvml_library,
     pci,
     rdma,
     readings,
@@ -112,19 +109,19 @@ class NodeFacts:
     """The passive facts of one node, each parsed on first use and kept, a failure as well."""
 
     gpus = Fact(_gpus, "nvml", "nvidia_smi")
-    nvml_library = Fact(lambda document: nvml_library.parse(document.sections), "nvml")
+    nvml_library = Fact(lambda document: nvml.library_of(document.sections), "nvml")
     pci = Fact(lambda of: pci.parse(section_data(of.sections, "pci")), "pci")
     netdevs = _of("netdev", rdma.parse_netdevs)  # before `rdma`, which is the module up to its own line
     rdma = Fact(_rdma, "infiniband")
     driver = _of("driver", driver.parse)
     services = _of("services", services.parse)
+    cpus = _of("cpus", host.parse_cpus)  # before `host`, as above
     host = Fact(lambda of: host.parse(section_object(of.sections, "system"), epoch_s=of.epoch_s), "system")
-    limits = _of("limits", limits.parse)
+    limits = _of("limits", environment.parse_limits)
     mounts = _of("mounts", mounts.parse)
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
     clock = Fact(lambda of: clock.parse(section_object(of.sections, "clock"), of), "clock")
-    cpus = _of("cpus", cpus.parse)
     disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)

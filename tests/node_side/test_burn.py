@@ -383,9 +383,7 @@ def test_every_gpu_is_held_open_until_the_end(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     for name in ("nvidia0", "nvidia1", "nvidiactl"):
         (tmp_path / "dev" / name).touch()
-    script = (
-        "from nodegate.node_side.probe import children, held_open; held_open.hold_open(); input(); children.end_all()"
-    )
+    script = "from nodegate.node_side.probe import children, driver; driver.hold_open(); input(); children.end_all()"
     variables = dict(os.environ, NODEGATE_PROBE_ROOT=str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, env=variables) as running:
         assert wait_until(lambda: open_below(tmp_path, running.pid) == ["nvidia0", "nvidia1"], limit_s=20)

@@ -13,7 +13,7 @@ from support.payload import Ran, run_probe
 
 from lab.processes import MARK, marked, wait_until
 from nodegate.probe.collect import decode
-from nodegate.probe.cpus import numbers_in
+from nodegate.probe.host import numbers_in
 from nodegate.unknown import Unknown, Why
 
 CONTRACT = Path(__file__).parent.parent.parent / "docs" / "reference" / "probe-document.md"

@@ -13,7 +13,7 @@ from lab.nvml import scenario as nvml
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import MARK, marked
 from nodegate.node_side.probe.nvml_readings import READINGS
-from nodegate.probe.program import program
+from nodegate.probe.collect import program
 
 Probe = Callable[..., Ran]
 

@@ -15,7 +15,7 @@ from lab.nvml import scenario as nvml
 from lab.nvml.scenario import healthy_h100
 from nodegate.errors import UsageError
 from nodegate.node_program import pynvml_source
-from nodegate.probe.program import program
+from nodegate.probe.collect import program
 
 
 def test_it_is_small_enough_to_send_to_a_thousand_nodes() -> None:

@@ -16,8 +16,7 @@ from lab.nvml import scenario as nvml
 from nodegate.demands.demands import Demands
 from nodegate.node_program import PYTHON_OPTIONS
 from nodegate.probe import environment
-from nodegate.probe.collect import decode
-from nodegate.probe.program import program
+from nodegate.probe.collect import decode, program
 from nodegate.unknown import Unknown
 
 

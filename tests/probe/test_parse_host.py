@@ -5,7 +5,7 @@ from fleet.machine import Machine, facts_of, probe_document_of
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
-from nodegate.probe import driver, environment, limits, mounts, services, software
+from nodegate.probe import driver, environment, mounts, services, software
 from nodegate.probe.document import document_of
 from nodegate.probe.host import BlockedProcess
 from nodegate.unknown import Unknown, Why
@@ -92,12 +92,12 @@ def test_limits_of_slurmd_count_beside_our_own():
     found = facts_of(Machine.hgx_h100()).limits
     assert (found.open_files, found.locked_memory_bytes) == (
         (1_048_576, 1_048_576),
-        (limits.UNLIMITED, limits.UNLIMITED),
+        (environment.UNLIMITED, environment.UNLIMITED),
     )
     assert (found.slurmd_open_files, found.slurmd_processes) == ((131_072, 131_072), (-1, -1))
     missing = Unknown(Why.MISSING, "no slurmd")
-    assert limits.parse({"slurmd": {"why": "missing", "detail": "no slurmd"}}).slurmd_open_files == missing
-    assert limits.parse({"slurmd": "Max open files  many many files"}).slurmd_open_files == Unknown(
+    assert environment.parse_limits({"slurmd": {"why": "missing", "detail": "no slurmd"}}).slurmd_open_files == missing
+    assert environment.parse_limits({"slurmd": "Max open files  many many files"}).slurmd_open_files == Unknown(
         Why.MISSING, "/proc/PID/limits has no row Max open files"
     )
 

@@ -11,8 +11,7 @@ from support.stalls import undisturbed
 
 from lab.processes import children_of, name_of, wait_until
 from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.probe.collect import decode
-from nodegate.probe.program import program
+from nodegate.probe.collect import decode, program
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from nodegate.errors import CannotMeasure
 from nodegate.node import Node
-from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
-from nodegate.probe.program import program
 from nodegate.transport.call import Request
 from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why
@@ -25,6 +24,7 @@ WIRE = _WIRE.mark.encode()  # as node_side/probe/main.py writes it
 _PROGRAM = re.compile(r"[\w.+/-]{1,100}")
 _MOST_PROGRAMS = 200
 _REASONS = frozenset(why.value for why in Why)
+PACKAGE = "nodegate.node_side.probe"
 
 
 def collect(
@@ -149,3 +149,31 @@ def _quoted(value: object) -> str:
     if isinstance(value, str):
         return repr(value[:120])
     return str(value)[:120] if isinstance(value, (int, float)) else type(value).__name__
+
+
+def program(
+    *,
+    sections: Sequence[str] | None = None,
+    limits_s: Mapping[str, float] | None = None,
+    programs: Sequence[str] = (),
+) -> bytes:
+    """The source to give to `python3 -` on a node.
+
+    Args:
+        sections: the sections of the document to read; None: all.
+        limits_s: time limits in seconds, in place of a section's own.
+        programs: what is looked for on the node in addition to the usual tools.
+
+    Raises:
+        UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
+    """
+    return pack(
+        main=f"{PACKAGE}.main",
+        packages=[PACKAGE],
+        options={
+            "sections": None if sections is None else list(sections),
+            "limits_s": dict(limits_s or {}),
+            "programs": list(programs),
+        },
+        purpose="reads the state of this node and writes one JSON document; it changes nothing.",
+    )

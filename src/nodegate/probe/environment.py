@@ -1,10 +1,11 @@
-"""What a job inherits: login variables, the settings files of NCCL, the site's demands. Section `environment`."""
+"""What a job inherits: login variables, files of NCCL, the site's demands; limits. Sections `environment`, `limits`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
@@ -12,6 +13,7 @@ from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 _HASH = re.compile(r'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
+UNLIMITED = -1
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,7 @@ def parse(found: Mapping[str, object]) -> Environment:
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
-    named = read.mapping(found, "files")
-    files: Mapping[str, object] = {} if isinstance(named, Unknown) else named
+    files = value_or(read.mapping(found, "files"), {})
     return Environment(
         variables={name: value_or(read.text(variables, name), "") for name in variables},
         nccl_conf=read.mapped(read.body(found, "nccl_conf"), nccl_settings),
@@ -62,3 +63,40 @@ def nccl_settings(written: str) -> Mapping[str, str]:
     """
     lines = (line.partition("=") for line in written.splitlines()[: read.MAX_ITEMS] if not line.startswith("#"))
     return {shown(name): shown(value, read.MAX_LABEL) for name, equals, value in lines if equals}
+
+
+@dataclass(frozen=True)
+class ResourceLimits:
+    """Resource limits (soft, hard) of the login, and of slurmd if it runs. -1 is unlimited.
+
+    Jobs inherit those of slurmd.
+    """
+
+    open_files: Known[tuple[int, int]]
+    processes: Known[tuple[int, int]]
+    locked_memory_bytes: Known[tuple[int, int]]
+    slurmd_open_files: Known[tuple[int, int]]
+    slurmd_processes: Known[tuple[int, int]]
+    slurmd_locked_memory_bytes: Known[tuple[int, int]]
+
+
+def parse_limits(found: Mapping[str, object]) -> ResourceLimits:
+    """The data of section `limits`."""
+    own, slurmd = read.mapping(found, "self"), read.body(found, "slurmd")
+    return ResourceLimits(
+        *(read.mapped(read.integers(own, key, 2), _pair) for key in ("nofile", "nproc", "memlock")),
+        *(read.mapped(slurmd, partial(limit_in, f"Max {row}")) for row in ("open files", "processes", "locked memory")),
+    )
+
+
+def limit_in(name: str, written: str) -> Known[tuple[int, int]]:
+    """Soft and hard limit of one row of /proc/PID/limits."""
+    match = re.search(rf"^{name}\s+(unlimited|[0-9]{{1,20}})\s+(unlimited|[0-9]{{1,20}})\b", written, re.MULTILINE)
+    if match is None:
+        return Unknown(Why.MISSING, f"/proc/PID/limits has no row {name}")
+    soft, hard = (UNLIMITED if word == "unlimited" else int(word) for word in match.groups())
+    return soft, hard
+
+
+def _pair(both: tuple[int, ...]) -> tuple[int, int]:
+    return both[0], both[1]

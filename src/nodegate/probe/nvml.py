@@ -1,6 +1,7 @@
 """Section `nvml` of the probe document (docs/reference/probe-document.md): what NVML says of the GPUs, parsed."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from nodegate.errors import CannotMeasure
@@ -28,6 +29,7 @@ _NO_ERROR = 238  # the exponent of a bit error rate: no error was counted
 _POWERS = ("power", "power_limit", "power_limit_default", "power_limit_enforced")
 _VIOLATIONS = ("thermal", "reliability", "board_limit")
 MOST_GPUS = 256  # of a node: more cannot be true, and each would have a line in every check
+_OTHER_VERSION = 18  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
 
 def parse(section: Mapping[str, object]) -> Gpus:
@@ -194,3 +196,18 @@ def _cuda_version(number: int) -> str:
 def _vendor_device(number: int) -> str:
     """NVML packs the device into the upper half and the vendor into the lower: 0x233010DE is 10de:2330."""
     return f"{number & 0xFFFF:04x}:{number >> 16 & 0xFFFF:04x}"
+
+
+@dataclass(frozen=True)
+class NvmlLibrary:
+    """What the library reports about the driver. `refuses_driver`: its version differs from the kernel module's."""
+
+    driver_version: Known[str]
+    refuses_driver: bool
+
+
+def library_of(sections: Mapping[str, object]) -> NvmlLibrary:
+    """The library, from the sections of the probe document, also if NVML refused to start."""
+    section = read.mapping(sections, "nvml")
+    version = read.text(read.mapping(section, "data"), "driver_version")
+    return NvmlLibrary(version, isinstance(version, Unknown) and version.nvml == _OTHER_VERSION)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.probe.gpu import Gpu, GpuFabric, Gpus
 from nodegate.probe.host import Host
-from nodegate.probe.imex import ImexDomain, ImexNode
 from nodegate.probe.pci import Pci
-from nodegate.probe.services import Services
+from nodegate.probe.services import ImexDomain, ImexNode, Services
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict

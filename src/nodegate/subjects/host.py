@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nodegate.probe.environment import UNLIMITED, ResourceLimits
 from nodegate.probe.host import BlockedProcess
-from nodegate.probe.limits import UNLIMITED, ResourceLimits
 from nodegate.probe.mounts import Mount
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, EQUAL, AnyLimit

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 from nodegate.node_side.load import find_cublas, load, products, residents, sampler, told
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.load.turns import Turns
-from nodegate.node_side.probe import child, children, held_open, reading
+from nodegate.node_side.probe import child, children, driver, reading
 from nodegate.node_side.probe.nvml_calls import ask, reading_of
 from nodegate.node_side.probe.nvml_readings import READINGS
 
@@ -52,7 +52,7 @@ class Options(NamedTuple):
 def main(**options: Any) -> None:
     """Burn, then write the document."""
     children.adopt_orphans()
-    held_open.hold_open()
+    driver.hold_open()
     importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple
 from nodegate.node_side.load import burn, copying, link_watch, peers, told
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
-from nodegate.node_side.probe import child, children, held_open
+from nodegate.node_side.probe import child, children, driver
 
 SCHEMA = "nodegate.copies/1"
 WIRE = b"nodegate.copies/1+zlib:"
@@ -40,7 +40,7 @@ class Options(NamedTuple):
 def main(**options: Any) -> None:
     """Copy, then write the document."""
     children.adopt_orphans()
-    held_open.hold_open()
+    driver.hold_open()
     document = copies(Options(**options))
     children.end_all()
     told.send(WIRE, document)

@@ -3,8 +3,9 @@
 Exact names, as the kernel cuts them: a load such as dcgmproftester is not a daemon.
 """
 
-import os
 from typing import List
+
+from nodegate.node_side.probe import system
 
 _MOST = 15  # characters that the kernel keeps of a name
 _MPS = ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
@@ -24,15 +25,7 @@ def is_mps(name: str) -> bool:
 
 def mps_daemons() -> "List[int]":
     """The processes of MPS on this node: with a control daemon, every CUDA program would start a server."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/comm") as file:
-                comm = file.read().strip() if name.isdigit() else ""
-        except OSError:  # it has ended
-            continue
-        found += [int(name)] if comm and is_mps(comm) else []
-    return sorted(found)
+    return [process.pid for process in system.listed() if is_mps(process.comm)]
 
 
 def _named(name: str) -> str:

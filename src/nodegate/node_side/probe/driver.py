@@ -4,12 +4,15 @@ import errno
 import functools
 import os
 import re
+import signal
+import time
 from typing import Dict, List
 
 from nodegate.node_side.probe import child, children, files
 
 FOLDER = "/proc/driver/nvidia"
 OPEN_LIMIT_S = 15.0  # without persistence mode an open initialises the GPU, which takes seconds
+_MOST_HELD = 64
 
 
 def device_nodes() -> List[str]:
@@ -48,3 +51,36 @@ def _opened(path: str) -> str:
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, f"errno {error.errno}")
     return "ok"
+
+
+def hold_open() -> None:
+    """Start a process for each GPU that holds its device node open; it waits for none of them.
+
+    Without persistence mode the driver takes a GPU down when its last user closes it, and needs 3 to 8 s to bring it up
+    again, one GPU after the other: with eight, longer than a section may take. So they come up at the same time and
+    stay up until `children.end_all`. One that hangs there costs nothing else.
+    """
+    parent = os.getpid()
+    for name in device_nodes()[:_MOST_HELD]:
+        try:
+            pid = os.fork()
+        except OSError:  # no more processes allowed
+            return
+        if pid == 0:
+            _hold(files.rooted(f"/dev/{name}"), parent)
+
+
+def _hold(path: str, parent: int) -> None:
+    """The child's whole life: it ends with its parent, or when that ends its children."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setpgid(0, 0)
+    child.die_with_parent(parent)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    try:
+        os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        os._exit(0)
+    while True:
+        time.sleep(3600)

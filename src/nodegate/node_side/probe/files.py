@@ -6,12 +6,13 @@ machine's own /sys, /proc, /etc, /var and /dev, and programs are searched for in
 
 import errno
 import os
-from typing import Dict, Iterable, List, Union
+from typing import BinaryIO, Callable, Dict, Iterable, List, TypeVar, Union
 
 from nodegate.node_side.probe import child, reading
 
 ROOT = os.environ.get("NODEGATE_PROBE_ROOT", "")
 TEXT_LIMIT = 64 << 10
+T = TypeVar("T")
 
 _WHY = {
     **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV), "missing"),
@@ -47,12 +48,21 @@ def text(
 
     An error names the path, or `subject` for it.
     """
+
+    def read(file: BinaryIO) -> str:
+        if from_end:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+        return without_newline(clean(file.read(limit)))
+
+    return opened(path, read, subject)
+
+
+def opened(path: str, use: "Callable[[BinaryIO], T]", subject: str = "") -> "Union[T, reading.Reading]":
+    """What is made of an open file, or the reading for the error, which names the path or `subject` for it."""
     child.note(path)
     try:
         with open(rooted(path), "rb") as file:
-            if from_end:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-            return without_newline(clean(file.read(limit)))
+            return use(file)
     except OSError as error:
         return os_failure(error, subject or path)
 
@@ -74,11 +84,7 @@ def plain(path: str, default: str = "") -> str:
 
 
 def required(path: str) -> str:
-    """The text of a file that a section needs.
-
-    Raises:
-        reading.CannotRead: it cannot be read; the reading says why.
-    """
+    """The text of a file that a section needs. Raises reading.CannotRead."""
     found = text(path)
     if isinstance(found, str):
         return found
@@ -99,11 +105,7 @@ def entries(folder: str) -> List[str]:
 
 
 def required_entries(folder: str) -> List[str]:
-    """The names in a folder, sorted.
-
-    Raises:
-        reading.CannotRead: it cannot be read; the reading says why.
-    """
+    """The names in a folder that a section needs, sorted. Raises reading.CannotRead."""
     child.note(folder)
     try:
         return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))

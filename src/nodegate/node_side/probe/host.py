@@ -1,12 +1,16 @@
-"""Sections `limits`, `environment`, `clock` and `jobs`: what a job on this node would inherit, what is running."""
+"""What a job on this node would inherit, what is running, what hooks noted.
+
+Sections `limits`, `environment`, `clock`, `jobs`, `services` and `hooks`.
+"""
 
 import ctypes
 import os
 import re
 import resource
-from typing import Dict, List, Set
+import stat
+from typing import Dict, List, Set, Union
 
-from nodegate.node_side.probe import commands, driver, files, processes, reading
+from nodegate.node_side.probe import commands, driver, files, reading, system
 
 _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
 # Settings of NCCL that name a file which must be there.
@@ -21,13 +25,22 @@ _LIMITS = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC, "me
 DEMANDS_HEAD = 400  # characters of a demands file: they hold its hash
 _STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
 _TCP_LISTEN = "0A"
+UNITS = (
+    *("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "slurmd"),
+    *("chronyd", "chrony", "ntp", "ntpd", "ntpsec", "systemd-timesyncd"),
+)
+PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts"
+SPOOL = "/var/lib/nodegate/spool.jsonl"
+CONF = "/etc/nodegate/hooks.conf"
+SPOOL_BYTES = 256 << 10
+_GATE = re.compile(r"^\s*(?:export\s+)?(?:gate|NODEGATE_GATE)\s*=\s*([\"']?)on\1\s*$", re.MULTILINE)
 
 
 def read_limits() -> object:
     """The data of section `limits`; jobs inherit slurmd's."""
     # getrlimit has -1 for no limit
     own = {name: list(resource.getrlimit(kind)) for name, kind in _LIMITS.items()}
-    daemon = [one for one in processes.listed() if one.comm == "slurmd"]
+    daemon = [one for one in system.listed() if one.comm == "slurmd"]
     slurmd: object = reading.unknown("missing", "no process slurmd")
     if daemon:
         slurmd = files.text(f"/proc/{daemon[0].pid}/limits")
@@ -104,7 +117,7 @@ def _adjtimex() -> object:
 
 def read_jobs() -> object:
     """The data of section `jobs`."""
-    running = [process for process in processes.listed() if not process.is_ours]
+    running = [process for process in system.listed() if not process.is_ours]
     return {
         "slurm": _slurm_jobs(running),
         "gpu_users": _gpu_users(running),
@@ -113,7 +126,7 @@ def read_jobs() -> object:
     }
 
 
-def _slurm_jobs(running: List[processes.Process]) -> List[str]:
+def _slurm_jobs(running: List[system.Process]) -> List[str]:
     """Job numbers from the titles of the step daemons: "slurmstepd: [1234.batch]"."""
     titles = [files.plain(f"/proc/{one.pid}/cmdline") for one in running if one.comm == "slurmstepd"]
     matches = [re.search(r"\[([0-9_]+)", title) for title in titles]
@@ -126,7 +139,7 @@ def _shared_gpus() -> List[str]:
     return sorted(set(_REPLICA.findall(registered if isinstance(registered, str) else "")))[:MOST_GPU_USERS]
 
 
-def _gpu_users(running: List[processes.Process]) -> object:
+def _gpu_users(running: List[system.Process]) -> object:
     """Processes with a GPU's device node open. Without root only the login's own are visible: none proves nothing."""
     if not driver.device_nodes():
         return []
@@ -170,3 +183,38 @@ def _listening_ports() -> object:
         rows = [line.split() for line in table.splitlines()[1:]]
         ports.update(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _TCP_LISTEN)
     return sorted(ports)
+
+
+def read_services() -> object:
+    """The data of section `services`: systemd units, what the fabric manager says, and what IMEX says."""
+    units = [f"{name}.service" for name in UNITS]
+    return {
+        "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=4.0),
+        "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
+        "fabric_manager_log": files.text("/var/log/fabricmanager.log", from_end=True),
+        "imex": commands.text(["nvidia-imex-ctl", "-N", "-j"], limit_s=4.0),  # -n would never end
+    }
+
+
+def read_hooks() -> object:
+    """The data of section `hooks`: the verdicts that Slurm's hooks noted, and whether they ask that it has passed."""
+    conf = _of_root(CONF, files.TEXT_LIMIT)
+    return {"spool": _of_root(SPOOL, SPOOL_BYTES), "gate": _asks_for_gate(conf) if isinstance(conf, str) else conf}
+
+
+def _asks_for_gate(conf: str) -> bool:
+    """Whether these settings have `gate = on`, as deploy/slurm-hook.sh reads them."""
+    return _GATE.search(conf.replace("\r", "")) is not None
+
+
+def _of_root(path: str, limit: int) -> Union[str, reading.Reading]:
+    """The end of a file that only root (or who reads it) can have written."""
+    try:
+        found = os.lstat(files.rooted(path))
+    except OSError as error:
+        return files.os_failure(error, path)
+    if not stat.S_ISREG(found.st_mode):
+        return reading.unknown("denied", f"{path} is not a regular file")
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return reading.unknown("denied", f"{path}: others than root can write it")
+    return files.text(path, limit, from_end=True)

@@ -15,12 +15,8 @@ from nodegate.node_side.probe import (
     child,
     children,
     commands,
-    cpus,
-    disks,
     driver,
     files,
-    held_open,
-    hooks,
     host,
     infiniband,
     kernel_log,
@@ -28,7 +24,6 @@ from nodegate.node_side.probe import (
     nvml,
     pci,
     reading,
-    services,
     software,
     system,
     upkeep,
@@ -47,14 +42,14 @@ Section = Dict[str, object]
 # Section -> its reader and its time limit in seconds.
 SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "system": (system.read, 10.0),
-    "cpus": (cpus.read, 10.0),
-    "disks": (disks.read, 10.0),
+    "cpus": (system.read_cpus, 10.0),
+    "disks": (mounts.read_disks, 10.0),
     "pci": (pci.read, 10.0),
     "driver": (driver.read, 20.0),
     "nvml": (nvml.read, 20.0),
     "infiniband": (infiniband.read_infiniband, 10.0),
     "netdev": (infiniband.read_netdev, 10.0),
-    "services": (services.read, 10.0),
+    "services": (host.read_services, 10.0),
     "kernel_log": (kernel_log.read, 10.0),
     "limits": (host.read_limits, 10.0),
     "mounts": (mounts.read, 10.0),
@@ -62,7 +57,7 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "software": (software.read, 10.0),
     "clock": (host.read_clock, 10.0),
     "jobs": (host.read_jobs, 10.0),
-    "hooks": (hooks.read, 10.0),
+    "hooks": (host.read_hooks, 10.0),
     "upkeep": (upkeep.read, 10.0),
 }
 
@@ -80,8 +75,9 @@ def main(
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()
     if sections is None or "nvml" in sections:
-        held_open.hold_open()
+        driver.hold_open()
     found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})
+    _hand_over(found.get("pci", {}).get("data"), found.get("upkeep", {}).get("data"))
     children.end_all()
     head = {"schema": SCHEMA, "python": sys.version.split()[0], "uid": os.getuid(), "epoch_s": epoch_s}
     if files.ROOT:  # for tests: what is reported is not the machine's own
@@ -100,6 +96,13 @@ def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str,
     if "nvml" in found and "data" not in found["nvml"]:
         found["nvidia_smi"] = _nvidia_smi(str(found["nvml"]["why"]), limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
     return found
+
+
+def _hand_over(devices: object, upkeep: object) -> None:
+    """Section `pci` reads the configuration space of the devices; a word of it is told in section `upkeep`."""
+    controls = {each["address"]: each.pop("control") for each in devices} if isinstance(devices, list) else {}
+    if isinstance(upkeep, dict):
+        upkeep["pcie"] = controls
 
 
 def _section(name: str, outcome: children.Outcome) -> Section:

@@ -1,12 +1,12 @@
-"""Section `mounts`: file systems and their free space.
+"""Sections `mounts` and `disks`: file systems with their free space, and the disks that are built in.
 
-Each is queried in its own child: a dead file server hangs the process that queries it.
+Each file system is queried in its own child: a dead file server hangs the process that queries it.
 """
 
 import functools
 import os
 import re
-from typing import List, NamedTuple
+from typing import Dict, List, NamedTuple
 
 from nodegate.node_side.probe import child, children, files
 
@@ -20,6 +20,8 @@ _NETWORK = re.compile(
 )
 _NOT_STORAGE = re.compile(r"fuse\.(lxcfs|gvfsd-fuse|portal|snapfuse|squashfuse)\Z")
 _OF_CONTAINERS = re.compile(r"/(run|snap|var/lib/(kubelet|docker|containers|containerd|rancher))/")
+_BLOCK = "/sys/block"
+MOST_DISKS = 256
 
 
 class _Mount(NamedTuple):
@@ -67,3 +69,21 @@ def _usage(path: str) -> object:
         "free_bytes": found.f_frsize * found.f_bavail,
         "read_only": bool(found.f_flag & os.ST_RDONLY),
     }
+
+
+def read_disks() -> object:
+    """The data of section `disks`: those by name, without loop, md and dm devices and without what is removable."""
+    names = [name for name in files.required_entries(_BLOCK) if _is_built_in(f"{_BLOCK}/{name}")]
+    return {name: _disk(f"{_BLOCK}/{name}") for name in sorted(names)[:MOST_DISKS]}
+
+
+def _is_built_in(folder: str) -> bool:
+    if not os.path.lexists(files.rooted(folder + "/device")):
+        return False
+    if files.plain(folder + "/hidden", "0") != "0":  # one path of several to an NVMe disk
+        return False
+    return files.plain(folder + "/removable", "0") == "0" and files.plain(folder + "/size", "0") != "0"
+
+
+def _disk(folder: str) -> Dict[str, object]:
+    return {"sectors": files.text(folder + "/size"), "model": files.text(folder + "/device/model")}

@@ -5,9 +5,9 @@ No root, no driver and no lspci is needed, and it works even if the NVIDIA drive
 
 import os
 import re
-from typing import Dict, List, Set
+from typing import BinaryIO, Callable, Dict, List, Set
 
-from nodegate.node_side.probe import child, files, reading
+from nodegate.node_side.probe import files, reading
 
 FOLDER = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
@@ -22,20 +22,19 @@ _TEXTS = (
 _ACS_CAPABILITY = 0x000D
 _ACS_CONTROL_OFFSET = 6
 _EXTENDED_START = 0x100
+# The same, 7.5.3: capability 0x10 in the list from 0x34, its Device Control word eight bytes in.
+_CAPABILITIES, _PCI_EXPRESS, _CONTROL_OFFSET = 0x34, 0x10, 8
 
 
 def read() -> object:
-    """The data of the section."""
-    files.required_entries(FOLDER)
-    return [_device(address) for address in listed()]
+    """The data of the section: the devices that matter and the bridges above them.
 
-
-def listed() -> List[str]:
-    """The addresses of the devices that matter and of the bridges above them."""
-    names = files.entries(FOLDER)
+    The `control` of each is for section `upkeep`.
+    """
+    names = files.required_entries(FOLDER)
     chosen = [address for address in names if ADDRESS.match(address) and _matters(address)]
     wanted = {each for address in chosen for each in (address, *above(address))}
-    return sorted(wanted)[:MOST_DEVICES]
+    return [_device(address) for address in sorted(wanted)[:MOST_DEVICES]]
 
 
 def above(address: str) -> List[str]:
@@ -60,34 +59,18 @@ def _device(address: str) -> Dict[str, object]:
         **files.texts(folder, _TEXTS),
         "driver": files.link_name(folder + "/driver"),
         "parent": bridges[-1] if bridges else "",
-        "config": _config(folder),
-        "acs": _acs(folder),
+        **{name: files.opened(folder + "/config", look) for name, look in _CONFIG.items()},
     }
 
 
-def _config(folder: str) -> object:
+def _head(config: BinaryIO) -> object:
     """The first 64 bytes, which need no root; all ff if the device does not respond."""
-    path = folder + "/config"
-    child.note(path)
-    try:
-        with open(files.rooted(path), "rb", buffering=0) as file:
-            return (file.read(64) or b"").hex()
-    except OSError as error:
-        return files.os_failure(error, path)
+    return os.pread(config.fileno(), 64, 0).hex()
 
 
-def _acs(folder: str) -> object:
+def _acs(config: BinaryIO) -> object:
     """The ACS control word, found through the chain of extended capabilities, without reading anything else."""
-    path = folder + "/config"
-    child.note(path)
-    try:
-        with open(files.rooted(path), "rb", buffering=0) as file:
-            return _acs_control(file.fileno())
-    except OSError as error:
-        return files.os_failure(error, path)
-
-
-def _acs_control(fd: int) -> object:
+    fd = config.fileno()
     offset = _EXTENDED_START
     seen: Set[int] = set()
     while offset >= _EXTENDED_START and offset not in seen:
@@ -104,3 +87,24 @@ def _acs_control(fd: int) -> object:
             return "{:04x}".format(int.from_bytes(control, "little"))
         offset = number >> 20
     return reading.unknown("not supported", "no ACS capability")
+
+
+def _control(config: BinaryIO) -> object:
+    """The Device Control word in hexadecimal; beyond the first 64 bytes configuration space needs root."""
+    fd = config.fileno()
+    place = os.pread(fd, 1, _CAPABILITIES)
+    for _ in range(48):  # the most that 192 bytes hold
+        offset = place[0] & 0xFC if place else 0
+        if offset < 0x40:
+            break
+        head = os.pread(fd, 2, offset)
+        word = os.pread(fd, 2, offset + _CONTROL_OFFSET) if head[:1] == bytes([_PCI_EXPRESS]) else b""
+        if len(word) == 2:
+            return "{:04x}".format(int.from_bytes(word, "little"))
+        if len(head) < 2:
+            return reading.unknown("denied", "configuration space beyond 64 bytes needs root")
+        place = head[1:]
+    return reading.unknown("not supported", "no PCI Express capability")
+
+
+_CONFIG: Dict[str, Callable[[BinaryIO], object]] = {"config": _head, "acs": _acs, "control": _control}

@@ -1,16 +1,18 @@
-"""Section `system`: which machine this is and the state of its kernel."""
+"""Sections `system` and `cpus`: which machine this is, the state of its kernel, its CPUs; and what runs on it."""
 
 import hashlib
+import os
 import re
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
-from nodegate.node_side.probe import files, processes, reading
+from nodegate.node_side.probe import files, reading
 
 _MODULES = re.compile(r"(nvidia.*|gdrdrv|ib_.*|mlx5_.*|rdma_.*|nv_peer_mem)\Z")
 _DMI = ("sys_vendor", "product_name", "product_serial", "bios_version", "bios_date")
 MOST_BLOCKED = 50
 SECOND_LOOK_AFTER_S = 1.0
+_CPUS = "/sys/devices/system/cpu"
 
 
 def read() -> object:
@@ -56,19 +58,18 @@ def _cpu_model() -> object:
 
 
 def _cpus() -> List[str]:
-    return [name for name in files.entries("/sys/devices/system/cpu") if re.match(r"cpu[0-9]+\Z", name)]
+    return [f"{_CPUS}/{name}" for name in files.entries(_CPUS) if re.match(r"cpu[0-9]+\Z", name)]
 
 
 def _cpu_count() -> object:
     """CPUs that are online (cpu0 has no `online` file)."""
-    cpus = [name for name in _cpus() if files.plain(f"/sys/devices/system/cpu/{name}/online", "1") == "1"]
-    return len(cpus) or reading.unknown("missing", "/sys/devices/system/cpu: no CPU listed")
+    cpus = [cpu for cpu in _cpus() if files.plain(cpu + "/online", "1") == "1"]
+    return len(cpus) or reading.unknown("missing", _CPUS + ": no CPU listed")
 
 
 def _cpu_sockets() -> object:
-    packages = {files.plain(f"/sys/devices/system/cpu/{name}/topology/physical_package_id") for name in _cpus()}
-    packages -= {"", "-1"}
-    return len(packages) or reading.unknown("missing", "/sys/devices/system/cpu: no physical_package_id")
+    packages = {files.plain(cpu + "/topology/physical_package_id") for cpu in _cpus()} - {"", "-1"}
+    return len(packages) or reading.unknown("missing", _CPUS + ": no physical_package_id")
 
 
 def _modules() -> Dict[str, str]:
@@ -93,5 +94,73 @@ def _blocked() -> List[Dict[str, object]]:
 
 def _sleeping() -> List[Tuple[int, str, str]]:
     """Process number, name and the kernel function in which it waits."""
-    asleep = [one for one in processes.listed() if one.state == "D" and not one.is_ours]
+    asleep = [one for one in listed() if one.state == "D" and not one.is_ours]
     return [(one.pid, one.comm, files.plain(f"/proc/{one.pid}/wchan")) for one in asleep]
+
+
+class Process(NamedTuple):
+    """One process; `is_ours` if it belongs to the probe itself."""
+
+    pid: int
+    comm: str
+    state: str
+    uid: int
+    is_ours: bool
+
+
+class _Stat(NamedTuple):
+    comm: str
+    state: str
+    parent: int
+
+
+def listed() -> List[Process]:
+    """All visible processes, in the order of their numbers."""
+    stats = dict(_stats())
+    ours = _below(stats, os.getppid()) if not files.ROOT else set()
+    return [Process(pid, stat.comm, stat.state, _uid(pid), pid in ours) for pid, stat in sorted(stats.items())]
+
+
+def _stats() -> Iterator[Tuple[int, _Stat]]:
+    for name in files.entries("/proc"):
+        if not name.isdigit():
+            continue
+        before, _, after = files.plain(f"/proc/{name}/stat").rpartition(")")
+        fields = after.split()
+        if len(fields) > 1 and fields[1].isdigit():
+            yield int(name), _Stat(before.partition("(")[2], fields[0], int(fields[1]))
+
+
+def _below(stats: Dict[int, _Stat], top: int) -> Set[int]:
+    """A process and all its descendants: the probe's first process is the parent of the child that runs this."""
+    found: Set[int] = set()
+    new = {top}
+    while new:
+        found |= new
+        new = {pid for pid, stat in stats.items() if stat.parent in new} - found
+    return found
+
+
+def _uid(pid: int) -> int:
+    try:
+        return os.stat(files.rooted(f"/proc/{pid}")).st_uid
+    except OSError:
+        return -1
+
+
+def read_cpus() -> object:
+    """The data of section `cpus`: the kernel's own lists ("0-111,224"), and the cores that are online."""
+    return {
+        "present": files.text(_CPUS + "/present"),
+        "online": files.text(_CPUS + "/online"),
+        "smt": files.text(_CPUS + "/smt/control"),
+        "cores": _cores(),
+        "numa_nodes": files.text("/sys/devices/system/node/online"),
+    }
+
+
+def _cores() -> object:
+    """Cores that are online: one of them may be several CPUs."""
+    names = "physical_package_id", "core_id"
+    found = {tuple(files.plain(f"{cpu}/topology/{name}") for name in names) for cpu in _cpus()}
+    return sum(core != "" for _, core in found) or reading.unknown("missing", _CPUS + ": no core_id")

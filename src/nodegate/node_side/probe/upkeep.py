@@ -5,24 +5,24 @@ Nothing is changed, and no program is started.
 
 import os
 import re
-from typing import Dict, List
+from typing import BinaryIO, Dict, List
 
-from nodegate.node_side.probe import child, files, pci, reading
+from nodegate.node_side.probe import files
 
 _CPU = "/sys/devices/system/cpu"
 _BLOCK, _NVME, _NET, _RDMA = "/sys/block", "/sys/class/nvme", "/sys/class/net", "/sys/class/infiniband"
 _POOLS = "/proc/spl/kstat/zfs"
 _EDAC = "/sys/devices/system/edac/mc"
+_TABLE = "/sys/firmware/dmi/tables/DMI"
 _MEMORY_DEVICE = 17  # SMBIOS structure type
 _MOST_OF_TABLE = 256 << 10
+_IDLE, _STATE = _CPU + "/cpu0/cpuidle", ("name", "latency", "disable")
 _ARRAY = ("level", "array_state", "degraded", "sync_action", "raid_disks")
 _BOND = ("mode", "slaves", "ad_partner_mac")
 _BUILT_IN = re.compile(r"^kernel/(?:drivers/(?:infiniband|gpu|nvme|net)|fs|net)/(?:.*/)?([\w-]+)\.ko", re.MULTILINE)
 _EMPTY_KEY = re.compile(r"0x0+\Z")
 _MOST = 256
 _MOST_MODULES = 2000
-# PCI Express Base Specification, 7.5.3: capability 0x10 in the list from 0x34, its Device Control word eight bytes in.
-_CAPABILITIES, _PCI_EXPRESS, _CONTROL = 0x34, 0x10, 8
 
 
 def read() -> object:
@@ -30,24 +30,24 @@ def read() -> object:
     return {
         "governors": _folded("scaling_governor"),
         "preferences": _folded("energy_performance_preference"),
-        "idle": [_idle(name) for name in files.entries(_CPU + "/cpu0/cpuidle") if name.startswith("state")],
+        "idle": [files.texts(f"{_IDLE}/{name}", _STATE) for name in files.entries(_IDLE) if name.startswith("state")],
         "numa_balancing": files.text("/proc/sys/kernel/numa_balancing"),
         "huge_pages": files.text("/sys/kernel/mm/transparent_hugepage/enabled"),
         "tuned": files.text("/etc/tuned/active_profile"),
         "modules": _modules(),
-        "arrays": {name: files.texts(f"{_BLOCK}/{name}/md", _ARRAY) for name in _arrays()[:_MOST]},
-        "pools": {name: files.text(f"{_POOLS}/{name}/state") for name in _pools()[:_MOST]},
+        "arrays": {name: files.texts(f"{_BLOCK}/{name}/md", _ARRAY) for name in _having(_BLOCK, "/md")},
+        "pools": {name: files.text(f"{_POOLS}/{name}/state") for name in _having(_POOLS, "")},
         "nvme": {name: _controller(f"{_NVME}/{name}") for name in files.entries(_NVME)[:_MOST]},
-        "bonds": {name: _bond(name) for name in files.entries(_NET)[:_MOST] if _has(f"{_NET}/{name}/bonding")},
+        "bonds": {name: _bond(name) for name in _having(_NET, "/bonding")},
         "keys": _keys(),
-        "pcie": {address: _control(address) for address in pci.listed()},
-        "dimms": _dimms(),
+        "dimms": files.opened(_TABLE, _dimms),
         "memory_errors": _errors(),
     }
 
 
-def _has(path: str) -> bool:
-    return os.path.isdir(files.rooted(path))
+def _having(folder: str, below: str) -> List[str]:
+    """The entries of a folder that have this folder in them."""
+    return [name for name in files.entries(folder) if os.path.isdir(files.rooted(f"{folder}/{name}{below}"))][:_MOST]
 
 
 def _folded(name: str) -> Dict[str, int]:
@@ -60,24 +60,12 @@ def _folded(name: str) -> Dict[str, int]:
     return found
 
 
-def _idle(name: str) -> Dict[str, object]:
-    return files.texts(f"{_CPU}/cpu0/cpuidle/{name}", ("name", "latency", "disable"))
-
-
 def _modules() -> List[str]:
     """The modules that are loaded, and those of file systems, GPUs and networks that are built in."""
     release = files.plain("/proc/sys/kernel/osrelease")
     built_in = _BUILT_IN.findall(files.plain(f"/lib/modules/{release}/modules.builtin")) if release else []
     loaded = {line.split(" ")[0] for line in files.plain("/proc/modules").splitlines()}
     return sorted(loaded | {name.replace("-", "_") for name in built_in})[:_MOST_MODULES]
-
-
-def _arrays() -> List[str]:
-    return [name for name in files.entries(_BLOCK) if _has(f"{_BLOCK}/{name}/md")]
-
-
-def _pools() -> List[str]:
-    return [name for name in files.entries(_POOLS) if _has(f"{_POOLS}/{name}")]
 
 
 def _controller(folder: str) -> Dict[str, object]:
@@ -111,43 +99,9 @@ def _keys() -> Dict[str, List[str]]:
     return found
 
 
-def _control(address: str) -> object:
-    """The Device Control word in hexadecimal; beyond the first 64 bytes configuration space needs root."""
-    path = f"{pci.FOLDER}/{address}/config"
-    child.note(path)
-    try:
-        with open(files.rooted(path), "rb", buffering=0) as file:
-            return _control_of(file.fileno())
-    except OSError as error:
-        return files.os_failure(error, path)
-
-
-def _control_of(fd: int) -> object:
-    place = os.pread(fd, 1, _CAPABILITIES)
-    for _ in range(48):  # the most that 192 bytes hold
-        offset = place[0] & 0xFC if place else 0
-        if offset < 0x40:
-            break
-        head = os.pread(fd, 2, offset)
-        word = os.pread(fd, 2, offset + _CONTROL) if head[:1] == bytes([_PCI_EXPRESS]) else b""
-        if len(word) == 2:
-            return "{:04x}".format(int.from_bytes(word, "little"))
-        if len(head) < 2:
-            return reading.unknown("denied", "configuration space beyond 64 bytes needs root")
-        place = head[1:]
-    return reading.unknown("not supported", "no PCI Express capability")
-
-
-def _dimms() -> object:
+def _dimms(firmware: BinaryIO) -> object:
     """The memory modules that are plugged in, from the firmware's table (SMBIOS 7.18); it needs root."""
-    path = "/sys/firmware/dmi/tables/DMI"
-    child.note(path)
-    try:
-        with open(files.rooted(path), "rb") as file:
-            table = file.read(_MOST_OF_TABLE)
-    except OSError as error:
-        return files.os_failure(error, path)
-    found = []
+    table, found = firmware.read(_MOST_OF_TABLE), []
     place = 0
     while place + 4 <= len(table):
         kind, length = table[place], table[place + 1]
