@@ -3,8 +3,6 @@
 This machine has no GPU, so an installation that is whole calls it unfit and drains it: that is the first test.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

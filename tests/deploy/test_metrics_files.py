@@ -1,7 +1,5 @@
 """deploy/prometheus: the alert rules are those of the tables, and the counters of RDMA ports reach node_exporter."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

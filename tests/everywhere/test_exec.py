@@ -1,7 +1,5 @@
 """`nodegate exec` over real sshd: one command on all nodes, equal outputs folded, nothing left behind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

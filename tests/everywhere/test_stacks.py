@@ -1,7 +1,5 @@
 """`nodegate exec --stacks`: real py-spy over real processes of a hung job, on nodes with processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Before a node is changed in Slurm: observing, and how many may be within 15 minutes."""
 
-from __future__ import annotations
-
 import ast
 import threading
 import time

@@ -1,7 +1,5 @@
 """The gate: which boards may carry work, and who writes that down."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What hooks note on their node: bounded, whole, collected once, and never a reason for another exit."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`nodegate drain-plan`: commands for Slurm, safe in a shell, for what a run rejected and for nothing else."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`nodegate rma`: one archive about a node, from a real run over recorded nodes; nothing of another node in it."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Whose a hold is, and what becomes of nodes where it cannot be had; lab/tests/slurm/test_hold.py has Slurm itself."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 import time

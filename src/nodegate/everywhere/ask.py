@@ -1,7 +1,5 @@
 """Which nodes are asked, and all of them at once. No lock is taken; what was started on a node ends with us."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What nodes answered, equal answers as one group."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

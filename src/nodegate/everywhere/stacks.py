@@ -1,7 +1,5 @@
 """Where the ranks of a hanging job are in their Python code: equal stacks together, the odd ones by node and rank."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a hook knows about its node."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from nodegate.exit_codes import Exit

@@ -1,7 +1,5 @@
 """The verdict on this node now: a fresh one that another hook cached, or a bootcheck."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

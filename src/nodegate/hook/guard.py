@@ -10,8 +10,6 @@ others are to be seen, and takes its own back if too many came before it, by tim
 same order, so as many stay as may.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -6,8 +6,6 @@ that others have drained, or that is in another state, keeps its state and its r
 that fails, so none fails where nodegate may not drain it.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a prolog knows from Slurm of the job that is about to start."""
 
-from __future__ import annotations
-
 import pwd
 from collections.abc import Mapping
 from pathlib import Path

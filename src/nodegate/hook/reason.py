@@ -1,7 +1,5 @@
 """The reason that Slurm shows for a node: one clean line, whatever the node's programs printed."""
 
-from __future__ import annotations
-
 import re
 
 from nodegate.hook.slurm import OURS

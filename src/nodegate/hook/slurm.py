@@ -3,8 +3,6 @@
 Only `hook/guard.py` changes it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import re

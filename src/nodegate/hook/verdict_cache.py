@@ -1,7 +1,5 @@
 """The verdict that one hook caches for the next: a file of this boot that only root or this user can have written."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The disks that are built in. Section `disks`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

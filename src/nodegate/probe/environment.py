@@ -1,7 +1,5 @@
 """What a job inherits: login variables, files of NCCL, the site's demands; limits. Sections `environment`, `limits`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What Slurm's hooks noted on the node: one verdict a line, the newest last. Section `hooks`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

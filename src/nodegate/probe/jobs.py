@@ -1,7 +1,5 @@
 """Jobs and processes on the node now. Section `jobs`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One kernel message without its prefix: every form that dmesg, the journal, syslog, /dev/kmsg and pstore write."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Kernel messages with their time, from the source that the node used. Section `kernel_log`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

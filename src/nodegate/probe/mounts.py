@@ -1,7 +1,5 @@
 """Mounted file systems and their free space. Section `mounts`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Libraries, tools and packages on the node. Section `software`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

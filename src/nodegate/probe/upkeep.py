@@ -1,7 +1,5 @@
 """Settings and parts of the host that are not GPUs: CPU clocks, modules, arrays, bonds. Section `upkeep`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One .tar.gz: README.txt, the files, and manifest.sha256 of all of them. The same run gives the same bytes."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -3,8 +3,6 @@
 JSON is cleaned value by value: in its text an escape may be glued to a name.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The files of an archive, from the run folder, the fleet's record and what the user names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

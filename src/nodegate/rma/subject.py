@@ -1,7 +1,5 @@
 """Whom an archive is about: a node of a run, and of it one part where a serial number was named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A running job of Slurm, and Slurm's names of nodes. Written for Slurm 22.05 and later: squeue(1)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

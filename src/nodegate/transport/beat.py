@@ -1,7 +1,5 @@
 """A sign of life for every program with a lease: one thread for all of them, which no other work can starve."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import suppress

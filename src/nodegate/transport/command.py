@@ -4,8 +4,6 @@ The words of the program on the node come after those of the inventory's nodegat
 and there must be none on the way. The end of such a program need not be the end of what it started: a lease ends that.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
