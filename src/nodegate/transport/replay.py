@@ -9,7 +9,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.files.gz import Damaged, content, packed_path, read_either
 from nodegate.node import Node
 from nodegate.records.taken_key import TakenKey
-from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
+from nodegate.transport.session import LOCK_PATH, Busy, NodeLock
 
 MAX_RECORDING_BYTES = 32 << 20
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")
@@ -47,15 +47,7 @@ class ReplaySession:
             raise self._cannot(f"{path} has more than {MAX_RECORDING_BYTES >> 20} MiB", "record it again, capped")
         return data
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,  # noqa: ARG002 - the Protocol's
-        stdin: bytes = b"",  # noqa: ARG002
-        as_root: bool = False,  # noqa: ARG002
-        max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
-    ) -> NoReturn:
+    def run(self, argv: Sequence[str], **_: object) -> NoReturn:
         """Programs cannot run on a recording.
 
         Raises:
@@ -65,13 +57,7 @@ class ReplaySession:
 
     start = run
 
-    def hold_lock(
-        self,
-        path: str = LOCK_PATH,
-        *,
-        who: str = "",  # noqa: ARG002
-        limit_s: float = LOCK_LIMIT_S,  # noqa: ARG002
-    ) -> NodeLock | Busy:
+    def hold_lock(self, path: str = LOCK_PATH, **_: object) -> NodeLock | Busy:
         """Always free: reading a recording disturbs no one."""
         return NodeLock(path, lambda: None)
 

@@ -91,8 +91,8 @@ def name(kernel: str, rule: str = "") -> str:
 # ---- for the clock ----
 
 
-def _tiles(pointers: "List[str]") -> "List[str]":
-    """The first tile of this block, and the place of this thread in it; %stride leads to the next tile."""
+def _tiles(pointers: "List[str]", work: "List[str]") -> "List[str]":
+    """The work for each tile of this block, with the pointers at the place of this thread in it."""
     lines = [
         ".reg .pred %past; .reg .b32 %tile, %tiles, %thread, %blocks; .reg .b64 %offset, %place, %stride;",
         "mov.u32 %tile, %ctaid.x;",
@@ -106,7 +106,8 @@ def _tiles(pointers: "List[str]") -> "List[str]":
     ]
     for each in pointers:
         lines += [f"ld.param.u64 %{each}, [p_{each}];", f"add.u64 %{each}, %{each}, %offset;"]
-    return lines
+    on = [f"add.u64 %{each}, %{each}, %stride;" for each in pointers]
+    return [*lines, *ptx.loop("tile", "tiles", "blocks", [*work, *on])]
 
 
 def _loads(register: str, pointer: str) -> "List[str]":
@@ -123,26 +124,13 @@ def _stores(register: str, pointer: str) -> "List[str]":
     ]
 
 
-def _each_tile(work: "List[str]", pointers: "List[str]") -> "List[str]":
-    return [
-        "NEXT:",
-        "setp.ge.u32 %past, %tile, %tiles;",
-        "@%past bra TOLD;",
-        *work,
-        *[f"add.u64 %{each}, %{each}, %stride;" for each in pointers],
-        "add.u32 %tile, %tile, %blocks;",
-        "bra NEXT;",
-        "TOLD:",
-    ]
-
-
 def _read() -> str:
     """Each thread adds its words to a sum of its own in [sums]: no two threads wait for one another."""
     words = 4 * IN_FLIGHT
-    lines = [f".reg .b32 %a<{words}>, %s<4>, %old; .reg .b64 %in, %sums;", *_tiles(["in"])]
+    lines = [f".reg .b32 %a<{words}>, %s<4>, %old; .reg .b64 %in, %sums;"]
     lines += [f"mov.u32 %s{each}, 0;" for each in range(4)]
     adds = [f"add.u32 %s{each % 4}, %s{each % 4}, %a{each};" for each in range(words)]
-    lines += _each_tile([*_loads("a", "in"), *adds], ["in"])
+    lines += _tiles(["in"], [*_loads("a", "in"), *adds])
     lines += [f"add.u32 %s0, %s0, %s{each};" for each in range(1, 4)]
     lines += [
         "mov.u32 %tile, %ctaid.x;",
@@ -159,18 +147,17 @@ def _read() -> str:
 
 
 def _copy() -> str:
-    lines = [f".reg .b32 %a<{4 * IN_FLIGHT}>; .reg .b64 %in, %out;", *_tiles(["in", "out"])]
-    lines += _each_tile([*_loads("a", "in"), *_stores("a", "out")], ["in", "out"])
+    lines = [f".reg .b32 %a<{4 * IN_FLIGHT}>; .reg .b64 %in, %out;"]
+    lines += _tiles(["in", "out"], [*_loads("a", "in"), *_stores("a", "out")])
     return ptx.entry(name(COPY), ["u64 p_in", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
 
 
 def _triad() -> str:
     words = 4 * IN_FLIGHT
-    pointers = ["in", "more", "out"]
-    lines = [f".reg .b32 %a<{words}>, %b<{words}>; .reg .b64 %in, %more, %out;", *_tiles(pointers)]
+    lines = [f".reg .b32 %a<{words}>, %b<{words}>; .reg .b64 %in, %more, %out;"]
     adds = [f"mad.lo.u32 %a{each}, %b{each}, {FACTOR}, %a{each};" for each in range(words)]
     work = [*_loads("a", "in"), *_loads("b", "more"), *adds, *_stores("a", "out")]
-    lines += _each_tile(work, pointers)
+    lines += _tiles(["in", "more", "out"], work)
     return ptx.entry(name(TRIAD), ["u64 p_in", "u64 p_more", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
 
 
@@ -179,40 +166,16 @@ def _triad() -> str:
 _PATTERN_PARAMS = ["u64 p_data", "u64 p_first", "u32 p_quads", "u32 p_key", "u32 p_other"]
 
 
-def _quads() -> "List[str]":
-    """%i is the first quad of this thread, %step leads to the next; %data is where the quads are."""
+def _quads(work: "List[str]") -> "List[str]":
+    """The work for each quad of this thread: %p is where it is, %high and %low the number of its first word."""
+    found = ["mul.wide.u32 %number, %i, 4;", "add.u64 %number, %number, %first;", "cvt.u32.u64 %low, %number;"]
+    found += ["shr.u64 %number, %number, 32;", "cvt.u32.u64 %high, %number;"]
+    place = [f"mul.wide.u32 %offset, %i, {VECTOR};", "add.u64 %p, %data, %offset;"]
     return [
         ".reg .pred %past, %same; .reg .b32 %i, %quads, %step, %thread, %block, %key, %other, %low, %high, %h, %t, %k;",
         ".reg .b32 %w<4>; .reg .b64 %data, %first, %number, %offset, %p;",
-        "mov.u32 %block, %ctaid.x;",
-        "mov.u32 %thread, %tid.x;",
-        f"mad.lo.u32 %i, %block, {THREADS}, %thread;",
-        "mov.u32 %step, %nctaid.x;",
-        f"mul.lo.u32 %step, %step, {THREADS};",
-        "ld.param.u64 %data, [p_data];",
-        "ld.param.u64 %first, [p_first];",
-        "ld.param.u32 %quads, [p_quads];",
-        "ld.param.u32 %key, [p_key];",
-        "ld.param.u32 %other, [p_other];",
-    ]
-
-
-def _each_quad(work: "List[str]") -> "List[str]":
-    return [
-        "NEXT:",
-        "setp.ge.u32 %past, %i, %quads;",
-        "@%past bra TOLD;",
-        f"mul.wide.u32 %offset, %i, {VECTOR};",
-        "add.u64 %p, %data, %offset;",
-        "mul.wide.u32 %number, %i, 4;",
-        "add.u64 %number, %number, %first;",
-        "cvt.u32.u64 %low, %number;",
-        "shr.u64 %number, %number, 32;",
-        "cvt.u32.u64 %high, %number;",
-        *work,
-        "add.u32 %i, %i, %step;",
-        "bra NEXT;",
-        "TOLD:",
+        *(*ptx.numbered("i"), *ptx.STEP, *ptx.loaded(_PATTERN_PARAMS)),
+        *ptx.loop("i", "quads", "step", [*place, *found, *work]),
     ]
 
 
@@ -243,8 +206,8 @@ def _hash(each: int, key: str, out: str) -> "List[str]":
 
 
 def _write(rule: str) -> str:
-    lines = [*_quads(), *_each_quad([*_words(rule), f"st.global.v4.u32 [%p], {ptx.braced('w', 4)};"]), "ret;"]
-    return ptx.entry(name("write", rule), _PATTERN_PARAMS, lines)
+    work = [*_words(rule), f"st.global.v4.u32 [%p], {ptx.braced('w', 4)};"]
+    return ptx.entry(name("write", rule), _PATTERN_PARAMS, [*_quads(work), "ret;"])
 
 
 def _check(rule: str) -> str:
@@ -253,7 +216,6 @@ def _check(rule: str) -> str:
     A thread keeps the first wrong word that it meets, if there is room.
     """
     lines = [
-        *_quads(),
         ".reg .pred %full; .reg .b32 %a<4>, %wrong, %bits, %sum, %at, %low_of, %high_of, %was, %found_word, %diff;",
         ".reg .b64 %found, %entry, %sums;",
         *[f"mov.u32 %{each}, 0;" for each in ("wrong", "bits", "sum", "low_of", "high_of", "was", "found_word")],
@@ -265,8 +227,8 @@ def _check(rule: str) -> str:
         work += [f"@%full add.u32 %low_of, %low, {each};", "@%full mov.u32 %high_of, %high;"]
         work += [f"@%full mov.u32 %was, %w{each};", f"@%full mov.u32 %found_word, %a{each};"]
         work += ["add.u32 %wrong, %wrong, 1;", f"GOOD{each}:"]
-    lines += _each_quad(work)
     lines += [
+        *_quads(work),
         f"mad.lo.u32 %t, %block, {THREADS}, %thread;",
         "mul.wide.u32 %offset, %t, 4;",
         "ld.param.u64 %sums, [p_sums];",

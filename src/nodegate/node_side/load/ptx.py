@@ -40,56 +40,53 @@ def hashed(word: str, key: str) -> "List[str]":
     return lines
 
 
+def loaded(params: "List[str]") -> "List[str]":
+    """Each parameter in a register of its name: that of "u32 p_n" in %n."""
+    return [f"ld.param.{each[:3]} %{each[6:]}, [{each[4:]}];" for each in params]
+
+
+def numbered(register: str) -> "List[str]":
+    """The number of a thread in its grid; %block and %thread are overwritten."""
+    lines = ["mov.u32 %block, %ctaid.x;", "mov.u32 %thread, %tid.x;"]
+    return [*lines, f"mad.lo.u32 %{register}, %block, {THREADS}, %thread;"]
+
+
+def loop(index: str, count: str, step: str, work: "List[str]") -> "List[str]":
+    """Do the work while an index is below a count, and go on by a step; then TOLD follows."""
+    head = ["NEXT:", f"setp.ge.u32 %past, %{index}, %{count};", "@%past bra TOLD;"]
+    return [*head, *work, f"add.u32 %{index}, %{index}, %{step};", "bra NEXT;", "TOLD:"]
+
+
+STEP = ("mov.u32 %step, %nctaid.x;", f"mul.lo.u32 %step, %step, {THREADS};")  # to a thread's next number: all threads
+
+
 def _fill() -> str:
     """Pairs of 32-bit words: word = hash(position, seed) & and | or, with masks for even and odd words.
 
     `word` in node_side/load/operands.py is the hash in Python.
     """
+    params = ["u64 p_out", "u32 p_pairs", "u32 p_seed", "u32 p_and0", "u32 p_or0", "u32 p_and1", "u32 p_or1"]
     lines = [
-        ".reg .pred %past; .reg .b32 %block, %width, %thread, %pair, %pairs, %seed, %h0, %h1, %t, %mask;",
+        ".reg .pred %past; .reg .b32 %block, %thread, %pair, %pairs, %seed, %h0, %h1, %t, %and<2>, %or<2>;",
         ".reg .b64 %out, %offset;",
-        "mov.u32 %block, %ctaid.x;",
-        "mov.u32 %width, %ntid.x;",
-        "mov.u32 %thread, %tid.x;",
-        "mad.lo.u32 %pair, %block, %width, %thread;",
-        "ld.param.u32 %pairs, [p_pairs];",
+        *numbered("pair"),
+        *loaded(params),
         "setp.ge.u32 %past, %pair, %pairs;",
         "@%past bra DONE;",
-        "ld.param.u32 %seed, [p_seed];",
-        "ld.param.u64 %out, [p_out];",
         "mul.wide.u32 %offset, %pair, 8;",
         "add.u64 %out, %out, %offset;",
         "shl.b32 %h0, %pair, 1;",
         "add.u32 %h1, %h0, 1;",
     ]
     for h, number in (("%h0", 0), ("%h1", 1)):
-        lines += hashed(h, "%seed")
-        for mask in ("and", "or"):
-            lines += [f"ld.param.u32 %mask, [p_{mask}{number}];", f"{mask}.b32 {h}, {h}, %mask;"]
-    lines += ["st.global.v2.u32 [%out], {%h0, %h1};", "DONE:", "ret;"]
-    masks = [f"u32 p_{name}{number}" for number in (0, 1) for name in ("and", "or")]
-    return entry(FILL, ["u64 p_out", "u32 p_pairs", "u32 p_seed", *masks], lines)
+        lines += [*hashed(h, "%seed"), *(f"{mask}.b32 {h}, {h}, %{mask}{number};" for mask in ("and", "or"))]
+    return entry(FILL, params, [*lines, "st.global.v2.u32 [%out], {%h0, %h1};", "DONE:", "ret;"])
 
 
 def _compare() -> str:
-    """Adds the number of differing words to [count] and lowers [first] to the position of the first of them."""
-    lines = [
-        ".reg .pred %past, %same; .reg .b32 %block, %width, %thread, %i, %quads, %step, %n, %first, %word;",
-        ".reg .b32 %a<4>, %b<4>; .reg .b64 %left, %right, %p, %q, %offset, %count;",
-        "mov.u32 %block, %ctaid.x;",
-        "mov.u32 %width, %ntid.x;",
-        "mov.u32 %thread, %tid.x;",
-        "mad.lo.u32 %i, %block, %width, %thread;",
-        "mov.u32 %step, %nctaid.x;",
-        "mul.lo.u32 %step, %step, %width;",
-        "ld.param.u32 %quads, [p_quads];",
-        "ld.param.u64 %left, [p_left];",
-        "ld.param.u64 %right, [p_right];",
-        "mov.u32 %n, 0;",
-        "mov.u32 %first, 0xFFFFFFFF;",
-        "NEXT:",
-        "setp.ge.u32 %past, %i, %quads;",
-        "@%past bra TOLD;",
+    """Adds the number of differing words to [count] and lowers [place] to the position of the first of them."""
+    params = ["u64 p_left", "u64 p_right", "u32 p_quads", "u64 p_count", "u64 p_place"]
+    work = [
         "mul.wide.u32 %offset, %i, 16;",
         "add.u64 %p, %left, %offset;",
         "add.u64 %q, %right, %offset;",
@@ -98,19 +95,20 @@ def _compare() -> str:
         "shl.b32 %word, %i, 2;",
     ]
     for each in range(4):
-        lines += [f"setp.eq.u32 %same, %a{each}, %b{each};", "@!%same add.u32 %n, %n, 1;"]
-        lines += ["@!%same min.u32 %first, %first, %word;", "add.u32 %word, %word, 1;"]
-    lines += [
-        "add.u32 %i, %i, %step;",
-        "bra NEXT;",
-        "TOLD:",
+        work += [f"setp.eq.u32 %same, %a{each}, %b{each};", "@!%same add.u32 %n, %n, 1;"]
+        work += ["@!%same min.u32 %first, %first, %word;", "add.u32 %word, %word, 1;"]
+    lines = [
+        ".reg .pred %past, %same; .reg .b32 %block, %thread, %i, %quads, %step, %n, %first, %word, %a<4>, %b<4>;",
+        ".reg .b64 %left, %right, %p, %q, %offset, %count, %place;",
+        *(*numbered("i"), *STEP, *loaded(params)),
+        "mov.u32 %n, 0;",
+        "mov.u32 %first, 0xFFFFFFFF;",
+        *loop("i", "quads", "step", work),
         "setp.eq.u32 %same, %n, 0;",
         "@%same bra DONE;",
-        "ld.param.u64 %count, [p_count];",
         "red.global.add.u32 [%count], %n;",
-        "ld.param.u64 %count, [p_first];",
-        "red.global.min.u32 [%count], %first;",
+        "red.global.min.u32 [%place], %first;",
         "DONE:",
         "ret;",
     ]
-    return entry(COMPARE, ["u64 p_left", "u64 p_right", "u32 p_quads", "u64 p_count", "u64 p_first"], lines)
+    return entry(COMPARE, params, lines)

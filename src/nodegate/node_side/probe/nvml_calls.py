@@ -42,10 +42,7 @@ def failure(number: int, message: str) -> Dict[str, object]:
 
 def reading_of(nvml: ModuleType, name: str, *args: object) -> object:
     """The result of a function, as a reading."""
-    try:
-        return ask(nvml, name, *args)
-    except reading.CannotRead as error:
-        return error.reading
+    return guarded(lambda nvml, _: ask(nvml, name, *args))(nvml, None)
 
 
 def guarded(reader: Reader) -> Reader:
