@@ -17,7 +17,7 @@ from nodegate.measure.program_run import run
 from nodegate.node import Connection, Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.probe.collect import collect
-from nodegate.transport.local import LocalSession
+from nodegate.transport.command import LocalSession
 from nodegate.wire import Wire
 
 if TYPE_CHECKING:

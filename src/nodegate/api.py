@@ -13,7 +13,6 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged, UsageError
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
-from nodegate.probe.disks import Disk, Disks
 from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.environment import Environment, ResourceLimits
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, Gpus, NvLink, RowRemap
@@ -21,7 +20,7 @@ from nodegate.probe.host import BlockedProcess, Cpus, Host
 from nodegate.probe.jobs import DeviceUser, Jobs, Owner, Whose
 from nodegate.probe.kernel_line import KernelLine
 from nodegate.probe.kernel_log import KernelLog
-from nodegate.probe.mounts import Mount, Mounts
+from nodegate.probe.mounts import Disk, Disks, Mount, Mounts
 from nodegate.probe.nvml import NvmlLibrary
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.probe.rdma import NetDevice, Rdma, RdmaDevice, RdmaPort

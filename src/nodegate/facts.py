@@ -15,7 +15,6 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.packed import pack, unpack
 from nodegate.probe import (
     clock,
-    disks,
     driver,
     environment,
     hooks,
@@ -31,11 +30,10 @@ from nodegate.probe import (
     software,
     upkeep,
 )
-from nodegate.probe.document import ProbeDocument
+from nodegate.probe.document import ProbeDocument, refuse_later_sections
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.rdma import Rdma
-from nodegate.probe.recorder import refuse_later_sections
 from nodegate.probe.section import section_data, section_object
 from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
@@ -118,11 +116,11 @@ class NodeFacts:
     cpus = _of("cpus", host.parse_cpus)  # before `host`, as above
     host = Fact(lambda of: host.parse(section_object(of.sections, "system"), epoch_s=of.epoch_s), "system")
     limits = _of("limits", environment.parse_limits)
-    mounts = _of("mounts", mounts.parse)
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
     clock = Fact(lambda of: clock.parse(section_object(of.sections, "clock"), of), "clock")
-    disks = _of("disks", disks.parse)
+    disks = _of("disks", mounts.parse_disks)
+    mounts = _of("mounts", mounts.parse)
     jobs = _of("jobs", jobs.parse)
     hooks = _of("hooks", hooks.parse)
     upkeep = _of("upkeep", upkeep.parse)

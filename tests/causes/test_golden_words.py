@@ -12,7 +12,7 @@ from support.faulty_nodes import PLANTS, names, records_of
 from nodegate import suite
 from nodegate.causes.lines import line
 from nodegate.claims.verdict import node_verdict
-from nodegate.hook.reason import reason
+from nodegate.hook.slurm import reason
 from nodegate.profile import Profile
 from nodegate.records.run import NodeReport, Run
 from nodegate.report.model import Report

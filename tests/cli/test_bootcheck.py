@@ -16,7 +16,7 @@ from nodegate.node import Connection, Node
 from nodegate.records.cause import Severity
 from nodegate.records.evidence import Evidence
 from nodegate.run.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
-from nodegate.transport.local import LocalSession
+from nodegate.transport.command import LocalSession
 
 
 def judged(machine: Machine) -> Outcome:

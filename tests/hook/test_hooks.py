@@ -8,8 +8,8 @@ from support.slurm_nodes import DRAIN, SlurmNodes
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, guard, hooks
-from nodegate.hook.answer import Answer
 from nodegate.hook.hooks import HookOptions, HookResult, epilog, healthcheck, prolog
+from nodegate.hook.verdict_cache import Answer
 
 WORDS = {
     Exit.FIT: "fit: 77 checks passed",

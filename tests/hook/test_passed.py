@@ -16,7 +16,7 @@ from nodegate.profile import Profile
 from nodegate.records.verdict import NodeVerdict
 from nodegate.run import bootcheck, mark_passed
 from nodegate.run.bootcheck import Outcome
-from nodegate.transport.local import LocalSession
+from nodegate.transport.command import LocalSession
 
 BOARDS = {"chassis": "C000001", "GPU 0": "1650001", "GPU 1": "1650002", "mlx5_0": "a088:c203:0001:0000"}
 TEXT = passed.text_of("run", 1.8e9, BOARDS)

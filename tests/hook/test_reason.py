@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.made_findings import finding, record
 
-from nodegate.hook.reason import reason
+from nodegate.hook.slurm import reason
 from nodegate.records import part
 from nodegate.run.bootcheck import outcome_of
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodegate.exit_codes import Exit
-from nodegate.hook.answer import Answer
-from nodegate.hook.verdict_cache import keep, kept, now_s
+from nodegate.hook.verdict_cache import Answer, keep, kept, now_s
 
 FIT = Answer(Exit.FIT, "fit: 77 checks passed")
 

@@ -31,7 +31,7 @@ from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.tools.nvbandwidth import NvBandwidth
-from nodegate.transport.local import LocalSession
+from nodegate.transport.command import LocalSession
 
 TOOLS = Path(__file__).resolve().parents[1] / "support" / "fake_tools"
 H100 = Machine.hgx_h100()

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from nodegate.errors import CannotMeasure
 from nodegate.node import Connection, Node
 from nodegate.probe.collect import WIRE, collect, decode
-from nodegate.probe.document import MAX_DOCUMENT_BYTES, document_of
-from nodegate.probe.recorder import today
+from nodegate.probe.document import MAX_DOCUMENT_BYTES, document_of, today
 from nodegate.transport.session import Output
 
 GOOD: Mapping[str, Any] = {

@@ -7,8 +7,7 @@ from support.recordings import recording
 from nodegate.errors import CannotMeasure
 from nodegate.facts import FACTS, read
 from nodegate.node_side.probe.main import SECTIONS
-from nodegate.probe.document import document_of
-from nodegate.probe.recorder import today
+from nodegate.probe.document import document_of, today
 
 NAMES = tuple(sorted(FACTS.keys() - {"nvml_library"}))  # that one is known too where NVML itself fails
 MACHINES = {"hgx-h100": Machine.hgx_h100, "pcie-l40s": Machine.pcie_l40s}

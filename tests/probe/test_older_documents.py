@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from nodegate.facts import FACTS, read
-from nodegate.probe.document import document_of
+from nodegate.probe.document import document_of, today
 from nodegate.probe.pci import Pci
-from nodegate.probe.recorder import today
 from nodegate.unknown import Unknown, Why
 
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -22,7 +22,7 @@ KEPT = {
     "rdma.NetDevice.carrier": "a network device without a link",
     "rdma.RdmaPort.sm_lid": "0 on InfiniBand: no subnet manager has configured the port",
 }
-NOT_FACTS = ("document", "recorder")  # how the facts came here
+NOT_FACTS = ("document",)  # how the facts came here
 PARSERS = ("src/nodegate/probe/", "src/nodegate/tools/nvidia_smi")
 
 
@@ -67,10 +67,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("planted")
     for name in ("src", "checks"):
         shutil.copytree(ROOT / name, root / name)
-    disks = root / "src/nodegate/probe/disks.py"
-    text = disks.read_text()
-    assert text.count("    size_bytes: Known[int]\n") == 1
-    disks.write_text(text.replace("    size_bytes: Known[int]\n", "    size_bytes: Known[int]\n    index: int = 0\n"))
+    mounts = root / "src/nodegate/probe/mounts.py"
+    head, of_disk, rest = mounts.read_text().partition("    model: Known[str]\n    size_bytes: Known[int]\n")
+    assert of_disk
+    mounts.write_text(f"{head}{of_disk}    index: int = 0\n{rest}")
     return root
 
 
@@ -78,5 +78,5 @@ def test_what_nothing_reads_is_kept_for_a_reason_and_nothing_else(planted: Path,
     read = reads(planted, tmp_path)
     assert fields() - read == KEPT.keys()
     assert "gpu.Gpu.index" in read
-    assert "disks.Disk.size_bytes" in read
-    assert "disks.Disk.index" not in read  # the planted one
+    assert "mounts.Disk.size_bytes" in read
+    assert "mounts.Disk.index" not in read  # the planted one

@@ -9,7 +9,7 @@ import pytest
 from support import sample_report
 
 from nodegate.commands.drain_plan import lines, plan
-from nodegate.hook.reason import reason
+from nodegate.hook.slurm import reason
 from nodegate.node import Node
 from nodegate.records.finding import Finding, Record
 from nodegate.records.part import NODE, gpu

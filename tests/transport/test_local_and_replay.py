@@ -11,8 +11,8 @@ import pytest
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import NodeLock, Options, connect
+from nodegate.transport.command import LocalSession
 from nodegate.transport.guarded import CLOSE_S
-from nodegate.transport.local import LocalSession
 from nodegate.transport.replay import ReplaySession
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nodegate.causes.lines import line, worst_in_short
-from nodegate.hook.reason import reason
+from nodegate.hook.slurm import reason
 from nodegate.inventory.hostlist import fold
 from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder

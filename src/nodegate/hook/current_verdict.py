@@ -13,7 +13,7 @@ from nodegate.demands.here import demands_here
 from nodegate.errors import UsageError
 from nodegate.exit_codes import Exit
 from nodegate.hook import passed, verdict_cache
-from nodegate.hook.answer import Answer
+from nodegate.hook.verdict_cache import Answer
 
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, guard, job
-from nodegate.hook.answer import Answer
-from nodegate.hook.reason import reason
+from nodegate.hook.slurm import reason
+from nodegate.hook.verdict_cache import Answer
 
 FRESH_S = 300.0
 PORT = "; MASTER_PORT was not looked at"

@@ -20,6 +20,9 @@ _NOT_IN_SERVICE = re.compile(r"DOWN|FAIL|ERROR|FUTURE|POWER|REBOOT_ISSUED|UNKNOW
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # not a hostlist: that would be many nodes
 _SIGNED = re.compile(r" \[[^\[\]]*@([^\[\]]*)\]$")  # " [root@2026-11-21T17:10:00]"
 TIME = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}  # how scontrol writes that
+_LONGEST = 120
+_NEUTRAL = str.maketrans("[]{};", "()(),", "\"'°")  # Slurm signs a reason with " [root@time]"
+_UNWANTED = re.compile(r"[^A-Za-z0-9 ._:/()+,%@-]")
 
 
 @dataclass(frozen=True)
@@ -154,3 +157,9 @@ def _checked(name: str) -> str:
 
 def _scontrol(*arguments: str) -> str:
     return answer("scontrol", *arguments, limit_s=LIMIT_S, environ={**os.environ, **TIME}, where="on this node")
+
+
+def reason(line: str) -> str:
+    """The reason for Slurm, from an answer's line; `sinfo -R` shows the first 20 characters, so the part is first."""
+    flat = _UNWANTED.sub("?", " ".join(line.removeprefix("unfit: ").split()).translate(_NEUTRAL))
+    return f"{OURS} {flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + '...'}"

@@ -1,20 +1,41 @@
-"""The verdict that one hook caches for the next: a file of this boot that only root or this user can have written."""
+"""What a hook knows about its node, and how it caches that for the next one.
+
+That is a file of this boot that only root or this user can have written.
+"""
 
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from nodegate.exit_codes import Exit
 from nodegate.files.atomic import replacing
 from nodegate.files.trusted import read_trusted
-from nodegate.hook.answer import Answer
 
 FILE = Path("/run/nodegate/verdict.json")
 _SCHEMA = "nodegate.kept/2"
 _MOST_BYTES = 16 << 10
 _MOST_CAUSES = 16
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a bootcheck; `age_s` is its age if it was cached, else None.
+
+    `causes` are the ids of its causes, `demands` is the hash of what the site asks of the node.
+    """
+
+    exit: Exit
+    line: str
+    age_s: float | None = None
+    causes: tuple[str, ...] = ()
+    demands: str = ""
+
+    def shown(self) -> str:
+        """The line, with its age."""
+        return self.line if self.age_s is None else f"{self.line} (checked {self.age_s:.0f} s ago)"
 
 
 def now_s() -> float:

@@ -7,10 +7,10 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import NodeFacts
 from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
-from nodegate.probe.disks import Disks
 from nodegate.probe.driver import Driver
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.host import Host
+from nodegate.probe.mounts import Disks
 from nodegate.probe.rdma import Rdma
 from nodegate.probe.readings import mapped
 from nodegate.probe.services import Services

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from nodegate.errors import CannotMeasure
 from nodegate.node import Node
 from nodegate.node_program import PYTHON_OPTIONS, pack
-from nodegate.probe import recorder
-from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
+from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of, today
 from nodegate.transport.call import Request
 from nodegate.transport.session import Output, Session
 from nodegate.unknown import Why
@@ -76,7 +75,7 @@ def collected(output: Output, received_epoch_s: float, *, timeout_s: float) -> P
     """
     _check_end(output, timeout_s)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
-    return document.recorded_by(recorder.today())
+    return document.recorded_by(today())
 
 
 def limits_within(timeout_s: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Mounted file systems and their free space. Section `mounts`."""
+"""Mounted file systems and their free space, and the disks that are built in. Sections `mounts` and `disks`."""
 
 import re
 from collections.abc import Mapping
@@ -8,6 +8,8 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
+
+_SECTOR_BYTES = 512  # the kernel's unit in /sys/block, whatever the disk's own
 
 
 @dataclass(frozen=True)
@@ -72,3 +74,35 @@ def _usage(path: str, usage: Mapping[str, object]) -> tuple[Known[int], Known[in
 def _unescaped(word: str) -> str:
     """The kernel writes blanks, tabs, newlines and backslashes in octal."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk."""
+
+    name: str  # "nvme0n1"
+    model: Known[str]
+    size_bytes: Known[int]
+
+
+@dataclass(frozen=True)
+class Disks:
+    """The disks by name."""
+
+    devices: tuple[Disk, ...]
+
+
+def parse_disks(found: Mapping[str, object]) -> Disks:
+    """The data of section `disks`.
+
+    Raises:
+        CannotMeasure: a disk is not an object.
+    """
+    return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
+
+
+def _disk(name: str, data: Known[Mapping[str, object]]) -> Disk:
+    if isinstance(data, Unknown):
+        raise CannotMeasure(f"disk {shown(name)}: {data}", next_step="read what the node sent in the evidence file")
+    sectors = read.mapped(read.text(data, "sectors"), read.integer_in)
+    return Disk(shown(name), read.text(data, "model"), read.mapped(sectors, lambda count: count * _SECTOR_BYTES))

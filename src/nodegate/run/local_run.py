@@ -23,7 +23,7 @@ from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.suite import Check
 from nodegate.toolbox.toolbox import Toolbox
-from nodegate.transport.local import LocalSession
+from nodegate.transport.command import LocalSession
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nodegate.facts import NodeFacts
-from nodegate.probe.disks import Disk
 from nodegate.probe.gpu import Gpu
 from nodegate.probe.host import Host
+from nodegate.probe.mounts import Disk
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.subjects import upkeep

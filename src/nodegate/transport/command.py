@@ -1,4 +1,4 @@
-"""A node over any program that starts another one there and passes its standard input and output on.
+"""The local machine, and a node over any program that starts another one there and passes its input and output on.
 
 The words of the program on the node come after those of the inventory's nodegate_command; no shell of ours sees them,
 and there must be none on the way. The end of such a program need not be the end of what it started: a lease ends that.
@@ -59,3 +59,16 @@ class CommandSession(GuardedSession):
             reason = f"{self._words[0]} did not start here: {error.strerror}"
             step = "install it on this machine, or correct nodegate_command in the inventory"
             raise Unreachable("configuration", reason, next_step=step, whose=self.node.name) from None
+
+
+class LocalSession(GuardedSession):
+    """Programs of this machine, ended with the controller as on a node."""
+
+    def _channel(self, *, as_root: bool) -> Channel:
+        argv = guard_argv(self.node.connection.python, as_root=as_root)
+        try:
+            return PipeChannel(argv)
+        except OSError as error:
+            reason = f"{argv[0]} did not start: {error.strerror}"
+            step = "install python3 (3.6 or newer), or name it with ansible_python_interpreter in the inventory"
+            raise Unreachable("no-python", reason, next_step=step, whose=self.node.name) from None

@@ -10,7 +10,7 @@ import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 from nodegate.node_side.load import cuda, operands, own
-from nodegate.node_side.load.place import answer_within
+from nodegate.node_side.load.place import answer_within, answering
 
 CHUNK_S = 0.05  # of copies between two events
 FEWEST_CHUNKS = 3
@@ -63,16 +63,14 @@ class Buffers:
         self.cuda.set_words(self._counts + 4, _NONE, 1, self.stream)
         self._words.compare(self.source, self.target, self.size, self._counts, self._counts + 4)
         self.wait()
-        answer_within(self.answer_limit_s)
-        count, first = array.array("I", self.cuda.read(self._counts, 8))
-        answer_within(0)
+        with answering(self.answer_limit_s):
+            count, first = array.array("I", self.cuda.read(self._counts, 8))
         return count, first if count else None
 
     def wait(self) -> None:
         """Wait until everything is done that was queued; a GPU that does not answer ends this process."""
-        answer_within(self.answer_limit_s)
-        self.cuda.wait(self.stream)
-        answer_within(0)
+        with answering(self.answer_limit_s):
+            self.cuda.wait(self.stream)
 
     def timed(
         self, copy: "Callable[[], None]", seconds: float, moved: int = 0, beside: "Optional[Beside]" = None
@@ -93,14 +91,9 @@ class Buffers:
             count = max(1, min(int(CHUNK_S * count / took), MOST_COPIES))
         cold = max(1, sum(end <= WARM_UP * seconds for end, _ in chunks))
         rates = sorted(rate for _, rate in chunks[min(cold, len(chunks) - 1) :])
-        middle, lowest, highest = (_rounded(rates[at]) for at in (len(rates) // 2, 0, -1))
-        return {
-            "gb_per_s": middle,
-            "lowest": lowest,
-            "highest": highest,
-            "copies": copies,
-            "seconds": round(chunks[-1][0], 3),
-        }
+        places = {"gb_per_s": len(rates) // 2, "lowest": 0, "highest": -1}
+        found = {name: float(f"{rates[at]:.5g}") for name, at in places.items()}
+        return dict(found, copies=copies, seconds=round(chunks[-1][0], 3))
 
     def _chunk(self, copy: "Callable[[], None]", count: int, beside: "Optional[Tuple[Beside, int, int]]") -> float:
         answer_within(self.answer_limit_s)  # queueing may hang too, if the queue is full
@@ -129,7 +122,3 @@ def wrong_in(address: int, size: int, seed: int) -> int:
 def word_at(address: int, position: int) -> int:
     """A word in host memory."""
     return array.array("I", ctypes.string_at(address + 4 * position, 4))[0]
-
-
-def _rounded(rate: float) -> float:
-    return float(f"{rate:.5g}")

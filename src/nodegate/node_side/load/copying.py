@@ -4,7 +4,8 @@ It sends parts during its work, dictionaries with one key ("place", "copy", "dat
 did before it hung or failed stays. They are described in docs/reference/copies-document.md.
 """
 
-from typing import Dict, NamedTuple
+import functools
+from typing import Any, Callable, Dict, NamedTuple
 
 from nodegate.node_side.load import buffers, cuda, operands, place
 from nodegate.node_side.load import turns as steps
@@ -81,8 +82,7 @@ class _Gpu:
         """From one place of its memory to another, by the copy engine and by kernels; all of it in a long run."""
         of, job = self.buffers, self.job
         of.clear()
-        found = of.timed(lambda: self.cuda.copy(of.target, of.source, job.size, of.stream), job.device_s)
-        child.emit({"copy": dict(found, what=INSIDE, when=ALONE)})
+        self._time(INSIDE, ALONE, lambda: self.cuda.copy(of.target, of.source, job.size, of.stream), job.device_s)
         wrong, first = of.differences()
         self._tell(INSIDE, ALONE, wrong, first)
         memory = Memory(of)
@@ -96,14 +96,14 @@ class _Gpu:
         """To the host, then back, each together with all other GPUs."""
         everyone = range(self.turns.slots)
         self.prepare(AT_ONCE)
-        self.turns.say(self.job.slot, steps.READY_OUT)
-        self.turns.wait(everyone, steps.READY_OUT)
-        self.turns.say(self.job.slot, steps.OUT)
-        self.copy_out(AT_ONCE)
-        self.turns.say(self.job.slot, steps.READY_IN)
-        self.turns.wait(everyone, steps.READY_IN)
-        self.turns.say(self.job.slot, steps.IN)
-        self.copy_in(AT_ONCE)
+        for ready, step, copy in (
+            (steps.READY_OUT, steps.OUT, self.copy_out),
+            (steps.READY_IN, steps.IN, self.copy_in),
+        ):
+            self.turns.say(self.job.slot, ready)
+            self.turns.wait(everyone, ready)
+            self.turns.say(self.job.slot, step)
+            copy(AT_ONCE)
         self.turns.say(self.job.slot, steps.ENDED)
         self.compare_host(AT_ONCE)
 
@@ -114,27 +114,24 @@ class _Gpu:
 
     def copy_out(self, when: str) -> None:
         """The pattern to the host."""
-        of, size = self.buffers, self.job.size
-        found = of.timed(lambda: self.cuda.copy_out(self.host, of.source, size, of.stream), self.job.host_s)
-        child.emit({"copy": dict(found, what=OUT, when=when)})
+        of, job = self.buffers, self.job
+        self._time(OUT, when, lambda: self.cuda.copy_out(self.host, of.source, job.size, of.stream), job.host_s)
 
     def copy_in(self, when: str) -> None:
         """The pattern from the host."""
-        of, size = self.buffers, self.job.size
-        found = of.timed(lambda: self.cuda.copy_in(of.target, self.host, size, of.stream), self.job.host_s)
-        child.emit({"copy": dict(found, what=IN, when=when)})
+        of, job = self.buffers, self.job
+        self._time(IN, when, lambda: self.cuda.copy_in(of.target, self.host, job.size, of.stream), job.host_s)
 
     def copy_both(self) -> None:
         """Half of the pattern to the host and the other half from there at the same time, each by its own stream."""
         of, half = self.buffers, self.job.size // 2
         here, there = of.target + half, self.host + half
-        found = of.timed(
-            lambda: self.cuda.copy_in(here, there, half, of.stream),
-            self.job.both_s,
-            2 * half,
-            lambda stream: self.cuda.copy_out(self.host, of.source, half, stream),
-        )
-        child.emit({"copy": dict(found, what=BOTH, when=ALONE)})
+
+        def out(stream: int) -> None:
+            self.cuda.copy_out(self.host, of.source, half, stream)
+
+        copy = functools.partial(self.cuda.copy_in, here, there, half, of.stream)
+        self._time(BOTH, ALONE, copy, self.job.both_s, 2 * half, out)
 
     def compare_host(self, when: str) -> None:
         """Whether what went to the host and came back is still the pattern, and where it was lost."""
@@ -146,6 +143,9 @@ class _Gpu:
         else:
             lost_on_way_out = buffers.word_at(self.host, first) != operands.word(first, seed)
         self._tell(OUT if lost_on_way_out else IN, when, max(wrong, sampled), first)
+
+    def _time(self, what: str, when: str, copy: "Callable[[], None]", seconds: float, *more: Any) -> None:
+        child.emit({"copy": dict(self.buffers.timed(copy, seconds, *more), what=what, when=when)})
 
     def _tell(self, what: str, when: str, wrong: int, first: object) -> None:
         data = {"when": when, "what": what, "bytes": self.job.size, "wrong_words": wrong, "first_word": first}

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple
 from nodegate.node_side.load import cuda
 from nodegate.node_side.load import memory_kernels as kernels
 from nodegate.node_side.load.buffers import Buffers
-from nodegate.node_side.load.place import answer_within
+from nodegate.node_side.load.place import answer_within, answering
 from nodegate.node_side.probe import child
 
 OUT_OF_MEMORY = 2
@@ -145,9 +145,8 @@ class Memory:
             self._write(self._block, size, each)
             tested.add(each, self._check(self._block, size, each))
             child.emit({"memory": tested.entry(time.monotonic() - began)})
-        answer_within(self.of.answer_limit_s)
-        self.cuda.free(self._block)
-        answer_within(0)
+        with answering(self.of.answer_limit_s):
+            self.cuda.free(self._block)
 
     def _allocate(self) -> int:
         """All free memory but a hundredth, as one piece; returns its bytes."""
@@ -180,10 +179,9 @@ class Memory:
         for number, (at, quads) in enumerate(pieces):
             self._pattern("check", address + at, at // 4, quads, rule, found + number * kernels.FOUND_BYTES)
         self.of.wait()
-        answer_within(self.of.answer_limit_s)
-        words = array.array("I", self.cuda.read(found, room)).tolist()
-        self.cuda.free(found)
-        answer_within(0)
+        with answering(self.of.answer_limit_s):
+            words = array.array("I", self.cuda.read(found, room)).tolist()
+            self.cuda.free(found)
         each = kernels.FOUND_BYTES // 4
         return [kernels.found_in(words[number * each :][:each]) for number in range(len(pieces))]
 
@@ -200,10 +198,8 @@ class Memory:
         self.cuda.launch(self._kernels[name], grid, kernels.THREADS, args, stream=self.of.stream, about=name)
 
     def _sum(self) -> int:
-        answer_within(self.of.answer_limit_s)
-        total = sum(array.array("I", self.cuda.read(self._sums, self._sums_bytes)))
-        answer_within(0)
-        return total
+        with answering(self.of.answer_limit_s):
+            return sum(array.array("I", self.cuda.read(self._sums, self._sums_bytes)))
 
 
 def _pieces(size: int) -> "List[tuple[int, int]]":

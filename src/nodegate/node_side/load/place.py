@@ -1,8 +1,9 @@
 """Where a process runs: only its GPUs are visible, on the CPUs next to the GPU, and it ends if a GPU hangs."""
 
+import contextlib
 import os
 import signal
-from typing import Dict, List, Sequence, Set
+from typing import Dict, Iterator, List, Sequence, Set
 
 from nodegate.node_side.probe import files, pci
 
@@ -31,6 +32,14 @@ def answer_within(seconds: float) -> None:
     """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs does not block the signal."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@contextlib.contextmanager
+def answering(seconds: float) -> "Iterator[None]":
+    """The GPU has to answer in this time, over what is done in this context."""
+    answer_within(seconds)
+    yield
+    answer_within(0)
 
 
 def go_beside(bus_id: str) -> Dict[str, object]:
