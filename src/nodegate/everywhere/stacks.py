@@ -127,11 +127,7 @@ def asker(carried: Carried | None, jobs: Sequence[str], limit_s: float) -> Calla
 
 
 def parse(node: str, printed: bytes) -> OnNode:
-    """The answer of node_side/tools/rank_stacks.py.
-
-    Raises:
-        CannotMeasure: it is something else.
-    """
+    """The answer of node_side/tools/rank_stacks.py. Raises CannotMeasure: it is something else."""
     try:
         found = loads(printed)
         return [_rank(node, row) for row in found["ranks"]], int(found["hidden"])  # type: ignore[index]

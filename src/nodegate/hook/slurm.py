@@ -53,30 +53,18 @@ class Node:
 
 
 def node(name: str) -> Node:
-    """The state of a node in Slurm.
-
-    Raises:
-        NoAnswer: Slurm did not answer.
-    """
+    """The state of a node in Slurm. Raises NoAnswer: Slurm did not answer."""
     return parse(_scontrol("show", "node", _checked(name)))
 
 
 def nodes() -> list[Node]:
-    """The state of all nodes of the cluster: about 1.5 MB for 1,250 of them.
-
-    Raises:
-        NoAnswer: Slurm did not answer.
-    """
+    """The state of all nodes of the cluster: about 1.5 MB for 1,250 of them. Raises NoAnswer: Slurm did not answer."""
     blocks = re.split(r"^(?=NodeName=)", _scontrol("--all", "show", "node"), flags=re.MULTILINE)
     return [parse(block) for block in blocks if block.startswith("NodeName=")]
 
 
 def one(seen: Iterable[Node], name: str) -> Node:
-    """The node of this name.
-
-    Raises:
-        NoAnswer: Slurm does not list it.
-    """
+    """The node of this name. Raises NoAnswer: Slurm does not list it."""
     found = next((each for each in seen if each.name == name), None)
     if found is None:
         raise NoAnswer(f"Slurm lists no node {name[:40]!r}")
@@ -84,11 +72,7 @@ def one(seen: Iterable[Node], name: str) -> Node:
 
 
 def parse(text: str) -> Node:
-    """The state in the output of `scontrol show node NAME`.
-
-    Raises:
-        NoAnswer: it has no state.
-    """
+    """The state in the output of `scontrol show node NAME`. Raises NoAnswer: it has no state."""
     lines = [line.strip() for line in text.splitlines()]
     states = _field(lines, "State").partition(" ")[0]
     if not states:
@@ -120,11 +104,7 @@ def epoch_s(written: str) -> float | None:
 
 
 def job_name(job: str) -> str:
-    """The name of a job, which its user chose.
-
-    Raises:
-        NoAnswer: Slurm did not, or has no such job.
-    """
+    """The name of a job, which its user chose. Raises NoAnswer: Slurm did not, or has no such job."""
     if not job.isdecimal():
         raise NoAnswer("the number of the job is not known")
     found = re.search(r"\bJobName=(\S+)", _scontrol("show", "job", job))
@@ -132,20 +112,12 @@ def job_name(job: str) -> str:
 
 
 def drain(name: str, reason: str) -> None:
-    """Drain the node: its jobs end, and no new ones start.
-
-    Raises:
-        NoAnswer: Slurm did not.
-    """
+    """Drain the node: its jobs end, and no new ones start. Raises NoAnswer: Slurm did not."""
     _scontrol("update", f"nodename={_checked(name)}", "state=drain", f"reason={reason}")
 
 
 def undrain(name: str, extra: str = "") -> None:
-    """Resume the node; `extra` is what its field Extra then says.
-
-    Raises:
-        NoAnswer: Slurm did not.
-    """
+    """Resume the node; `extra` is what its field Extra then says. Raises NoAnswer: Slurm did not."""
     _scontrol("update", f"nodename={_checked(name)}", "state=undrain", *([f"extra={extra}"] if extra else []))
 
 

@@ -83,11 +83,7 @@ class Launcher(Protocol):
 
     @classmethod
     def known(cls, path: str, said: Said, settings: LaunchSettings) -> Self:
-        """The launcher of a node, by what the node said.
-
-        Raises:
-            CannotMeasure: it cannot launch.
-        """
+        """The launcher of a node, by what the node said. Raises CannotMeasure: it cannot launch."""
         ...
 
     def start(self, hosts: Sequence[str], gpus: int, network: str, limit_s: float) -> tuple[str, ...]:

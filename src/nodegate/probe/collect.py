@@ -68,11 +68,7 @@ def request(
 
 
 def collected(output: Output, received_epoch_s: float, *, timeout_s: float) -> ProbeDocument:
-    """The facts in what a probe left behind.
-
-    Raises:
-        CannotMeasure: as `collect`.
-    """
+    """The facts in what a probe left behind. Raises CannotMeasure: as `collect`."""
     _check_end(output, timeout_s)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
     return document.recorded_by(today())

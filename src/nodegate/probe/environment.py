@@ -31,11 +31,7 @@ class Environment:
 
 
 def parse(found: Mapping[str, object]) -> Environment:
-    """The data of section `environment`.
-
-    Raises:
-        CannotMeasure: the login environment could not be read.
-    """
+    """The data of section `environment`. Raises CannotMeasure: the login environment could not be read."""
     variables = read.mapping(found, "variables")
     if isinstance(variables, Unknown):
         raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")

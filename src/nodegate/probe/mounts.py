@@ -93,11 +93,7 @@ class Disks:
 
 
 def parse_disks(found: Mapping[str, object]) -> Disks:
-    """The data of section `disks`.
-
-    Raises:
-        CannotMeasure: a disk is not an object.
-    """
+    """The data of section `disks`. Raises CannotMeasure: a disk is not an object."""
     return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
 
 

@@ -33,11 +33,7 @@ _OTHER_VERSION = 18  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
 
 def parse(section: Mapping[str, object]) -> Gpus:
-    """The data of section `nvml`.
-
-    Raises:
-        CannotMeasure: it has no list of GPUs.
-    """
+    """The data of section `nvml`. Raises CannotMeasure: it has no list of GPUs."""
     listed = read.items(section, "gpus")
     if isinstance(listed, Unknown):
         raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")

@@ -32,11 +32,7 @@ _NEXT_STEPS_BY_WHY = {
 
 
 def section_data(sections: Mapping[str, object], name: str) -> object:
-    """The data of a section.
-
-    Raises:
-        CannotMeasure: the section is absent, or gives the reason why it has none.
-    """
+    """The data of a section. Raises CannotMeasure: the section is absent, or gives the reason why it has none."""
     data = read.taken(read.mapping(sections, name), "data")
     if isinstance(data, Unknown):
         raise CannotMeasure(f"{name} could not be read: {data}", next_step=next_step(name, data.why), lacks=name)

@@ -36,11 +36,7 @@ class Software:
 
 
 def parse(found: Mapping[str, object]) -> Software:
-    """The data of section `software`.
-
-    Raises:
-        CannotMeasure: it lacks the tools.
-    """
+    """The data of section `software`. Raises CannotMeasure: it lacks the tools."""
     tools = read.mapping(found, "tools")
     if isinstance(tools, Unknown):
         raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")

@@ -76,11 +76,7 @@ def pack(files: Mapping[str, bytes], root: str, epoch_s: float) -> bytes:
 
 
 def write_new(path: Path, raw: bytes) -> None:
-    """Write a file that is not there yet, or nothing.
-
-    Raises:
-        UsageError: it is there, or cannot be written.
-    """
+    """Write a file that is not there yet, or nothing. Raises UsageError: it is there, or cannot be written."""
     try:
         file = path.open("xb")
     except OSError as error:

@@ -41,11 +41,7 @@ class Told:
         self._sock, self._read = sock, read
 
     def recv(self, size: int) -> bytes:
-        """The next bytes.
-
-        Raises:
-            ConnectionError: no SSH server sends a packet of this length.
-        """
+        """The next bytes. Raises ConnectionError: no SSH server sends a packet of this length."""
         if size > MOST_PACKET_BYTES:
             raise ConnectionError(errno.EPROTO, f"a packet of {size} bytes")
         if self._read:

@@ -3,7 +3,6 @@
 from nodegate.engines.registry import ENGINES, messages_of
 from nodegate.errors import Unreachable
 from nodegate.node import Node
-from nodegate.transport.command import CommandSession, LocalSession
 from nodegate.transport.options import Options
 from nodegate.transport.session import Session
 
@@ -29,6 +28,8 @@ def _open(node: Node, options: Options) -> Session:
 
         return ReplaySession(node)
     if node.connection.transport == "local":
+        from nodegate.transport.command import LocalSession  # noqa: PLC0415
+
         return LocalSession(node)
     if node.connection.transport == "ssh-binary":
         from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
@@ -39,6 +40,8 @@ def _open(node: Node, options: Options) -> Session:
 
         return connect_alone(node, answer_s=options.answer_s)
     if node.connection.transport == "command":
+        from nodegate.transport.command import CommandSession  # noqa: PLC0415
+
         words = node.connection.command
         return CommandSession(node, words, messages_of(words[0]), answer_s=options.answer_s)
     from nodegate.transport.ssh import open_ssh  # noqa: PLC0415

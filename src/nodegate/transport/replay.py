@@ -48,11 +48,7 @@ class ReplaySession:
         return data
 
     def run(self, argv: Sequence[str], **_: object) -> NoReturn:
-        """Programs cannot run on a recording.
-
-        Raises:
-            CannotMeasure: always.
-        """
+        """Programs cannot run on a recording. Raises CannotMeasure: always."""
         raise self._cannot(f"a recorded node cannot run programs ({argv[0]})", "measure it on the node itself")
 
     start = run

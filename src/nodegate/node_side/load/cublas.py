@@ -87,11 +87,7 @@ class Cublas:
     """cuBLAS in the current context. The order of operations is fixed as long as one stream is used."""
 
     def __init__(self, path: str, stream: int) -> None:
-        """Load and start the library.
-
-        Raises:
-            CublasError: it does not load or does not start.
-        """
+        """Load and start the library. Raises CublasError: it does not load or does not start."""
         self._library = _loaded(path)
         handle = _handle()
         self.call("cublasCreate_v2", ctypes.byref(handle))

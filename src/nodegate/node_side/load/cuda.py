@@ -75,11 +75,7 @@ class Cuda:
     """The driver API in this process. Handles and device addresses are plain numbers; sizes bytes, times seconds."""
 
     def __init__(self) -> None:
-        """Load the library and start it.
-
-        Raises:
-            CudaError: it does not load (number -1) or does not start.
-        """
+        """Load the library and start it. Raises CudaError: it does not load (number -1) or does not start."""
         child.note("loading " + LIBRARY)
         try:
             self._library = ctypes.CDLL(LIBRARY)

@@ -57,11 +57,7 @@ class Narrow:
     """Square matrices of one size on the current GPU."""
 
     def __init__(self, cublas: Cublas, stream: int, dtype: str, within: Room) -> None:
-        """Choose the algorithm.
-
-        Raises:
-            CublasError: this library or this GPU does not have this type.
-        """
+        """Choose the algorithm. Raises CublasError: this library or this GPU does not have this type."""
         self.n, self._cublas, self._stream, self._dtype = within.n, cublas, _handle(stream), dtype
         self._workspace, self._workspace_bytes = _handle(within.workspace), _size(within.workspace_bytes)
         self._operation = self._made("cublasLtMatmulDescCreate", _int(_COMPUTE_FP32), _int(_FP32))

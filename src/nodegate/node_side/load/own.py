@@ -51,11 +51,7 @@ class Product:
     """A matrix product by the kernels of products.py: `name` is fma or mma.sync."""
 
     def __init__(self, api: cuda.Cuda, stream: int, dtype: str, capable: "Tuple[int, ...]") -> None:
-        """Compile it.
-
-        Raises:
-            CudaError: nodegate has none for this GPU.
-        """
+        """Compile it. Raises CudaError: nodegate has none for this GPU."""
         tensor = dtype == products.TENSOR
         if tensor and capable < (8, 0):
             found = "{}.{}".format(*capable)

@@ -72,11 +72,7 @@ def _above(address: str) -> "List[List[str]]":
 
 
 def cpus_of(listed: str) -> "Set[int]":
-    """The numbers in "0-3,8".
-
-    Raises:
-        ValueError: it is not such a list, or an empty one.
-    """
+    """The numbers in "0-3,8". Raises ValueError: it is not such a list, or an empty one."""
     found: List[int] = []
     for part in listed.split(","):
         first, _, last = part.partition("-")
