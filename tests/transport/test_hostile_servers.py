@@ -15,7 +15,7 @@ from support.unreachable import refusal
 from lab.keys import public_key
 from nodegate.errors import Unreachable
 from nodegate.node import Node
-from nodegate.transport import Options, connect
+from nodegate.transport import Options, Session, connect
 
 ADDRESS = "127.211.7.1"
 
@@ -33,22 +33,21 @@ def memory_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def test_a_packet_of_gigabytes_is_not_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("serve", "words"),
+    [
+        (servers.huge_packet, "sent what is not SSH in the key exchange: a packet of"),
+        (servers.endless_line, "is not an SSH server: it sent ....."),
+    ],
+)
+def test_what_is_too_long_is_neither_kept_nor_read_to_its_end(tmp_path: Path, serve: Serve, words: str) -> None:
     before = memory_mib()
-    with hostile(tmp_path, servers.huge_packet, connect_timeout_s=20.0) as node:
+    with hostile(tmp_path, serve, connect_timeout_s=20.0) as node:
         began_s = time.monotonic()
         error = refusal(node)
-    assert "sent what is not SSH in the key exchange: a packet of" in error.reason
+    assert (error.kind, words in error.reason) == ("dropped", True)
     assert time.monotonic() - began_s < 18
     assert memory_mib() - before < 50
-
-
-def test_a_greeting_without_an_end_is_read_no_further(tmp_path: Path) -> None:
-    with hostile(tmp_path, servers.endless_line, connect_timeout_s=20.0) as node:
-        began_s = time.monotonic()
-        error = refusal(node)
-    assert (error.kind, "is not an SSH server: it sent ....." in error.reason) == ("dropped", True)
-    assert time.monotonic() - began_s < 18
 
 
 def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
@@ -61,27 +60,33 @@ def test_an_sshd_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
     assert caught.value.kind == "timeout"
 
 
+@contextlib.contextmanager
+def with_python(folder: Path, script: str, options: Options) -> Iterator[Session]:
+    """A session with a node whose interpreter is this."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    with Fleet(folder) as fleet:
+        session = connect(changed(fleet.nodes[0], python=str(python)), options)
+        with contextlib.closing(session):
+            yield session
+
+
 def test_a_lock_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.transport.guarded.END_S", 0.0)
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\ncase "$*" in *nodegate-guard*) exec /usr/bin/python3 "$@";; esac\nexec sleep 60\n')
-    python.chmod(0o755)
+    script = 'case "$*" in *nodegate-guard*) exec /usr/bin/python3 "$@";; esac\nexec sleep 60'
     with (
-        Fleet(tmp_path) as fleet,
-        contextlib.closing(connect(changed(fleet.nodes[0], python=str(python)), Options(answer_s=4.0))) as session,
+        with_python(tmp_path, script, Options(answer_s=4.0)) as session,
         pytest.raises(Unreachable, match="did not answer within 4 s"),
     ):
         session.hold_lock(str(tmp_path / "lock"))
 
 
 def test_frames_without_an_end_are_read_no_further(tmp_path: Path) -> None:
-    python = tmp_path / "python"
     interpreter = servers.__file__.replace("servers.py", "interpreter.py")
-    python.write_text(f'#!/bin/sh\nexec /usr/bin/python3 {interpreter} endless-frames none "$@"\n')
-    python.chmod(0o755)
+    script = f'exec /usr/bin/python3 {interpreter} endless-frames none "$@"'
     with (
-        Fleet(tmp_path) as fleet,
-        contextlib.closing(connect(changed(fleet.nodes[0], python=str(python)), Options())) as session,
+        with_python(tmp_path, script, Options()) as session,
         pytest.raises(Unreachable, match="it sent more than 1000000 bytes") as caught,
     ):
         session.run(["true"], timeout_s=600, max_output_bytes=1_000_000)

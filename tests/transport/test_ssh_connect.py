@@ -116,18 +116,17 @@ def impostor(says: bytes) -> Iterator[int]:
         assert not thread.is_alive(), "the connection was not closed"
 
 
-def test_a_server_that_stops_in_the_key_exchange(node: Node) -> None:
-    with impostor(b"SSH-2.0-stuck\r\n") as port:
-        error = refusal(changed(node, address="127.0.0.1", port=port, connect_timeout_s=3.0))
-    assert error.kind == "timeout"
-    assert "key exchange not finished within 3 s" in error.reason
-
-
-def test_what_is_no_ssh_server(node: Node) -> None:
-    with impostor(b"HTTP/1.1 400 Bad Request\r\n" + b"x: y\r\n" * 200) as port:
-        error = refusal(changed(node, address="127.0.0.1", port=port, retries=0))
-    assert error.kind == "dropped"
-    assert "is not an SSH server" in error.reason
+@pytest.mark.parametrize(
+    ("says", "kind", "words"),
+    [
+        (b"SSH-2.0-stuck\r\n", "timeout", "key exchange not finished within 3 s"),
+        (b"HTTP/1.1 400 Bad Request\r\n" + b"x: y\r\n" * 200, "dropped", "is not an SSH server"),
+    ],
+)
+def test_what_is_no_sshd(node: Node, says: bytes, kind: str, words: str) -> None:
+    with impostor(says) as port:
+        error = refusal(changed(node, address="127.0.0.1", port=port, connect_timeout_s=3.0, retries=0))
+    assert (error.kind, words in error.reason) == (kind, True), error
 
 
 def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:

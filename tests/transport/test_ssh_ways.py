@@ -31,18 +31,13 @@ class Site:
         self.known_hosts.write_text("".join(f.known_hosts.read_text() for f in (nodes, outer, inner)))
         self._numbers = itertools.count()
 
-    def write(self, *lines: str) -> Options:
+    def write(self, *lines: str, **more: Fleet) -> Options:
         """The configuration: these lines, then one host entry for each jump host."""
         common = [f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile none", "IdentityAgent none"]
         entries = [
-            line
-            for name, fleet in (("outer", self.outer), ("inner", self.inner))
-            for line in (
-                f"Host {name}",
-                f"HostName {fleet.addresses[0]}",
-                f"Port {fleet.port}",
-                f"IdentityFile {fleet.user_key}",
-            )
+            f"Host {name}\n HostName {fleet.addresses[0]}\n Port {fleet.port}\n IdentityFile {fleet.user_key}\n"
+            f" UserKnownHostsFile {self.known_hosts} {fleet.known_hosts}"
+            for name, fleet in {"outer": self.outer, "inner": self.inner, **more}.items()
         ]
         self.config = self.folder / f"config-{next(self._numbers)}"  # what ssh says of a file is asked once
         self.config.write_text("\n".join([*lines, *entries, "Host *", *common]) + "\n")
@@ -65,33 +60,42 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(folder, nodes, outer, inner)
 
 
-def test_a_jump_host(site: Site) -> None:
-    options = site.write("Host 127.*", "ProxyJump outer")
-    before = site.outer.connections()
-    assert says_hello(site.node(), options) == b"hello\n"
-    assert site.outer.connections() == before + 1
-
-
-def test_two_jump_hosts_in_the_inventory(site: Site) -> None:
-    options = site.write()
+@pytest.mark.parametrize(
+    ("lines", "arguments", "inner"),
+    [
+        (["Host 127.*", "ProxyJump outer"], (), 0),
+        ([], ("-J", "outer,inner"), 1),
+        (["Host 127.*", "ProxyJump inner", "Host inner", "ProxyJump outer"], (), 1),  # which has its own
+    ],
+)
+def test_a_way_over_jump_hosts(site: Site, lines: list[str], arguments: tuple[str, ...], inner: int) -> None:
+    options = site.write(*lines)
     before = site.outer.connections(), site.inner.connections()
-    assert says_hello(site.node(ssh_args=("-J", "outer,inner")), options) == b"hello\n"
-    assert (site.outer.connections(), site.inner.connections()) == (before[0] + 1, before[1] + 1)
+    assert says_hello(site.node(ssh_args=arguments), options) == b"hello\n"
+    assert (site.outer.connections(), site.inner.connections()) == (before[0] + 1, before[1] + inner)
 
 
-def test_a_jump_host_that_has_its_own_jump_host(site: Site) -> None:
-    options = site.write("Host 127.*", "ProxyJump inner", "Host inner", "ProxyJump outer")
-    before = site.outer.connections()
-    assert says_hello(site.node(), options) == b"hello\n"
-    assert site.outer.connections() == before + 1
+CIRCLE = ["Host 127.*", "ProxyJump inner", "Host inner", "ProxyJump outer", "Host outer", "ProxyJump inner"]
 
 
-def test_jump_hosts_that_lead_in_a_circle(site: Site) -> None:
-    circle = ["Host inner", "ProxyJump outer", "Host outer", "ProxyJump inner"]
-    options = site.write("Host 127.*", "ProxyJump inner", *circle)
-    error = refusal(site.node(), options)
-    assert error.kind == "configuration"
-    assert "loop" in error.next_step
+@pytest.mark.parametrize(
+    ("lines", "connection", "kind", "words"),
+    [
+        (CIRCLE, {}, "configuration", "whether they form a loop"),
+        (["Host 127.*", "ProxyJump outer"], {"port": free_port("127.0.0.1")}, "jump-host", "it could not connect to"),
+        ([], {"ssh_args": ("-o", "ProxyCommand=echo no way >&2")}, "jump-host", "ended: no way"),
+        (["HostNmae x"], {}, "configuration", ": line 1: Bad configuration option: hostnmae"),
+        ([], {"ssh_args": ("-o", "Prot=22")}, "configuration", "Bad configuration option: prot"),
+        ([], {"ssh_args": ("-F", "/nonexistent/config")}, "configuration", "Can't open user config file /nonexistent"),
+        ([], {"ssh_args": ("stray",)}, "configuration", "'stray' is not an option"),
+        ([], {"ssh_args": ("-?",)}, "configuration", "option -? not recognized"),
+    ],
+)
+def test_a_way_that_leads_nowhere_is_told(
+    site: Site, lines: list[str], connection: dict[str, object], kind: str, words: str
+) -> None:
+    error = refusal(site.node(**connection), site.write(*lines))
+    assert (error.kind, words in f"{error.reason} {error.next_step}") == (kind, True), error
 
 
 def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> None:
@@ -127,13 +131,7 @@ def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
 ) -> None:
     # Each node has a connection to the bastion of its own here, and its sshd drops what is too much.
     with Fleet(tmp_path, name="bastion", MaxStartups="2:60:4") as bastion, ThreadPoolExecutor(12) as pool:
-        site.write(
-            "Host bastion",
-            f"HostName {bastion.addresses[0]}",
-            f"Port {bastion.port}",
-            f"IdentityFile {bastion.user_key}",
-            f"UserKnownHostsFile {bastion.known_hosts}",
-        )
+        site.write(bastion=bastion)
         by = "ProxyJump=bastion" if jumps else f"ProxyCommand=ssh -F {site.config} -W %h:%p bastion"
         way = ("-F", str(site.config), "-o", by)
         nodes = [site.node(index, transport=transport, ssh_args=way) for index in range(12)]
@@ -142,32 +140,17 @@ def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
         assert bastion.connections() == 12
 
 
-def test_a_node_that_its_jump_host_cannot_reach(site: Site) -> None:
-    options = site.write("Host 127.*", "ProxyJump outer")
-    error = refusal(site.node(port=free_port("127.0.0.1")), options)
-    assert error.kind == "jump-host"
-    assert "it could not connect to" in error.reason
-
-
 def test_a_jump_host_that_may_not_forward(site: Site, tmp_path: Path) -> None:
     with Fleet(tmp_path, name="closed", AllowTcpForwarding="no") as closed:
-        options = site.write(
-            "Host 127.*",
-            "ProxyJump closed",
-            "Host closed",
-            f"HostName {closed.addresses[0]}",
-            f"Port {closed.port}",
-            f"IdentityFile {closed.user_key}",
-            f"UserKnownHostsFile {closed.known_hosts}",
-        )
-        error = refusal(site.node(), options)
+        error = refusal(site.node(), site.write("Host 127.*", "ProxyJump closed", closed=closed))
     assert error.kind == "jump-host"
     assert "AllowTcpForwarding" in error.next_step
 
 
 def test_a_jump_host_with_an_unknown_key(site: Site, tmp_path: Path) -> None:
     options = site.write("Host 127.*", "ProxyJump outer")
-    site.config.write_text(site.config.read_text().replace(str(site.known_hosts), str(tmp_path / "none")))
+    for known in (site.known_hosts, site.outer.known_hosts):
+        site.config.write_text(site.config.read_text().replace(str(known), str(tmp_path / "none")))
     error = refusal(site.node(), options)
     assert error.kind == "jump-host"
     assert "is not known" in error.reason
@@ -192,13 +175,6 @@ def test_a_proxy_command(site: Site) -> None:
     assert says_hello(site.node(ssh_args=("-o", f"ProxyCommand={command}")), options) == b"hello\n"
 
 
-def test_a_proxy_command_that_fails(site: Site) -> None:
-    error = refusal(site.node(ssh_args=("-o", "ProxyCommand=echo no way >&2")), site.write())
-    assert error.kind == "jump-host"
-    assert "the ProxyCommand to" in error.reason
-    assert "ended: no way" in error.reason
-
-
 def test_include_match_and_aliases(site: Site, tmp_path: Path) -> None:
     fleet = site.nodes
     (tmp_path / "nodes.conf").write_text(
@@ -216,26 +192,6 @@ def test_include_match_and_aliases(site: Site, tmp_path: Path) -> None:
 def test_the_inventory_wins_over_the_configuration(site: Site) -> None:
     options = site.write("Host 127.*", "Port 1", "User nobody", "IdentityFile /nonexistent")
     assert says_hello(site.node(), options) == b"hello\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("-o", "Prot=22"), "Bad configuration option: prot"),
-        (("-F", "/nonexistent/config"), "Can't open user config file /nonexistent/config"),
-        (("stray",), "'stray' is not an option"),
-        (("-?",), "option -? not recognized"),
-    ],
-)
-def test_a_bad_ssh_configuration_is_told_in_ssh_s_words(site: Site, words: tuple[str, ...], said: str) -> None:
-    error = refusal(site.node(ssh_args=words))
-    assert error.kind == "configuration"
-    assert said in error.reason
-
-
-def test_a_bad_line_of_the_configuration_is_named(site: Site) -> None:
-    error = refusal(site.node(), site.write("HostNmae x"))
-    assert f"{site.config}: line 1: Bad configuration option: hostnmae" in error.reason
 
 
 def test_without_an_ssh_program_the_plain_parts_still_count(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

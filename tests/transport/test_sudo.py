@@ -14,7 +14,7 @@ from support.sshd import Fleet, changed
 
 from lab.processes import running, tell, wait_until
 from nodegate.errors import Unreachable
-from nodegate.transport import Options, connect
+from nodegate.transport import Options, Session, connect
 
 SUDOERS = Path("/etc/sudoers.d")
 ABLE = os.geteuid() == 0 and all(shutil.which(name) for name in ("sudo", "useradd")) and SUDOERS.is_dir()
@@ -59,21 +59,27 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@contextlib.contextmanager
+def opened(fleet: Fleet, user: str = "", **connection: object) -> Iterator[Session]:
+    """A session; `user`: with the right to become root."""
+    node = changed(fleet.nodes[0], **connection)
+    with allowed(user) if user else contextlib.nullcontext(), contextlib.closing(connect(node, Options())) as session:
+        yield session
+
+
 def test_the_login_itself_is_not_root(fleet: Fleet, transport: str) -> None:
-    with contextlib.closing(connect(changed(fleet.nodes[0], transport=transport), Options())) as session:
+    with opened(fleet, transport=transport) as session:
         assert session.run(["id", "-u"], timeout_s=20).stdout.strip() != b"0"
 
 
 def test_sudo_without_a_password_makes_root(fleet: Fleet, user: str, transport: str) -> None:
-    node = changed(fleet.nodes[0], transport=transport)
-    with allowed(user), contextlib.closing(connect(node, Options())) as session:
+    with opened(fleet, user, transport=transport) as session:
         output = session.run(["sh", "-c", "id -u; echo $LC_ALL; exit 3"], timeout_s=20, as_root=True)
     assert (output.stdout, output.exit_code) == (b"0\nC\n", 3)
 
 
 def test_a_refusing_sudo_is_no_failure_of_the_program(fleet: Fleet, transport: str) -> None:
-    node = changed(fleet.nodes[0], transport=transport)
-    with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+    with opened(fleet, transport=transport) as session, pytest.raises(Unreachable) as caught:
         session.run(["true"], timeout_s=20, as_root=True)
     assert caught.value.kind == "no-sudo"
     assert "sudo wants a password" in caught.value.reason
@@ -87,7 +93,7 @@ def test_no_sudo_at_all(fleet: Fleet, user: str) -> None:
         (programs / name).symlink_to(str(shutil.which(name)))
     with (
         Fleet(fleet.folder, name="bare", user=user, SetEnv=f"PATH={programs}") as bare,
-        contextlib.closing(connect(bare.nodes[0], Options())) as session,
+        opened(bare) as session,
         pytest.raises(Unreachable) as caught,
     ):
         session.run(["true"], timeout_s=20, as_root=True)
@@ -96,15 +102,14 @@ def test_no_sudo_at_all(fleet: Fleet, user: str) -> None:
 
 
 def test_no_python_for_root(fleet: Fleet, user: str) -> None:
-    node = changed(fleet.nodes[0], python="python3.999")
-    with allowed(user), contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+    with opened(fleet, user, python="python3.999") as session, pytest.raises(Unreachable) as caught:
         session.run(["true"], timeout_s=20, as_root=True)
     assert caught.value.kind == "no-python"
 
 
 def test_root_s_processes_end_with_us(fleet: Fleet, user: str, transport: str) -> None:
-    node, seconds = changed(fleet.nodes[0], transport=transport), f"{os.getpid()}{transport == 'ssh':d}77"
-    with allowed(user), contextlib.closing(connect(node, Options())) as session:
+    seconds = f"{os.getpid()}{transport == 'ssh':d}77"
+    with opened(fleet, user, transport=transport) as session:
         script = f"setsid sleep {seconds} & sleep {seconds}"
         assert session.run(["sh", "-c", script], timeout_s=1, as_root=True).timed_out
         assert running(seconds) == []
@@ -113,7 +118,7 @@ def test_root_s_processes_end_with_us(fleet: Fleet, user: str, transport: str) -
 def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user: str) -> None:
     """A process of root's is for the login what one in the kernel's D state is for everybody."""
     seconds = f"{os.getpid()}99"
-    with allowed(user), contextlib.closing(connect(fleet.nodes[0], Options())) as session:
+    with opened(fleet, user) as session:
         output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=6)
     left = running(seconds)
     tell(left, signal.SIGKILL)
@@ -126,6 +131,5 @@ def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user
 
 def test_the_lock_is_root_s_where_the_inventory_says_become(fleet: Fleet, user: str, tmp_path: Path) -> None:
     path = tmp_path / "node.lock"  # in a folder that only root may enter
-    node = changed(fleet.nodes[0], become=True)
-    with allowed(user), contextlib.closing(connect(node, Options())) as session, session.hold_lock(str(path)):
+    with opened(fleet, user, become=True) as session, session.hold_lock(str(path)):
         assert path.owner() == "root"
