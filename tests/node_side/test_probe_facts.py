@@ -58,14 +58,6 @@ def test_adapters_driver_and_log_are_read(healthy: NodeFacts) -> None:
     assert healthy.mounts.by_path["/"].type == "ext4"
 
 
-def test_a_lost_gpu_is_lost_and_its_neighbours_are_not(tmp_path: Path) -> None:
-    gpus = facts_of(tmp_path, healthy_h100().lose(3)).gpus
-    assert gpus.count == 8
-    assert [gpu.index for gpu in gpus.devices if gpu.lost is not None] == [3]
-    assert gpus.devices[3].lost is not None
-    assert gpus.devices[3].lost.why is Why.LOST
-
-
 def test_a_hang_leaves_unknown_readings_never_good_ones(tmp_path: Path) -> None:
     gpus = facts_of(tmp_path, healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), nvml=5.0).gpus
     assert gpus.devices[2].power_w == pytest.approx(71.5)

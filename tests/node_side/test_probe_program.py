@@ -22,11 +22,6 @@ def test_it_is_small_enough_to_send_to_a_thousand_nodes() -> None:
     assert len(program()) < 150_000
 
 
-def test_it_is_built_once() -> None:
-    assert program() == program()
-    assert program(sections=["pci"]) != program()
-
-
 @pytest.mark.parametrize("python", other_pythons())
 def test_it_runs_on_every_python_of_this_machine(python: str, tmp_path: Path) -> None:
     variables = nvml.environment(healthy_h100(2).write(tmp_path / "scenario.conf"))

@@ -60,11 +60,11 @@ def test_an_entry_that_is_no_object_is_a_gpu_that_is_not_known():
 
 def test_faults_come_through():
     machine = Machine.hgx_h100()
-    machine.set_gpu(3, "remapped_rows", [0, 2, 1, 1])
-    machine.set_gpu(3, "event_reasons", 0x8 | 0x80 | 0x200 | 0x800)
-    machine.set_gpu(3, "recovery_action", 1)
+    process = {"pid": 77, "kind": "compute", "memory_bytes": {"why": "not supported"}}
+    faults = {"remapped_rows": [0, 2, 1, 1], "event_reasons": 0x8 | 0x80 | 0x200 | 0x800, "recovery_action": 1}
+    for name, value in {**faults, "processes": [process]}.items():
+        machine.set_gpu(3, name, value)
     machine.set_nvlink(3, 7, "state", 0)
-    machine.set_gpu(3, "processes", [{"pid": 77, "kind": "compute", "memory_bytes": {"why": "not supported"}}])
     one = parsed(machine)
     assert one.remap == RowRemap(0, 2, pending=True, failed=True)
     assert one.event_reasons == frozenset({"hw_slowdown", "hw_power_brake_slowdown", "board_limit", "bit_0x800"})

@@ -1,20 +1,28 @@
 """The sections about the host: system, driver, services, limits, mounts, environment, software, clock, jobs."""
 
 import pytest
-from fleet.machine import Machine, facts_of, probe_document_of
+from fleet.machine import Machine, facts_of
 
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.probe import driver, environment, mounts, services, software
 from nodegate.probe.document import document_of
 from nodegate.probe.host import BlockedProcess
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Unknown, Why, value_or
+
+HEALTHY = Machine.hgx_h100().sections
+
+
+def with_changed(section: str, **values: object) -> NodeFacts:
+    """The facts of a healthy machine but for these values of a section."""
+    machine = Machine.hgx_h100()
+    for key, value in values.items():
+        machine.set(section, key, value)
+    return facts_of(machine)
 
 
 def test_host():
-    machine = Machine.hgx_h100()
-    machine.set("system", "dstate", [{"pid": 812, "comm": "nvidia-smi", "wchan": "os_acquire_mutex"}])
-    host = facts_of(machine).host
+    host = with_changed("system", dstate=[{"pid": 812, "comm": "nvidia-smi", "wchan": "os_acquire_mutex"}]).host
     assert (host.hostname, host.os_name, host.product) == ("gpu0001", "Ubuntu 22.04.5 LTS", "PowerEdge XE9680")
     assert host.memory_total_bytes == 2_113_511_424 * 1024
     assert (host.cpu_sockets, host.modules["nvidia"]) == (2, "550.163.01")
@@ -22,24 +30,11 @@ def test_host():
 
 
 def test_memory_that_is_not_written_is_unknown():
-    machine = Machine.hgx_h100()
-    machine.set("system", "meminfo", "MemTotal: much")
-    assert facts_of(machine).host.memory_total_bytes == Unknown(Why.MISSING, "/proc/meminfo has no MemTotal")
+    host = with_changed("system", meminfo="MemTotal: much").host
+    assert host.memory_total_bytes == Unknown(Why.MISSING, "/proc/meminfo has no MemTotal")
 
 
 # Driver
-
-
-@pytest.mark.parametrize(
-    ("written", "version"),
-    [
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024", "535.183.01"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.105.08  Release Build", "580.105.08"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  595.80  Release Build", "595.80"),
-    ],
-)
-def test_driver_versions(written, version):
-    assert driver.version_in(written) == version
 
 
 def test_gsp_is_off_when_the_driver_says_so():
@@ -124,51 +119,48 @@ def test_nccl_settings_are_taken_as_nccl_takes_them():
     assert environment.nccl_settings(written) == {"NCCL_SOCKET_IFNAME": "=eth0", "NCCL_DEBUG ": " INFO"}
 
 
+_KERNEL_MODULE = "NVRM version: NVIDIA UNIX"
+
+
 @pytest.mark.parametrize(
-    ("written", "version"),
+    ("read", "written", "version"),
     [
-        ('{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}', "12.4.1"),
-        ("CUDA Version 10.2.89\nCUDA Patch Version 10.2.1", "10.2.89"),
+        (
+            driver.version_in,
+            f"{_KERNEL_MODULE} x86_64 Kernel Module  535.183.01  Sun May 12",
+            "535.183.01",
+        ),
+        (driver.version_in, f"{_KERNEL_MODULE} Open Kernel Module for x86_64  580.105.08  Release", "580.105.08"),
+        (driver.version_in, f"{_KERNEL_MODULE} Open Kernel Module for aarch64  595.80  Release Build", "595.80"),
+        (software.cuda_version_in, '{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}', "12.4.1"),
+        (software.cuda_version_in, "CUDA Version 10.2.89\nCUDA Patch Version 10.2.1", "10.2.89"),
+        *((software.cuda_version_in, each, "") for each in ("", "[" * 100_000, "[]", '{"cuda": 12}', "9" * 5000)),
+        (software.nccl_version_in, "libnccl.so.2.21.5", "2.21.5"),  # of real files
+        (software.nccl_version_in, "/usr/lib/libnccl.so.2.23.4", "2.23.4"),
+        (software.nccl_version_in, "libnccl.so.2", ""),
     ],
 )
-def test_cuda_versions(written, version):
-    assert software.cuda_version_in(written) == version
-
-
-@pytest.mark.parametrize("written", ["", "[" * 100_000, "[]", '{"cuda": 12}', "9" * 5000])
-def test_cuda_files_that_say_no_version(written):
-    assert isinstance(software.cuda_version_in(written), Unknown)
-
-
-def test_nccl_versions_come_from_real_file_names():
-    assert software.nccl_version_in("libnccl.so.2.21.5") == "2.21.5"
-    assert software.nccl_version_in("/usr/lib/libnccl.so.2.23.4") == "2.23.4"
-    assert isinstance(software.nccl_version_in("libnccl.so.2"), Unknown)
+def test_versions(read, written, version):
+    assert value_or(read(written), "") == version
 
 
 # Clock
 
 
-def test_the_daemon_that_steers_the_clock_is_asked_first():
-    machine = Machine.hgx_h100()
-    machine.set("clock", "adjtimex", {"status": 0x40, "offset_us": 0})
-    clock = facts_of(machine).clock  # chrony without rtcsync: the kernel counts itself as unsynchronized
-    assert clock.synchronized is True
-    assert clock.offset_s == pytest.approx(-18.421e-6)
+NO_CHRONY = {"why": "missing", "detail": "chronyc"}
 
 
-def test_without_chrony_the_kernel_is_asked():
-    machine = Machine.hgx_h100()
-    machine.set("clock", "chronyc", {"why": "missing", "detail": "chronyc"})
-    machine.set("clock", "adjtimex", {"status": 0x40, "offset_us": 250_000})
-    clock = facts_of(machine).clock
-    assert (clock.synchronized, clock.offset_s) == (False, 0.25)
-
-
-def test_a_clock_that_nobody_steers():
-    machine = Machine.hgx_h100()
-    machine.set("clock", "chronyc", machine.sections["clock"]["chronyc"].replace("Normal", "Not synchronised"))
-    assert facts_of(machine).clock.synchronized is False
+@pytest.mark.parametrize(
+    ("values", "synchronized", "offset_s"),
+    [
+        ({"adjtimex": {"status": 0x40, "offset_us": 0}}, True, -18.421e-6),  # chrony without rtcsync: the daemon knows
+        ({"adjtimex": {"status": 0x40, "offset_us": 250_000}, "chronyc": NO_CHRONY}, False, 0.25),
+        ({"chronyc": HEALTHY["clock"]["chronyc"].replace("Normal", "Not synchronised")}, False, -18.421e-6),
+    ],
+)
+def test_a_clock(values, synchronized, offset_s):
+    clock = with_changed("clock", **values).clock
+    assert (clock.synchronized, clock.offset_s) == (synchronized, pytest.approx(offset_s))
 
 
 def test_the_skew_is_known_within_the_round_trip():
@@ -188,11 +180,8 @@ def test_the_skew_of_a_bare_recording_is_unknown():
 
 
 def test_jobs():
-    machine = Machine.hgx_h100()
-    machine.set("jobs", "slurm", ["4711", 4712])
-    machine.set("jobs", "gpu_users", [{"pid": 9, "comm": "python3", "uid": 1000}, "?"])
-    machine.set("jobs", "listening_ports", [22, "29500"])
-    jobs = NodeFacts(probe_document_of(machine)).jobs
+    users = [{"pid": 9, "comm": "python3", "uid": 1000}, "?"]
+    jobs = with_changed("jobs", slurm=["4711", 4712], gpu_users=users, listening_ports=[22, "29500"]).jobs
     assert jobs.slurm_jobs == ("4711", "4712")
     assert not isinstance(jobs.gpu_users, Unknown)
     assert [user.name for user in jobs.gpu_users] == ["python3", "unknown"]  # one that cannot be read still holds a GPU

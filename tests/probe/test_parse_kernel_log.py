@@ -64,9 +64,18 @@ def test_every_prefix(line, text, epoch_s):
     assert found.epoch_s == pytest.approx(epoch_s, abs=1e-5)
 
 
-@pytest.mark.parametrize("text", [XID, LINK, "nvme nvme0: I/O 12 QID 3 timeout", "CPU 3: Machine Check Exception"])
-def test_a_message_that_looks_like_a_prefix_stays_whole(text):
-    line = f"2025-01-21T04:41:44,285060+00:00 {text}"
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        *(  # what looks like a prefix
+            (f"2025-01-21T04:41:44,285060+00:00 {text}", text)
+            for text in (XID, LINK, "nvme nvme0: I/O 12 QID 3 timeout", "CPU 3: Machine Check Exception")
+        ),
+        (" SUBSYSTEM=pci", ""),  # a tag of the message above
+        ("[1.0] a\x1b[31mb", "a?[31mb"),
+    ],
+)
+def test_a_message_stays_whole(line, text):
     assert parse_line(line, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == text
 
 
@@ -113,14 +122,6 @@ def test_a_date_that_does_not_exist_is_unknown(line):
     assert (found.text, found.epoch_s) == ("x", Unknown(Why.FAILED, "the line's date does not exist"))
 
 
-def test_tags_below_a_kmsg_record_are_no_messages():
-    assert parse_line(" SUBSYSTEM=pci", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == ""
-
-
-def test_escape_sequences_do_not_come_through():
-    assert parse_line("[1.0] a\x1b[31mb", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == "a?[31mb"
-
-
 def test_a_journal_over_several_boots():
     machine = Machine.hgx_h100()
     machine.kernel(XID, ago_s=20 * 86400.0)
@@ -147,16 +148,12 @@ def test_programs_in_the_journal_keep_their_name():
     assert parse(data, epoch_s=EPOCH_S, uptime_s=1.0).lines[0].text == "systemd[1]: x: Killed"
 
 
-def test_fewer_than_no_lines_were_left_out_is_unknown():
-    machine = Machine.hgx_h100()
-    machine.set("kernel_log", "dropped", -1)
-    with pytest.raises(CannotMeasure, match="expected how many lines were left out"):
-        _ = facts_of(machine).kernel_log
-
-
-def test_how_many_lines_were_left_out_must_be_known():
-    with pytest.raises(CannotMeasure, match="the node sent no dropped"):
-        parse({"lines": []}, epoch_s=EPOCH_S, uptime_s=1.0)
+@pytest.mark.parametrize(
+    ("more", "said"), [({"dropped": -1}, "expected how many lines were left out"), ({}, "the node sent no dropped")]
+)
+def test_how_many_lines_were_left_out_must_be_known(more, said):
+    with pytest.raises(CannotMeasure, match=said):
+        parse({"lines": [], **more}, epoch_s=EPOCH_S, uptime_s=1.0)
 
 
 def test_lines_that_are_no_text_count_as_left_out():

@@ -29,27 +29,32 @@ def test_a_device_off_the_bus_does_not_answer():
 
 
 @pytest.mark.parametrize(
-    ("written", "speed"), [("16 GT/s", 16.0), ("2.5 GT/s PCIe", 2.5), ("32GT/s", 32.0), ("Unknown", None)]
+    ("read", "written", "value"),
+    [
+        *(
+            (pci.speed_in, *row)
+            for row in (("16 GT/s", 16.0), ("2.5 GT/s PCIe", 2.5), ("32GT/s", 32.0), ("Unknown", None))
+        ),
+        *((pci.width_in, *row) for row in (("16", 16), ("0", None), ("63", None), ("255", None))),  # None: no link
+        *((pci.width_in, each, Unknown) for each in ("999999", "-1", "3", "garbage")),
+    ],
 )
-def test_speeds_of_all_kernels(written, speed):
-    assert pci.speed_in(written) == speed
+def test_links_of_all_kernels(read, written, value):
+    found = read(written)
+    assert isinstance(found, Unknown) if value is Unknown else found == value
 
 
-@pytest.mark.parametrize(("written", "width"), [("16", 16), ("0", None), ("63", None), ("255", None)])
-def test_widths_that_mean_no_link(written, width):
-    assert pci.width_in(written) == width
-
-
-@pytest.mark.parametrize("written", ["999999", "-1", "3", "garbage"])
-def test_a_width_that_no_link_has_is_unknown(written):
-    assert isinstance(pci.width_in(written), Unknown)
-
-
-@pytest.mark.parametrize("written", ["garbage", "0000:16", None, 3])
-def test_a_device_that_hangs_nowhere_ends_the_section(written):
+@pytest.mark.parametrize(
+    ("key", "written", "why"),
+    [
+        *(("parent", each, "failed: expected") for each in ("garbage", "0000:16", None, 3)),  # it hangs nowhere
+        ("class", {"why": "denied", "detail": ""}, "denied"),
+    ],
+)
+def test_a_device_of_which_too_little_is_known_ends_the_section(key, written, why):
     machine = Machine.hgx_h100()
-    machine.set_pci(machine.gpu_address(2), "parent", written)
-    with pytest.raises(CannotMeasure, match=r"PCI device 0000:3b:00\.0 cannot be read: failed: expected"):
+    machine.set_pci(machine.gpu_address(2), key, written)
+    with pytest.raises(CannotMeasure, match=rf"PCI device 0000:3b:00\.0 cannot be read: {why}"):
         _ = facts_of(machine).pci
 
 
@@ -62,13 +67,6 @@ def test_correctable_errors_are_the_kernels_own_total():
     assert tree[machine.nic_address(2)].aer.correctable == 1413
     assert tree[machine.nic_address(3)].aer.correctable == Unknown(Why.MISSING, "no AER")
     assert isinstance(tree[machine.nic_address(4)].aer.correctable, Unknown)
-
-
-def test_a_device_without_class_cannot_be_told_and_ends_the_section():
-    machine = Machine.hgx_h100()
-    machine.set_pci(machine.gpu_address(2), "class", {"why": "denied", "detail": ""})
-    with pytest.raises(CannotMeasure, match=r"PCI device 0000:3b:00\.0 cannot be read: denied"):
-        _ = facts_of(machine).pci
 
 
 # RDMA

@@ -55,15 +55,6 @@ def test_errors_have_the_same_kinds(fleet: Fleet, node: Node, tmp_path: Path) ->
     assert "SHA256:" in changed_key.reason
 
 
-def test_accept_new_writes_the_key_down(fleet: Fleet, node: Node, tmp_path: Path) -> None:
-    file = tmp_path / "with space" / "known_hosts"
-    file.parent.mkdir()
-    stranger = with_known_hosts(by_ssh(node), tmp_path / "none")
-    connect(stranger, Options(host_keys="accept-new", known_hosts=file)).close()
-    assert public_key(fleet.host_keys[0]) in file.read_text()
-    connect(stranger, Options(known_hosts=file)).close()
-
-
 def test_a_server_that_talks_without_end_before_the_login_is_left(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

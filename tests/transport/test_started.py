@@ -1,14 +1,12 @@
 """A program that is started and not waited for: it runs beside others, and ends when we have had our use of it."""
 
 import threading
-from pathlib import Path
 
 import pytest
 
 from lab.processes import running, wait_until
-from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.node import Connection, Node
-from nodegate.transport import Options, Session, connect
+from nodegate.errors import Unreachable
+from nodegate.transport import Session
 
 
 def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(session: Session, seconds: str) -> None:
@@ -55,9 +53,3 @@ def test_closing_ends_a_server_too(session: Session, seconds: str, monkeypatch: 
     closing.join(60)
     with pytest.raises(Unreachable, match="the session is closed"):
         session.start(["true"], timeout_s=10)
-
-
-def test_a_recorded_node_starts_nothing(tmp_path: Path) -> None:
-    session = connect(Node("gpu001", Connection(transport="replay", recordings=str(tmp_path))), Options())
-    with pytest.raises(CannotMeasure, match=r"a recorded node cannot run programs \(ib_write_bw\)"):
-        session.start(["ib_write_bw"], timeout_s=10)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_by_systemd = read.first(r"^NTPSynchronized=(yes|no)$", Unknown(Why.MISSING, "timedatectl shows no NTPSynchronized"))
 _KERNEL_UNSYNCHRONIZED = 0x40  # linux/timex.h: STA_UNSYNC
 
 
@@ -38,12 +39,12 @@ def parse(found: Mapping[str, object], document: ProbeDocument) -> Clock:
     """The data of section `clock`, and the skew against the controller's clock from the times of the round trip."""
     kernel = read.mapping(found, "adjtimex")
     chrony = read.mapped(read.body(found, "chronyc"), _chrony)
-    systemd = read.mapped(read.body(found, "timedatectl"), _systemd_synchronized)
+    systemd = read.mapped(read.body(found, "timedatectl"), _by_systemd)
     by_kernel = read.mapped(read.integer(kernel, "status"), lambda status: not status & _KERNEL_UNSYNCHRONIZED)
     skew, error = _skew(document)
     tracked = (chrony, chrony) if isinstance(chrony, Unknown) else chrony
     return Clock(
-        synchronized=_first(tracked[0], by_kernel, systemd),
+        synchronized=_first(tracked[0], by_kernel, read.mapped(systemd, "yes".__eq__)),
         offset_s=_first(tracked[1], read.scaled(read.number(kernel, "offset_us"), 1e-6)),
         skew_s=skew,
         skew_error_s=error,
@@ -60,11 +61,6 @@ def _chrony(written: str) -> Known[tuple[bool, Known[float]]]:
     offset = read.real_in(system[1]) if system else Unknown(Why.MISSING, "chronyc printed no System time")
     sign = -1.0 if system and system[2] == "slow" else 1.0
     return leap != "Not synchronised", read.scaled(offset, sign)
-
-
-def _systemd_synchronized(written: str) -> Known[bool]:
-    match = re.search(r"^NTPSynchronized=(yes|no)$", written, re.MULTILINE)
-    return match[1] == "yes" if match else Unknown(Why.MISSING, "timedatectl shows no NTPSynchronized")
 
 
 def _first(*readings: Known[T]) -> Known[T]:

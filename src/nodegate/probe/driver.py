@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,10 +55,8 @@ def parse(found: Mapping[str, object]) -> Driver:
     )
 
 
-def version_in(written: str) -> Known[str]:
-    """The driver version in the text of /proc/driver/nvidia/version: "550.163.01"."""
-    match = re.search(r"^NVRM version:.*?\b([0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b", written, re.MULTILINE)
-    return match[1] if match else read.wrong("a line NVRM version", written)
+# The driver version in the text of /proc/driver/nvidia/version: "550.163.01".
+version_in = read.first(r"^NVRM version:.*?\b([0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b", "a line NVRM version")
 
 
 def fields_in(written: str) -> Mapping[str, str]:

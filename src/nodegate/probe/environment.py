@@ -10,7 +10,7 @@ from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
-_HASH = re.compile(r'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
+_hash = read.first(r'^ "sha256": "([0-9a-f]{64})",?$', Unknown(Why.FAILED, "it has no hash"))
 UNLIMITED = -1
 
 
@@ -43,11 +43,6 @@ def parse(found: Mapping[str, object]) -> Environment:
         files={path: read.flag(files, path) for path in files},
         demands=read.mapped(read.body(found, "demands"), _hash),
     )
-
-
-def _hash(head: str) -> Known[str]:
-    found = _HASH.search(head)
-    return found[1] if found else Unknown(Why.FAILED, "it has no hash")
 
 
 def nccl_settings(written: str) -> Mapping[str, str]:

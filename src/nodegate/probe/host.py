@@ -14,6 +14,7 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 _OF_THE_MACHINE = "pid:[4026531836]"  # the process namespace of the kernel itself: a constant of Linux since 3.8
 _VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")
 _VIRTUAL_PRODUCTS = ("virtual", "kvm", "compute engine", "hvm")
+_pretty_name = read.first(r"^PRETTY_NAME=[\"']?([^\"'\n]*)", Unknown(Why.MISSING, "os-release has no PRETTY_NAME"))
 _DMI = (
     *(("vendor", "sys_vendor"), ("product", "product_name"), ("serial", "product_serial")),
     *(("bios_version", "bios_version"), ("bios_date", "bios_date")),
@@ -84,7 +85,7 @@ def parse(found: Mapping[str, object], *, epoch_s: float) -> Host:
         uptime_s=plausible.within(read.number(found, "uptime_s"), plausible.UPTIME_S),
         clock_epoch_s=epoch_s,
         kernel_command_line=read.text(found, "cmdline"),
-        os_name=read.mapped(read.body(found, "os_release"), _pretty_name),
+        os_name=read.label(read.mapped(read.body(found, "os_release"), _pretty_name)),
         **{name: read.text(dmi, key) for name, key in _DMI},
         **{name: read.mapped(memory, partial(_meminfo, key)) for name, key in _MEMORY},
         modules={name: value_or(read.text(modules, name), "") for name in modules},
@@ -98,11 +99,6 @@ def _in_container(namespace: str) -> Known[bool]:
     if not namespace:
         return Unknown(Why.MISSING, "/proc/self/ns/pid: not readable")
     return namespace != _OF_THE_MACHINE
-
-
-def _pretty_name(os_release: str) -> Known[str]:
-    match = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]*)", os_release, re.MULTILINE)
-    return read.label(match[1]) if match else Unknown(Why.MISSING, "os-release has no PRETTY_NAME")
 
 
 def _meminfo(name: str, written: str) -> Known[int]:

@@ -84,6 +84,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
     mig_now, mig_next = _pair(data, "mig_mode")
     single_bit, double_bit = _pair(data, "retired_pages")
     gsp_enabled, _ = _pair(data, "gsp_mode")
+    fabric = read.mapping(data, "fabric")
     powers = {f"{name}_w": read.scaled(read.number(data, f"{name}_mw"), 1e-3) for name in _POWERS}
     lost_s = {f"{name}_violation_s": read.scaled(read.number(violations, name), 1e-9) for name in _VIOLATIONS}
     return read.filled(
@@ -105,7 +106,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         retired_single_bit=single_bit,
         retired_double_bit=double_bit,
         gsp_enabled=read.mapped(gsp_enabled, read.switch),
-        fabric=read.mapped(read.mapping(data, "fabric"), _fabric),
+        fabric=read.mapped(fabric, lambda of: read.filled(GpuFabric, of, status=read.integer(of, "status"))),
         nvlinks=_list_of(data, "nvlinks", _nvlink),
         nvlink5=read.mapped(read.mapping(data, "nvlink5"), _nvlink5),
         virtualization=read.mapped(read.integer(data, "virtualization_mode"), virtualization_of),
@@ -142,10 +143,6 @@ def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
     if isinstance(pending, Unknown):
         return pending
     return failed if isinstance(failed, Unknown) else RowRemap(rows[0], rows[1], pending=pending, failed=failed)
-
-
-def _fabric(data: Mapping[str, object]) -> GpuFabric:
-    return read.filled(GpuFabric, data, status=read.integer(data, "status"))
 
 
 def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:

@@ -93,15 +93,18 @@ def gpu(found: Gpu) -> Gpu:
         return found
     links = found.nvlinks
     changed = _impossible(found, _SPANS)
-    changed["ecc"] = _ecc(found.ecc)
+    changed["ecc"] = _each_by_itself(found.ecc, _COUNT)
     changed["remap"] = _each(found.remap, _ROWS)
-    changed["nvlink5"] = five if isinstance(five := found.nvlink5, Unknown) else _nvlink5(five)
+    changed["nvlink5"] = _each_by_itself(found.nvlink5, _COUNT_64)  # a counter with all bits set is none
     changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
-def _ecc(counters: EccCounters) -> EccCounters:
-    return replace(counters, **{each.name: within(getattr(counters, each.name), _COUNT) for each in fields(counters)})
+def _each_by_itself(whole: EccCounters | Known[NvLink5], span: Span) -> object:
+    """Several numbers, each of them if it can be true."""
+    if isinstance(whole, Unknown):
+        return whole
+    return replace(whole, **_impossible(whole, {each.name: span for each in fields(whole)}))  # type: ignore[arg-type]
 
 
 def _each(whole: Known[T], span: Span) -> Known[T]:
@@ -118,12 +121,6 @@ def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
     if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
         return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
     return tuple(_link(link) for link in links)
-
-
-def _nvlink5(five: NvLink5) -> NvLink5:
-    """Counts and rates; a counter of 64 bits with all of them set is none."""
-    judged = {each.name: within(getattr(five, each.name), _COUNT_64) for each in fields(five)}
-    return replace(five, **judged)
 
 
 def _link(link: NvLink) -> NvLink:

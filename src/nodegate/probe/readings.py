@@ -210,6 +210,17 @@ def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
     return reading if isinstance(reading, Unknown) else change(reading)
 
 
+def first(pattern: str, missing: str | Unknown) -> Callable[[str], Known[str]]:
+    """What finds the first group of a pattern in a text of lines; where it is not there, `missing` or what is expected."""
+    compiled = re.compile(pattern, re.MULTILINE)
+
+    def found_in(written: str) -> Known[str]:
+        match = compiled.search(written)
+        return match[1] if match else wrong(missing, written) if isinstance(missing, str) else missing
+
+    return found_in
+
+
 def integers(data: Data, key: str, count: int) -> Known[tuple[int, ...]]:
     """A list of exactly this many whole numbers; true and false count as 1 and 0."""
     found = items(data, key)

@@ -11,6 +11,8 @@ from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
+_version = read.first(r"\b([0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b", "a version")
+_STATES = ("LoadState", "ActiveState", "SubState", "Result")
 _NOT_ASKED = Unknown(Why.NOT_DONE, "the probe that recorded this did not ask")
 
 
@@ -95,7 +97,11 @@ def units_in(written: str) -> Known[Mapping[str, Service]]:
     A name is "nvidia-fabricmanager".
     """
     blocks = [_properties(block) for block in re.split(r"\n\s*\n", written)]
-    units = {_name(block["Id"]): _service(block) for block in blocks if block.get("Id")}
+    units = {
+        shown(block["Id"].removesuffix(".service"), read.MAX_LABEL): _service(block)
+        for block in blocks
+        if block.get("Id")
+    }
     return units or Unknown(Why.FAILED, "systemctl show listed no unit")
 
 
@@ -103,20 +109,6 @@ def _properties(block: str) -> Mapping[str, str]:
     return {name.strip(): value for name, _, value in (line.partition("=") for line in block.splitlines())}
 
 
-def _name(unit: str) -> str:
-    return shown(unit.removesuffix(".service"), read.MAX_LABEL)
-
-
 def _service(block: Mapping[str, str]) -> Service:
-    return Service(
-        load_state=value_or(read.text(block, "LoadState"), ""),
-        active_state=value_or(read.text(block, "ActiveState"), ""),
-        sub_state=value_or(read.text(block, "SubState"), ""),
-        result=value_or(read.text(block, "Result"), ""),
-        restarts=read.counted(block, "NRestarts"),
-    )
-
-
-def _version(written: str) -> Known[str]:
-    match = re.search(r"\b[0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?\b", written)
-    return match[0] if match else read.wrong("a version", written)
+    load, active, low, result = (value_or(read.text(block, key), "") for key in _STATES)
+    return Service(load, active, low, result, read.counted(block, "NRestarts"))

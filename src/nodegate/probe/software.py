@@ -42,7 +42,7 @@ def parse(found: Mapping[str, object]) -> Software:
         raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")
     driver, compiler = (value_or(read.mapping(found, "driver_libraries"), {}).get(name) for name in _DRIVER)
     return Software(
-        nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(_nccl(one) for one in files)),
+        nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(map(_nccl, files))),
         cuda=read.mapped(read.mapping(found, "cuda"), _cuda),
         nvcc=read.text(found, "nvcc"),
         ofed=read.mapped(read.text(found, "ofed"), lambda text: text.rstrip(":")),

@@ -1,6 +1,5 @@
 """Settings and parts of the host that are not GPUs: CPU clocks, modules, arrays, bonds. Section `upkeep`."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
-_CHOSEN = re.compile(r"\[(\w{1,20})\]")
+_chosen = read.first(r"\[(\w{1,20})\]", "a choice in brackets")
 _NO_CLOCKS = Unknown(Why.NOT_SUPPORTED, "the kernel does not set the CPU clocks of this machine")
 _NO_STATES = Unknown(Why.NOT_SUPPORTED, "the kernel lists no idle state")
 _FULL_MEMBER = 0x8000  # bit 15 of a partition key
@@ -128,11 +127,6 @@ def _deepest(states: tuple[Mapping[str, object], ...]) -> Known[int]:
     return unread or max((time for time in times if isinstance(time, int)), default=_NO_STATES)
 
 
-def _chosen(written: str) -> Known[str]:
-    match = _CHOSEN.search(written)
-    return match[1] if match else read.wrong("a choice in brackets", written)
-
-
 def _array(name: str, data: Mapping[str, object]) -> Array:
     return Array(
         shown(name), read.text(data, "array_state"), read.counted(data, "degraded"), read.text(data, "sync_action")
@@ -166,4 +160,4 @@ def _control(word: int) -> Known[DeviceControl]:
 
 
 def _dimm(entry: Mapping[str, object]) -> Dimm:
-    return Dimm(value_or(read.integer(entry, "mib"), 0), value_or(read.integer(entry, "mts"), 0))
+    return Dimm(*(value_or(read.integer(entry, key), 0) for key in ("mib", "mts")))

@@ -67,31 +67,20 @@ class NodeLock:
 class Running(Protocol):
     """A program that was started on a node and not waited for: a server, which runs until it is not needed any more.
 
-    For one thread at a time. What was started must be ended with `stop`, in any case.
+    For one thread at a time. What was started must be ended with `stop`, in any case. All of these raise Unreachable
+    where the connection broke.
     """
 
     def line(self) -> str:
-        """The first line of its standard output, as soon as it is complete; empty if the program ended without one.
-
-        Raises:
-            Unreachable: the connection broke.
-        """
+        """The first line of its standard output, as soon as it is complete; empty if the program ended without one."""
         ...
 
     def ended(self, within_s: float) -> bool:
-        """Whether it ends by itself within this many seconds; returns as soon as it has.
-
-        Raises:
-            Unreachable: the connection broke.
-        """
+        """Whether it ends by itself within this many seconds; returns as soon as it has."""
         ...
 
     def stop(self) -> Output:
-        """End it and all its children, if it still runs, and return its result. May be called twice.
-
-        Raises:
-            Unreachable: the connection broke.
-        """
+        """End it and all its children, if it still runs, and return its result. May be called twice."""
         ...
 
 
@@ -125,10 +114,7 @@ class Session(Protocol):
         """Start a program on the node and return at once: for a server whose client runs elsewhere.
 
         It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits apply as
-        for `run`.
-
-        Raises:
-            Unreachable: as for `run`.
+        for `run`, and it raises the same.
         """
         ...
 

@@ -57,7 +57,9 @@ def find(cuda_version: int, named: "Sequence[Tuple[str, str]]" = ()) -> List[Lib
         cuda_version: what the driver can do (12040: CUDA 12.4); a library of a newer major release is refused.
         named: places that are searched before the usual ones.
     """
-    found = _look(named)
+    # In a process of its own: a file system that hangs costs its time limit.
+    looked = children.run({"": child.Task(functools.partial(_search, named), _LOOK_S)})[""]
+    found = [(str(each[0]), str(each[1])) for each in looked.parts if isinstance(each, list)]
     usable = {path for path, _ in found if _major(path) <= cuda_version // 1000}
     tasks = {path: child.Task(functools.partial(_asked, path), _ASK_S) for path in sorted(usable)}
     told = children.run(tasks, at_once=_AT_ONCE)
@@ -98,13 +100,8 @@ def _asked(path: str) -> object:
         return str(error)
 
 
-def _look(named: "Sequence[Tuple[str, str]]") -> "List[Tuple[str, str]]":
-    """(path, origin) of each file once; in a process of its own: a file system that hangs costs its time limit."""
-    outcome = children.run({"": child.Task(functools.partial(_search, named), _LOOK_S)})[""]
-    return [(str(each[0]), str(each[1])) for each in outcome.parts if isinstance(each, list)]
-
-
 def _search(named: "Sequence[Tuple[str, str]]") -> None:
+    """Send (path, origin) of each file once."""
     known: List[str] = []
     for origin, place in [*named, (HERE, "")]:
         for path in _files(place):

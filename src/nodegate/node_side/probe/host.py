@@ -199,12 +199,8 @@ def read_services() -> object:
 def read_hooks() -> object:
     """The data of section `hooks`: the verdicts that Slurm's hooks noted, and whether they ask that it has passed."""
     conf = _of_root(CONF, files.TEXT_LIMIT)
-    return {"spool": _of_root(SPOOL, SPOOL_BYTES), "gate": _asks_for_gate(conf) if isinstance(conf, str) else conf}
-
-
-def _asks_for_gate(conf: str) -> bool:
-    """Whether these settings have `gate = on`, as deploy/slurm-hook.sh reads them."""
-    return _GATE.search(conf.replace("\r", "")) is not None
+    gate = bool(_GATE.search(conf.replace("\r", ""))) if isinstance(conf, str) else conf  # as deploy/slurm-hook.sh does
+    return {"spool": _of_root(SPOOL, SPOOL_BYTES), "gate": gate}
 
 
 def _of_root(path: str, limit: int) -> Union[str, reading.Reading]:

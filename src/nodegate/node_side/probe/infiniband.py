@@ -24,7 +24,8 @@ def read_infiniband() -> object:
 def read_netdev() -> object:
     """The data of section `netdev`: devices with hardware, without virtual functions."""
     names = [name for name in files.required_entries(NET) if _is_physical(f"{NET}/{name}")]
-    return {name: _netdev(f"{NET}/{name}") for name in names[:MOST_DEVICES]}
+    folders = {name: f"{NET}/{name}" for name in names[:MOST_DEVICES]}
+    return {name: dict(files.texts(each, _NETDEV), pci=_pci_address(each)) for name, each in folders.items()}
 
 
 def _adapter(folder: str) -> Dict[str, object]:
@@ -67,11 +68,6 @@ def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
 def _is_physical(folder: str) -> bool:
     device = files.rooted(folder + "/device")
     return os.path.lexists(device) and not os.path.lexists(device + "/physfn")
-
-
-def _netdev(folder: str) -> Dict[str, object]:
-    device = files.texts(folder, _NETDEV)
-    return dict(device, pci=_pci_address(folder))
 
 
 def _pci_address(folder: str) -> str:

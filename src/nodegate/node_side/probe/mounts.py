@@ -6,7 +6,7 @@ Each file system is queried in its own child: a dead file server hangs the proce
 import functools
 import os
 import re
-from typing import Dict, List, NamedTuple
+from typing import List, NamedTuple
 
 from nodegate.node_side.probe import child, children, files
 
@@ -74,7 +74,10 @@ def _usage(path: str) -> object:
 def read_disks() -> object:
     """The data of section `disks`: those by name, without loop, md and dm devices and without what is removable."""
     names = [name for name in files.required_entries(_BLOCK) if _is_built_in(f"{_BLOCK}/{name}")]
-    return {name: _disk(f"{_BLOCK}/{name}") for name in sorted(names)[:MOST_DISKS]}
+    texts = {"sectors": "size", "model": "device/model"}
+    return {
+        name: {key: files.text(f"{_BLOCK}/{name}/{file}") for key, file in texts.items()} for name in names[:MOST_DISKS]
+    }
 
 
 def _is_built_in(folder: str) -> bool:
@@ -83,7 +86,3 @@ def _is_built_in(folder: str) -> bool:
     if files.plain(folder + "/hidden", "0") != "0":  # one path of several to an NVMe disk
         return False
     return files.plain(folder + "/removable", "0") == "0" and files.plain(folder + "/size", "0") != "0"
-
-
-def _disk(folder: str) -> Dict[str, object]:
-    return {"sectors": files.text(folder + "/size"), "model": files.text(folder + "/device/model")}
