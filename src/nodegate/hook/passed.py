@@ -1,18 +1,13 @@
 """The gate: a node whose boards are not those that a run accepted gets no job until they are."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from nodegate.exit_codes import Exit
 from nodegate.files import strict_json
 from nodegate.files.trusted import read_trusted
 from nodegate.text import shown, some
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 STATE = "/var/lib/nodegate"  # what stays on a node over a boot
 FILE = "passed"

@@ -1,19 +1,14 @@
 """Clock synchronisation as the node reports it and as the controller sees it. Section `clock`."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nodegate.probe import readings as read
+from nodegate.probe.document import ProbeDocument
 from nodegate.probe.driver import fields_in
 from nodegate.unknown import Known, Unknown, Why
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nodegate.probe.document import ProbeDocument
 
 T = TypeVar("T")
 

@@ -211,7 +211,7 @@ def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
 
 
 def first(pattern: str, missing: str | Unknown) -> Callable[[str], Known[str]]:
-    """What finds the first group of a pattern in a text of lines; where it is not there, `missing` or what is expected."""
+    """What finds the first group of a pattern in a text of lines; without it, `missing` or what was expected."""
     compiled = re.compile(pattern, re.MULTILINE)
 
     def found_in(written: str) -> Known[str]:

@@ -4,16 +4,12 @@ A hold is never a drain, which says that a node is bad. The scheduler itself kee
 where this process is killed; the next run gives back at once what such a one has left.
 """
 
-from __future__ import annotations
-
 import os
 import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 NAME = "nodegate-hold"  # of its job: our own hooks know it by this name and its user together
 _STARTED = 19  # the field of /proc/PID/stat after the name, which may have spaces in it

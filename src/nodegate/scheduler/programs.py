@@ -1,14 +1,9 @@
 """A scheduler's own programs (scontrol, squeue, salloc), asked with a time limit: what they print, or why nothing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 # Looked through after PATH: Slurm gives its hooks almost none.
 USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"

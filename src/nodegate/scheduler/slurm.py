@@ -4,24 +4,19 @@ An ordinary user may allocate; a reservation needs operator's rights, and Slurm'
 Slurm 22.05 and later: salloc(1), sinfo(1), squeue(1), scontrol(1).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import pwd
 import re
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import expand
 from nodegate.scheduler.hold import NAME, Held, has_ended, owner
 from nodegate.scheduler.programs import NoAnswer, answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 AT_ONCE = 16  # calls of salloc
 IMMEDIATE_S = 10  # that Slurm has to give a free node to us
