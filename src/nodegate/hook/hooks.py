@@ -67,8 +67,7 @@ def prolog(asked: HookOptions) -> HookResult:
         port = PORT if is_fit and job.may_open_port(os.environ, _name()) else ""
         return HookResult(0, f"{answer.shown()}{port}", not is_fit, answer)
     done = _drain(answer, asked)
-    code = int(answer.exit) if done.is_out else 0
-    return HookResult(code, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
+    return _told(answer, done, int(answer.exit) if done.is_out else 0)
 
 
 def epilog(asked: HookOptions) -> HookResult:
@@ -92,8 +91,11 @@ def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
     """Who holds the node looks at it itself; should a job come before that, its prolog asks again."""
     if answer.exit is Exit.BUSY or _lets_work(answer, asked):
         return HookResult(0, answer.shown(), answer.exit is not Exit.FIT, answer)
-    done = _drain(answer, asked)
-    return HookResult(0, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
+    return _told(answer, _drain(answer, asked))
+
+
+def _told(answer: Answer, done: guard.Done, code: int = 0) -> HookResult:
+    return HookResult(code, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
 
 
 def _drain(answer: Answer, asked: HookOptions) -> guard.Done:
@@ -105,7 +107,7 @@ def _resume(answer: Answer, asked: HookOptions) -> HookResult:
     done = guard.resume(_name(), asked.rules)
     if done is None:
         return HookResult(0, answer.shown(), is_news=False, answer=answer)
-    return HookResult(0, f"{answer.shown()}; {done.words}", answer=answer, done=done.code)
+    return _told(answer, done)
 
 
 def _name() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -41,10 +40,9 @@ def parse(found: Mapping[str, object]) -> Driver:
     Raises:
         CannotMeasure: it lacks whether the driver is loaded, or which device nodes there are.
     """
-    loaded, nodes = read.flag(found, "loaded"), read.mapping(found, "devices")
-    if isinstance(loaded, Unknown) or isinstance(nodes, Unknown):
-        why = loaded if isinstance(loaded, Unknown) else nodes
-        raise CannotMeasure(f"driver files: {why}", next_step="check /proc/driver/nvidia and /dev/nvidia* on the node")
+    step = "check /proc/driver/nvidia and /dev/nvidia* on the node"
+    loaded = read.needed(read.flag(found, "loaded"), "driver files", step)
+    nodes = read.needed(read.mapping(found, "devices"), "driver files", step)
     version, gpus = read.body(found, "version"), read.mapping(found, "gpus")
     return Driver(
         loaded=loaded,

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -32,9 +31,8 @@ class Environment:
 
 def parse(found: Mapping[str, object]) -> Environment:
     """The data of section `environment`. Raises CannotMeasure: the login environment could not be read."""
-    variables = read.mapping(found, "variables")
-    if isinstance(variables, Unknown):
-        raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
+    step = "run sh -l -c env on the node by hand"
+    variables = read.needed(read.mapping(found, "variables"), "login environment", step)
     files = value_or(read.mapping(found, "files"), {})
     return Environment(
         variables={name: value_or(read.text(variables, name), "") for name in variables},

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.probe.section import EVIDENCE
@@ -55,12 +54,11 @@ def parse(found: Mapping[str, object], *, epoch_s: float, uptime_s: Known[float]
     Raises:
         CannotMeasure: it has no list of lines, or not how many were left out.
     """
-    lines, dropped = read.items(found, "lines"), read.integer(found, "dropped")
-    if isinstance(dropped, int) and dropped < 0:
-        dropped = read.wrong("how many lines were left out", dropped)
-    if isinstance(lines, Unknown) or isinstance(dropped, Unknown):
-        why = lines if isinstance(lines, Unknown) else dropped
-        raise CannotMeasure(f"kernel log cannot be read: {why}", next_step=EVIDENCE)
+    told = read.integer(found, "dropped")
+    if isinstance(told, int) and told < 0:
+        told = read.wrong("how many lines were left out", told)
+    lines = read.needed(read.items(found, "lines"), "kernel log cannot be read", EVIDENCE)
+    dropped = read.needed(told, "kernel log cannot be read", EVIDENCE)
     boot = read.mapped(uptime_s, lambda uptime: epoch_s - uptime)
     texts = [line for line in lines if isinstance(line, str)]
     source = value_or(read.text(found, "source"), "unknown")

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -44,9 +43,8 @@ def parse(found: Mapping[str, object]) -> Mounts:
     Raises:
         CannotMeasure: it has no mount table.
     """
-    table, usage = read.body(found, "table"), value_or(read.mapping(found, "usage"), {})
-    if isinstance(table, Unknown):
-        raise CannotMeasure(f"mount table: {table}", next_step="read /proc/self/mounts on the node")
+    table = read.needed(read.body(found, "table"), "mount table", "read /proc/self/mounts on the node")
+    usage = value_or(read.mapping(found, "usage"), {})
     mounted = {mount.path: mount for line in table.splitlines() if (mount := _mount(line, usage))}
     others = {path: _directory(path, usage) for path in usage if path not in mounted}
     return Mounts(mounted | others)
@@ -97,8 +95,7 @@ def parse_disks(found: Mapping[str, object]) -> Disks:
     return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
 
 
-def _disk(name: str, data: Known[Mapping[str, object]]) -> Disk:
-    if isinstance(data, Unknown):
-        raise CannotMeasure(f"disk {shown(name)}: {data}", next_step="read what the node sent in the evidence file")
+def _disk(name: str, disk: Known[Mapping[str, object]]) -> Disk:
+    data = read.needed(disk, f"disk {shown(name)}", "read what the node sent in the evidence file")
     sectors = read.mapped(read.text(data, "sectors"), read.integer_in)
     return Disk(shown(name), read.text(data, "model"), read.mapped(sectors, lambda count: count * _SECTOR_BYTES))

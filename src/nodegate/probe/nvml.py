@@ -34,9 +34,8 @@ _OTHER_VERSION = 18  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
 def parse(section: Mapping[str, object]) -> Gpus:
     """The data of section `nvml`. Raises CannotMeasure: it has no list of GPUs."""
-    listed = read.items(section, "gpus")
-    if isinstance(listed, Unknown):
-        raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
+    step = "run nvidia-smi on the node by hand"
+    listed = read.needed(read.items(section, "gpus"), "NVML returned no list of GPUs", step)
     if len(listed) > MOST_GPUS:
         reason = f"the node lists {len(listed)} GPUs, which no machine has"
         raise CannotMeasure(reason, next_step="look which program answers at this address in place of the probe")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, value_or
@@ -124,9 +123,8 @@ def parse(data: object) -> Pci:
     Raises:
         CannotMeasure: it is not a list of devices, or a device has no usable address, class or vendor.
     """
-    if not isinstance(data, list):
-        raise _bad(read.wrong("a list of devices", data))
-    devices = [_device(entry) for entry in data[: read.MAX_ITEMS]]
+    listed = read.items({"devices": data}, "devices")
+    devices = [_device(entry) for entry in _needed(listed)]
     return Pci(tuple(sorted(devices, key=lambda device: device.address)))
 
 
@@ -146,12 +144,8 @@ def speed_in(written: str) -> Known[float | None]:
 
 
 def _device(entry: object) -> PciDevice:
-    data = read.record(entry)
-    if isinstance(data, Unknown):
-        raise _bad(data)
-    address = read.mapped(read.text(data, "address"), read.address_in)
-    if isinstance(address, Unknown):
-        raise _bad(address)
+    data = _needed(read.record(entry))
+    address = _needed(read.mapped(read.text(data, "address"), read.address_in))
     # Without these the device is unknown: a missing GPU would not be noticed, nor the bridges above it be judged.
     class_code = _needed(read.hexadecimal(data, "class", 24), address)
     vendor, device = (_needed(read.hexadecimal(data, key, 16), address) for key in ("vendor", "device"))
@@ -174,15 +168,8 @@ def _device(entry: object) -> PciDevice:
     )
 
 
-def _needed(reading: Known[T], address: str) -> T:
-    if isinstance(reading, Unknown):
-        raise _bad(reading, address)
-    return reading
-
-
-def _bad(why: Unknown, address: str = "") -> CannotMeasure:
-    where = f"PCI device {address}" if address else "PCI device list"
-    return CannotMeasure(f"{where} cannot be read: {why}", next_step="run lspci -D on the node by hand")
+def _needed(reading: Known[T], address: str = "list") -> T:
+    return read.needed(reading, f"PCI device {address} cannot be read", "run lspci -D on the node by hand")
 
 
 def _parent(data: Mapping[str, object]) -> Known[str]:

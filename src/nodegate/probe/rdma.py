@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.unknown import Known, Unknown, value_or
 
+T = TypeVar("T")
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec(?: \(([0-9]{1,2})X(?: \w+)?\))?")
 _STATE = re.compile(r"[0-9]{1,3}: *(\S.*)")
 _ZERO_GIDS = ("0000:0000:0000:0000:0000:0000:0000:0000", "fe80:0000:0000:0000:0000:0000:0000:0000", "::", "")
@@ -112,8 +113,8 @@ def state_in(written: str) -> str:
     return match[1] if match else written.strip()
 
 
-def _bad(what: str, why: Unknown) -> CannotMeasure:
-    return CannotMeasure(f"{what} cannot be read: {why}", next_step="check /sys/class/infiniband and /sys/class/net")
+def _needed(reading: Known[T], what: str) -> T:
+    return read.needed(reading, f"{what} cannot be read", "check /sys/class/infiniband and /sys/class/net")
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -122,21 +123,16 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _adapter(name: str, entry: object) -> RdmaDevice:
-    data = read.record(entry)
-    if isinstance(data, Unknown):
-        raise _bad(f"RDMA adapter {name}", data)
-    ports = read.mapping(data, "ports")
-    if isinstance(ports, Unknown):
-        raise _bad(f"the ports of RDMA adapter {name}", ports)
+    data = _needed(read.record(entry), f"RDMA adapter {name}")
+    ports = _needed(read.mapping(data, "ports"), f"the ports of RDMA adapter {name}")
     made = tuple(_port(name, number, ports[number]) for number in sorted(ports, key=_natural))
     firmware = read.text(data, "fw_ver")
     return read.filled(RdmaDevice, data, name=name, firmware=firmware, address=_address(data), ports=made)
 
 
 def _port(device: str, number: str, entry: object) -> RdmaPort:
-    data, port = read.record(entry), read.integer_in(number)
-    if isinstance(data, Unknown) or isinstance(port, Unknown):
-        raise _bad(f"port {number} of {device}", data if isinstance(data, Unknown) else read.wrong("a number", number))
+    data = _needed(read.record(entry), f"port {number} of {device}")
+    port = _needed(read.integer_in(number), f"port {number} of {device}")
     rate_text = read.text(data, "rate")
     rate, lanes = (rate_text, rate_text) if isinstance(rate_text, Unknown) else rate_in(rate_text)
     return read.filled(
@@ -176,9 +172,7 @@ def _address(data: Mapping[str, object]) -> str:
 
 
 def _netdev(name: str, entry: object) -> NetDevice:
-    data = read.record(entry)
-    if isinstance(data, Unknown):
-        raise _bad(f"network device {name}", data)
+    data = _needed(read.record(entry), f"network device {name}")
     return NetDevice(
         name=name,
         carrier=read.mapped(read.counted(data, "carrier"), read.switch),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
+from nodegate.errors import CannotMeasure
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
@@ -208,6 +209,13 @@ def records(data: Data, key: str) -> Known[tuple[Mapping[str, object], ...]]:
 def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
     """The reading changed by a function if it is known."""
     return reading if isinstance(reading, Unknown) else change(reading)
+
+
+def needed(reading: Known[T], what: str, next_step: str) -> T:
+    """A reading without which a section says nothing. Raises CannotMeasure: it is unknown."""
+    if isinstance(reading, Unknown):
+        raise CannotMeasure(f"{what}: {reading}", next_step=next_step)
+    return reading
 
 
 def first(pattern: str, missing: str | Unknown) -> Callable[[str], Known[str]]:

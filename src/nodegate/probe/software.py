@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -37,9 +36,8 @@ class Software:
 
 def parse(found: Mapping[str, object]) -> Software:
     """The data of section `software`. Raises CannotMeasure: it lacks the tools."""
-    tools = read.mapping(found, "tools")
-    if isinstance(tools, Unknown):
-        raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")
+    step = "read what the node sent in the evidence file"
+    tools = read.needed(read.mapping(found, "tools"), "tools on the node", step)
     driver, compiler = (value_or(read.mapping(found, "driver_libraries"), {}).get(name) for name in _DRIVER)
     return Software(
         nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(map(_nccl, files))),

@@ -91,16 +91,11 @@ class _Sampler:
             if isinstance(value, (int, float)):
                 found[name] = value if divisor == 1 else value / divisor
             elif isinstance(value, dict):
-                self._cannot(name, value)
+                self.unread[name] = value
+                self._left_out += [name] if value.get("why") in _FOR_GOOD else []
+                self.lost = str(value.get("detail")) if value.get("why") == "lost" else self.lost
         self.count += 1
         return found
-
-    def _cannot(self, name: str, why: Dict[str, object]) -> None:
-        self.unread[name] = why
-        if why.get("why") in _FOR_GOOD:
-            self._left_out.append(name)
-        if why.get("why") == "lost":
-            self.lost = str(why.get("detail"))
 
 
 class _Window:

@@ -40,11 +40,11 @@ def read_limits() -> object:
     """The data of section `limits`; jobs inherit slurmd's."""
     # getrlimit has -1 for no limit
     own = {name: list(resource.getrlimit(kind)) for name, kind in _LIMITS.items()}
-    daemon = [one for one in system.listed() if one.comm == "slurmd"]
-    slurmd: object = reading.unknown("missing", "no process slurmd")
-    if daemon:
-        slurmd = files.text(f"/proc/{daemon[0].pid}/limits")
-    return {"self": own, "slurmd": slurmd}
+    daemons = [f"/proc/{one.pid}/limits" for one in system.listed() if one.comm == "slurmd"]
+    return {
+        "self": own,
+        "slurmd": files.text(daemons[0]) if daemons else reading.unknown("missing", "no process slurmd"),
+    }
 
 
 def read_environment() -> object:

@@ -197,16 +197,12 @@ def _not_empty(kept: Kept, subject: str) -> Kept:
 
 
 def _stamp(line: str, which: str) -> object:
-    since = _epoch_s(line)
-    return reading.unknown("failed", "no readable time stamp in " + which) if since is None else since
-
-
-def _epoch_s(line: str) -> Optional[float]:
-    """The time of a line from the stamp that it starts with; None when it has none, or a date that does not exist."""
+    """The time of a line from the stamp that it starts with."""
     try:
-        return _stamp_s(_LEVEL.sub("", line, 1))
-    except (ValueError, OverflowError):
-        return None
+        since = _stamp_s(_LEVEL.sub("", line, 1))
+    except (ValueError, OverflowError):  # a date that does not exist
+        since = None
+    return reading.unknown("failed", "no readable time stamp in " + which) if since is None else since
 
 
 def _stamp_s(line: str) -> Optional[float]:
