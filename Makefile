@@ -32,7 +32,7 @@ lab: .venv/test-installed
 # Kubernetes' own programs, built from their Go modules where the cache has none: Go >= 1.24 and root, no cluster.
 lab-kubernetes: .venv/test-installed
 	command -v go >/dev/null || tests/system_packages.sh golang-go
-	tests/system_packages.sh containerd runc containernetworking-plugins iproute2 openssl
+	tests/system_packages.sh busybox-static containerd runc containernetworking-plugins iproute2 openssl
 	$(BIN)/python -m lab.kubernetes.parts
 	$(BIN)/python -m pytest lab/tests/kubernetes --durations 5
 

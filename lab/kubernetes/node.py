@@ -1,6 +1,7 @@
 """A real node of a lab's cluster: kubelet, containerd and runc on this machine, in the cluster's namespaces.
 
-Nothing is pulled: the one image is a program that waits. What is not real: the GPUs, a number in the node's status.
+Nothing is pulled: the images are a program that waits, and this machine's busybox under the name that
+deploy/kubernetes/agent has. What is not real: the GPUs, a number in the node's status.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NAME, IMAGE = "real-1", "localhost/pause:lab"
+_BUSYBOX, _LINKS = "docker.io/library/busybox:1.36", ("nsenter", "sh", "sleep")
 _CGROUPS = Path("/sys/fs/cgroup")
 _CONTAINERD = """
 version = 2
@@ -72,10 +74,11 @@ def node(kube: Cluster, gpus: int = 8) -> Iterator[str]:
         _write(folder, root, kube.programs / "pause")
         kube.space.inside("mount", "-t", "tmpfs", "lab", "/var/log")
         kube.start("containerd", f"--config={folder}/containerd.toml", folder=Path("/usr/bin"))
-        load = ["-n", "k8s.io", "images", "import", f"{folder}/image.tar"]
-        ctr = kube.space.entered("ctr", "-a", "/run/containerd.sock", *load)
-        if not wait_until(lambda: subprocess.run(ctr, capture_output=True, check=False).returncode == 0):
-            raise RuntimeError((folder / "containerd.log").read_text()[-2000:])
+        for name in ("image", "busybox"):
+            load = ["-n", "k8s.io", "images", "import", f"{folder}/{name}.tar"]
+            ctr = kube.space.entered("ctr", "-a", "/run/containerd.sock", *load)
+            if not wait_until(lambda: subprocess.run(ctr, capture_output=True, check=False).returncode == 0):  # noqa: B023
+                raise RuntimeError((folder / "containerd.log").read_text()[-2000:])
         words = f"--config=kubelet.json --kubeconfig=admin.yaml --root-dir={folder}/kubelet --node-ip={ADDRESS}"
         kube.start("kubelet", f"{words} --cert-dir={folder}/kubelet-certs --hostname-override={NAME}")
         if not wait_until(lambda: kube.has("wait", "--for=condition=Ready", f"node/{NAME}", "--timeout=5s"), LIMIT_S):
@@ -95,24 +98,29 @@ def _write(folder: Path, cgroup: str, pause: Path) -> None:
     (folder / "containerd.toml").write_text(_CONTAINERD.format(folder, IMAGE))
     own = {"cgroupRoot": f"/{cgroup}", "podLogsDir": f"{folder}/pods"}
     (folder / "kubelet.json").write_text(json.dumps({**_KUBELET, **own}))
-    (folder / "image.tar").write_bytes(_image(pause))
+    (folder / "image.tar").write_bytes(_image(IMAGE, pause, "pause"))
+    (folder / "busybox.tar").write_bytes(_image(_BUSYBOX, Path("/bin/busybox"), "bin/busybox", *_LINKS))
 
 
 def _remove(*groups: Path) -> None:
     subprocess.run(["sh", "-c", cgroups.REMOVE, "sh", *map(str, groups)], check=True, timeout=60)
 
 
-def _image(program: Path) -> bytes:
-    """An image with this program alone, as `docker save` writes one."""
+def _image(tag: str, program: Path, path: str, *links: str) -> bytes:
+    """An image with this program alone, in /bin under these names too, as `docker save` writes one."""
     files: dict[str, bytes] = {}
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as packed:
-        packed.add(program, "pause")
+        packed.add(program.resolve(), path)
+        for name in links:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            packed.addfile(link)
     files["layer.tar"] = layer.getvalue()
     sha256 = f"sha256:{hashlib.sha256(files['layer.tar']).hexdigest()}"
-    config = {"architecture": "amd64", "os": "linux", "config": {"Entrypoint": ["/pause"]}}
+    config = {"architecture": "amd64", "os": "linux", "config": {"Entrypoint": [f"/{path}"]}}
     files["config.json"] = json.dumps({**config, "rootfs": {"type": "layers", "diff_ids": [sha256]}}).encode()
-    named = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    named = [{"Config": "config.json", "RepoTags": [tag], "Layers": ["layer.tar"]}]
     files["manifest.json"] = json.dumps(named).encode()
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as packed:

@@ -19,7 +19,7 @@ _BUILDS = {
     "npd": ["k8s.io/node-problem-detector/cmd/nodeproblemdetector"],
 }
 _FILES = ("go.mod", "go.sum", "npd/go.mod", "npd/go.sum", "pause/main.go")
-PROGRAMS = ("containerd", "ctr", "go", "ip", "nsenter", "openssl", "runc", "unshare")
+PROGRAMS = ("busybox", "containerd", "ctr", "go", "ip", "nsenter", "openssl", "runc", "unshare")
 
 
 def why_not() -> str:

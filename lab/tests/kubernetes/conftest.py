@@ -9,6 +9,7 @@ import pytest
 
 from lab import needs
 from lab.kubernetes.cluster import ROOT, Cluster, gpu_node, next_second
+from lab.kubernetes.node import node
 from lab.kubernetes.parts import why_not
 
 DEPLOY = ROOT / "deploy/kubernetes"
@@ -24,6 +25,15 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     needs.require(why_not())
     with Cluster(tmp_path_factory.mktemp("kube")) as running:
         running.kubectl("apply", "-k", str(DEPLOY))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with one real node."""
+    needs.require(why_not())
+    with Cluster(tmp_path_factory.mktemp("real")) as running, node(running):
+        running.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         yield running
 
 

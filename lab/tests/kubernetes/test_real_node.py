@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from lab import needs
 from lab.kubernetes.cluster import Cluster
-from lab.kubernetes.node import IMAGE, node
-from lab.kubernetes.parts import why_not
+from lab.kubernetes.node import IMAGE
 from lab.processes import wait_until
 from lab.tests.kubernetes.test_inventory import LISTED, WRITTEN, python
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    needs.require(why_not())
-    with Cluster(tmp_path_factory.mktemp("real")) as running, node(running):
-        running.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
-        yield running
 
 
 def job(name: str, gpus: int) -> dict[str, object]:

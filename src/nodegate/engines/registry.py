@@ -18,7 +18,6 @@ ENGINES: dict[str, str] = {
     "kubernetes": "nodegate.engines.kubernetes.engine",
     "slurm": "nodegate.engines.slurm.engine",
 }
-INVENTORY_ONLY = frozenset({"kubernetes"})  # their nodes are reached another way
 # By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
 PROGRAMS: dict[str, str] = {
     "srun": "nodegate.engines.slurm.messages",

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from nodegate.engines.registry import ENGINES, INVENTORY_ONLY
+from nodegate.engines.registry import ENGINES
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import Tagged, did_you_mean, shown
 from nodegate.inventory.ansible_cfg import Defaults
@@ -168,7 +168,7 @@ class _Reader:
             told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
             return "ssh" if told else self._where(self.variables.host, means_here=means_here)
         name = asked.removeprefix("ansible.builtin.")
-        known = {**TRANSPORTS, **{each: each for each in ENGINES if each not in INVENTORY_ONLY}}
+        known = {**TRANSPORTS, **{each: each for each in ENGINES}}
         if name not in known:
             what = f"{shown(asked)}: not a supported connection"
             raise self._wrong(("ansible_connection",), "", what, did_you_mean(name, known))

@@ -38,6 +38,8 @@ GRANTS = {
     ("patch", "nodes/status"): "ClusterRole nodegate-verdict",
     ("create", "events"): "Role nodegate-events in the namespace default",
     ("patch", "nodes"): "ClusterRole nodegate-taint",
+    ("get", "pods/exec"): "Role nodegate-exec in the namespace nodegate",
+    ("create", "pods/exec"): "Role nodegate-exec in the namespace nodegate",
 }
 _SAID = {
     401: "the API server does not accept this login: see the kubeconfig's user, or the age of the token",
@@ -112,13 +114,18 @@ class Api:
         while True:
             status, headers, raw = self._asked(method, path, query or {}, body, kind)
             if status != THROTTLED:
-                return self._read(status, raw)
-            pause_s = _pause_s(headers)
+                return self.read(status, raw)
+            pause_s = pause_of(headers)
             if self._waited_s + pause_s > PATIENCE_S:
                 waited = f" (waited {self._waited_s:.0f} s)" if self._waited_s else ""
                 raise Refused(status, f"{self.name}: {_SAID[status]}{waited}")
             time.sleep(pause_s)
             self._waited_s += pause_s
+
+    def login(self) -> dict[str, str]:
+        """The headers that say who asks; a token that is over is renewed."""
+        named = self.client.configuration.auth_settings().values()
+        return {each["key"]: each["value"] for each in named if each["in"] == "header"}
 
     def _asked(
         self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, object] | None, kind: str
@@ -128,7 +135,7 @@ class Api:
 
         config = self.client.configuration
         headers = {"Accept": "application/json", **({"Content-Type": kind} if kind else {})}
-        headers |= {each["key"]: each["value"] for each in config.auth_settings().values() if each["in"] == "header"}
+        headers |= self.login()
         url = f"{config.host.rstrip('/')}{path}{'?' if query else ''}{urlencode(query)}"
         try:
             answer = self.client.rest_client.pool_manager.request(
@@ -145,10 +152,15 @@ class Api:
             finally:
                 answer.release_conn() if answer.isclosed() else answer.close()
         except (HTTPError, OSError) as broken:
-            raise Refused(0, f"{self.name}: the API server did not answer: {_short(broken)}") from None
+            raise Refused(0, f"{self.name}: the API server did not answer: {short(broken)}") from None
         return answer.status, answer.headers, raw
 
-    def _read(self, status: int, raw: bytes) -> dict[str, Any]:
+    def read(self, status: int, raw: bytes) -> dict[str, Any]:
+        """The object of an answer.
+
+        Raises:
+            Refused: it is a refusal, or cannot be read.
+        """
         try:
             found = json.loads(raw) if len(raw) <= _MOST_BYTES else None
         except (ValueError, RecursionError):
@@ -167,16 +179,17 @@ def _granted(said: str) -> str:
     found = _FORBIDDEN.search(said)
     role = GRANTS.get((found["verb"], found["resource"])) if found else None
     named = f"{found['verb']} {found['resource']}" if found else "see the message"
-    step = f" - bind it to {role} (deploy/kubernetes/rbac.yaml)" if role else ""
+    step = f" - bind it to {role} (deploy/kubernetes)" if role else ""
     return f"{named}: {visible(said, most=200)}{step}"
 
 
-def _pause_s(headers: Mapping[str, str]) -> float:
+def pause_of(headers: Mapping[str, str]) -> float:
+    """How many seconds a server asks to be left alone."""
     asked = headers.get("Retry-After") or ""
     return float(asked) if asked.isdecimal() and len(asked) < 6 else _PAUSE_S
 
 
-def _short(broken: Exception) -> str:
+def short(broken: Exception) -> str:
     """The innermost reason of urllib3, which names the whole request before it."""
     reason = getattr(broken, "reason", None) or broken
     said = re.sub(r"^\[Errno \d+\] ", "", str(reason).rpartition(": ")[2])
@@ -200,7 +213,7 @@ def connect(environ: Mapping[str, str] = os.environ) -> Api:
         try:
             config.load_incluster_config(client_configuration=found)
         except config.ConfigException as said:
-            raise UsageError(f"this pod has no service account for its cluster: {_short(said)}") from None
+            raise UsageError(f"this pod has no service account for its cluster: {short(said)}") from None
         return Api(client.ApiClient(found), "this cluster")
     files = environ.get("KUBECONFIG") or "~/.kube/config"
     try:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nodegate.engines.kubernetes.api import Api
 
 GPU = "nvidia.com/gpu"
+NAMESPACE = "nodegate"  # of what deploy/kubernetes makes
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"  # of GPU feature discovery
 _OF_MIG = "nvidia.com/mig-"
 # How node feature discovery and GPU feature discovery say that there is an NVIDIA GPU, also where no driver runs.
@@ -84,6 +85,22 @@ def busy(api: Api) -> set[str]:
     """
     specs = (_mapping(each.get("spec")) for each in api.listed("/api/v1/pods", fieldSelector=_NOT_OVER))
     return {_text(spec.get("nodeName")) for spec in specs if _asks_for_gpus(spec)} - {""}
+
+
+def running(api: Api, selector: str) -> dict[str, str]:
+    """By node the pod (NAMESPACE/NAME) in nodegate's namespace with these labels whose container runs.
+
+    Raises:
+        Refused: the server did not say.
+    """
+    found: dict[str, str] = {}
+    for pod in api.listed(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=selector):
+        meta, spec, status = (_mapping(pod.get(key)) for key in ("metadata", "spec", "status"))
+        containers = _objects(status.get("containerStatuses"))
+        runs = any(_mapping(each.get("state")).get("running") is not None for each in containers)
+        if runs and not meta.get("deletionTimestamp"):
+            found[_text(spec.get("nodeName"))] = f"{NAMESPACE}/{_text(meta.get('name'))}"
+    return found
 
 
 def node_of(raw: Mapping[str, Any]) -> KubeNode:

@@ -9,6 +9,9 @@ from nodegate.engines.kubernetes.listing import listing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.engines.engine import Engine, Reach
+    from nodegate.node import Node
+
 
 class Kubernetes:
     """See `Engine`. The words of its source are those of a label selector: kubernetes:[pool=gpu,zone in (a,b)]."""
@@ -17,5 +20,11 @@ class Kubernetes:
         """See `Engine`."""
         return listing(",".join(asked))
 
+    def reach(self, nodes: Sequence[Node]) -> Reach:
+        """By the agent pods."""
+        from nodegate.engines.kubernetes.reach import KubernetesReach  # noqa: PLC0415 - an inventory needs none
 
-ENGINE = Kubernetes()
+        return KubernetesReach({node.name: node.name for node in nodes})
+
+
+ENGINE: Engine = Kubernetes()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nodegate.engines.kubernetes.cluster import KubeNode
 
 NAME = "kubernetes"
+_BY = {"ansible_connection": NAME}
 _UNFIT_FOR_A_GROUP = re.compile(r"[^\w.-]+")
 
 
@@ -45,7 +46,7 @@ def listing(selector: str, api: Api | None = None) -> Mapping[str, object]:
         for group in filter(None, (_group(node), BUSY if node.name in busy else "")):
             groups.setdefault(group, {"hosts": []})["hosts"].append(node.name)
     hopes = expected.variables(found)
-    return {"_meta": {"hostvars": {node.name: hopes[node.name] for node in meant}}, **groups}
+    return {"_meta": {"hostvars": {node.name: {**_BY, **hopes[node.name]} for node in meant}}, **groups}
 
 
 def _why_none(found: list[KubeNode], api: Api) -> str:
