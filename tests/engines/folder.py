@@ -59,6 +59,9 @@ class Folder:
         full = tuple(node.name for node in nodes if (_place() / node.name / "full").exists())
         return [Obstacle(full, "the folder is full", "empty it", stops=True)] if full else []
 
+    def holder(self, _nodes: Sequence[Node]) -> None:
+        return None
+
 
 def _place() -> Path:
     return Path(os.environ["FOLDER_ENGINE"])

@@ -9,8 +9,9 @@ import pytest
 
 from lab import needs
 from lab.kubernetes.cluster import ROOT, Cluster, gpu_node, next_second
-from lab.kubernetes.node import node
+from lab.kubernetes.node import NAME, node
 from lab.kubernetes.parts import why_not
+from lab.processes import wait_until
 
 DEPLOY = ROOT / "deploy/kubernetes"
 HGX = tuple(f"hgx{number:02}" for number in range(1, 35))  # the first ten are those of the demo
@@ -38,6 +39,23 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
+def reached(real: Cluster) -> Cluster:
+    """A cluster whose real node has an agent pod."""
+    for folder in (DEPLOY, DEPLOY / "agent"):
+        real.kubectl("apply", "-k", str(folder))
+    real.kubectl("apply", "-f", str(DEPLOY / "taint.yaml"))
+    real.kubectl("label", "node", NAME, "nodegate.io/agent=true")
+    assert wait_until(lambda: agent(real) != "", 60.0)
+    return real
+
+
+@pytest.fixture
+def user(reached: Cluster) -> Path:
+    """With the rights that deploy/kubernetes gives."""
+    return reached.service_account("nodegate")
+
+
+@pytest.fixture(scope="module")
 def run(kube: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run over the nodes of the demo, with its faults: two accepted, two not all proven, twelve rejected."""
     kube.apply(*[gpu_node(name, _product(name)) for name in HGX + ROCE])
@@ -61,3 +79,10 @@ def fleet(kube: Cluster, run: Path) -> Cluster:  # noqa: ARG001 - the nodes are 
 
 def _product(node: str) -> str:
     return "NVIDIA-L40S" if node in ROCE else "NVIDIA-H100-80GB-HBM3"
+
+
+def agent(kube: Cluster) -> str:
+    """The pod that runs, by its name."""
+    asks = ("get", "pods", "-n", "nodegate", "-l", "app.kubernetes.io/name=nodegate-agent")
+    form = '-ojsonpath={range .items[?(@.status.phase=="Running")]}{.metadata.name}{.metadata.deletionTimestamp} {end}'
+    return kube.kubectl(*asks, form).strip()

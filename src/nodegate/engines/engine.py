@@ -80,3 +80,7 @@ class Engine(Protocol):
     def obstacles(self, nodes: Sequence[Node]) -> Iterable[Obstacle]:
         """What to know before a run on these nodes, all of which have this engine's name as their connection."""
         ...
+
+    def holder(self, nodes: Sequence[Node]) -> Holder | None:
+        """Who holds these nodes while they are under load; None where `reach` lends them for all of a run."""
+        ...

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.engines.registry import ENGINES
+from nodegate.engines.registry import ENGINES, engine
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.run.load import AGAIN_BURN_S, MOST_AMONG_NODES
 
@@ -22,20 +22,33 @@ if TYPE_CHECKING:
 SPARE = 1.5  # of the time that the load is to take, and half an hour: it is given back as soon as the load is over
 SPARE_S = 1800.0
 PAUSES_S = (1.0, 5.0, 0.0)  # after a try to give back that failed
-REFUSED_STEP = "see squeue -w NODE, the partition's time limit, and what the login may do; then continue with --resume"
-LOST_STEP = "look why in scontrol show job and slurm.conf (InactiveLimit, preemption), then continue with --resume"
+REFUSED_STEP = (
+    "see squeue -w NODE and the partition's time limit, or kubectl describe node NODE, and what the login may do; "
+    "then continue with --resume"
+)
+LOST_STEP = (
+    "look why in scontrol show job and slurm.conf (InactiveLimit, preemption), or in kubectl get events -n nodegate; "
+    "then continue with --resume"
+)
 
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
-    """Who holds the nodes that the inventory wants held: one for each reservation, one for all allocations."""
+    """Who holds the nodes under load: one for each reservation that the inventory names, one for all allocations.
+
+    Nodes of an engine are held by that, if it does not lend them anyway.
+    """
     from nodegate.scheduler.jobs import slurm_name  # noqa: PLC0415 - only a run from a controller holds nodes
     from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415
 
     found: dict[str, dict[str, Node]] = {}
+    of_engines: dict[str, list[Node]] = {}
     for node in nodes:
-        if node.settings.hold and node.connection.transport not in ("replay", *ENGINES):  # these lend their nodes
+        if node.connection.transport in ENGINES:
+            of_engines.setdefault(node.connection.transport, []).append(node)
+        elif node.settings.hold and node.connection.transport != "replay":
             found.setdefault(node.settings.slurm_reservation, {})[node.name] = node
-    return tuple(
+    engines = [engine(name).holder(members) for name, members in of_engines.items()]
+    return tuple(each for each in engines if each) + tuple(
         SlurmHold(
             {name: slurm_name(node) for name, node in members.items()},
             {name: {key: str(value) for key, value in node.settings.srun.items()} for name, node in members.items()},

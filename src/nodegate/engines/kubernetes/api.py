@@ -38,6 +38,8 @@ GRANTS = {
     ("patch", "nodes/status"): "ClusterRole nodegate-verdict",
     ("create", "events"): "Role nodegate-events in the namespace default",
     ("patch", "nodes"): "ClusterRole nodegate-taint",
+    ("create", "pods"): "Role nodegate-hold in the namespace nodegate",
+    ("delete", "pods"): "Role nodegate-hold in the namespace nodegate",
     ("get", "pods/exec"): "Role nodegate-exec in the namespace nodegate",
     ("create", "pods/exec"): "Role nodegate-exec in the namespace nodegate",
 }

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from nodegate.engines.kubernetes.api import Api
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "nodegate"  # of what deploy/kubernetes makes
+AGENT = "app.kubernetes.io/name=nodegate-agent"
+HOLD = "nodegate.io/hold"  # the label of pods that have GPUs for a run of ours
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"  # of GPU feature discovery
 _OF_MIG = "nvidia.com/mig-"
+GPUS = (GPU, _OF_MIG)
 # How node feature discovery and GPU feature discovery say that there is an NVIDIA GPU, also where no driver runs.
 _SIGNS = ("nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present")
 _NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed"
@@ -32,7 +37,7 @@ class Taint:
 
 @dataclass(frozen=True)
 class KubeNode:
-    """A node as the cluster knows it. `capacity` are its resources, `conditions` by their types."""
+    """A node as the cluster knows it: its resources, of them those for pods (`free`), `conditions` by their types."""
 
     name: str
     uid: str
@@ -43,6 +48,7 @@ class KubeNode:
     conditions: Mapping[str, Mapping[str, str]]
     address: str = ""
     joined_epoch_s: float = 0.0
+    free: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_gpus(self) -> bool:
@@ -66,41 +72,56 @@ class KubeNode:
         return next((each for each in self.taints if each.key == key), None)
 
 
-def nodes(api: Api, selector: str = "") -> list[KubeNode]:
-    """The nodes with these labels, or all, by name.
+def nodes(api: Api, selector: str = "", *, name: str = "") -> list[KubeNode]:
+    """The nodes with these labels, or the one of this name, or all, by name.
 
     Raises:
         Refused: the server did not say.
     """
-    query = {"labelSelector": selector} if selector else {}
+    query = {"labelSelector": selector} if selector else {"fieldSelector": f"metadata.name={name}"} if name else {}
     found = (node_of(each) for each in api.listed("/api/v1/nodes", **query))
     return sorted((each for each in found if each.name), key=lambda node: node.name)
 
 
 def busy(api: Api) -> set[str]:
-    """The nodes with pods that asked for GPUs and are not over, of all namespaces.
+    """The nodes with pods that asked for GPUs and are not over, of all namespaces; without the holds of runs.
 
     Raises:
         Refused: the server did not say.
     """
-    specs = (_mapping(each.get("spec")) for each in api.listed("/api/v1/pods", fieldSelector=_NOT_OVER))
+    query = {"fieldSelector": _NOT_OVER, "labelSelector": f"!{HOLD}"}
+    specs = (_mapping(each.get("spec")) for each in api.listed("/api/v1/pods", **query))
     return {_text(spec.get("nodeName")) for spec in specs if _asks_for_gpus(spec)} - {""}
 
 
-def running(api: Api, selector: str) -> dict[str, str]:
-    """By node the pod (NAMESPACE/NAME) in nodegate's namespace with these labels whose container runs.
+def running(api: Api, selector: str) -> dict[str, Mapping[str, Any]]:
+    """By node the pod in nodegate's namespace with these labels whose container runs.
 
     Raises:
         Refused: the server did not say.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for pod in api.listed(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=selector):
         meta, spec, status = (_mapping(pod.get(key)) for key in ("metadata", "spec", "status"))
         containers = _objects(status.get("containerStatuses"))
         runs = any(_mapping(each.get("state")).get("running") is not None for each in containers)
         if runs and not meta.get("deletionTimestamp"):
-            found[_text(spec.get("nodeName"))] = f"{NAMESPACE}/{_text(meta.get('name'))}"
+            found[_text(spec.get("nodeName"))] = pod
     return found
+
+
+def why_no_start(pod: Mapping[str, Any]) -> str:
+    """Why a pod does not run as the scheduler or the kubelet says it; empty where neither has said so."""
+    status = _mapping(pod.get("status"))
+    conditions = [each for each in _objects(status.get("conditions")) if each.get("type") == "PodScheduled"]
+    said = [each for each in conditions if each.get("status") == "False"] or [status] * (phase_of(pod) == "Failed")
+    words = [_text(each.get("message")) or _text(each.get("reason")) or "no reason" for each in said]
+    return visible(words[0], most=200) if words else ""
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    """Pending, Running, Succeeded, Failed; empty where it is not known."""
+    return _text(_mapping(pod.get("status")).get("phase"))
 
 
 def node_of(raw: Mapping[str, Any]) -> KubeNode:
@@ -120,6 +141,7 @@ def node_of(raw: Mapping[str, Any]) -> KubeNode:
         conditions={_text(each.get("type")): _texts(each) for each in _objects(status.get("conditions"))},
         address=addresses.get("InternalIP", ""),
         joined_epoch_s=epoch_s(_text(meta.get("creationTimestamp"))),
+        free=_texts(status.get("allocatable")),
     )
 
 
@@ -141,7 +163,7 @@ def _asks_for_gpus(spec: Mapping[str, Any]) -> bool:
     containers = [each for kind in ("containers", "initContainers") for each in _objects(spec.get(kind))]
     limits = [_texts(_mapping(each.get("resources")).get("limits")) for each in containers]
     asked = {key for each in limits for key, value in each.items() if value != "0"}
-    return bool(spec.get("resourceClaims")) or any(key.startswith((GPU, _OF_MIG)) for key in asked)
+    return bool(spec.get("resourceClaims")) or any(key.startswith(GPUS) for key in asked)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

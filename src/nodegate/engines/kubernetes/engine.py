@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from nodegate.engines.engine import Engine, Reach
     from nodegate.node import Node
+    from nodegate.scheduler.hold import Holder
 
 
 class Kubernetes:
@@ -25,6 +26,12 @@ class Kubernetes:
         from nodegate.engines.kubernetes.reach import KubernetesReach  # noqa: PLC0415 - an inventory needs none
 
         return KubernetesReach({node.name: node.name for node in nodes})
+
+    def holder(self, nodes: Sequence[Node]) -> Holder:
+        """By a taint and a pod on each."""
+        from nodegate.engines.kubernetes.hold import KubernetesHold  # noqa: PLC0415 - only a load holds nodes
+
+        return KubernetesHold({node.name: node.name for node in nodes})
 
 
 ENGINE: Engine = Kubernetes()

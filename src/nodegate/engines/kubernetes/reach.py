@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes import cluster
 from nodegate.engines.kubernetes.api import FORBIDDEN, Refused, connect
+from nodegate.engines.kubernetes.hold import clear
 from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import Unreachable
 from nodegate.scheduler.hold import Held
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from nodegate.transport.call import Request
     from nodegate.transport.channel import Channel
 
-AGENT = "app.kubernetes.io/name=nodegate-agent"
 ENTER = ("nsenter", "-t", "1", "-m", "-u", "-i", "-n", "-p", "--")
 AT_ONCE = 64  # programs, and streams that are being opened: nothing else protects the API server from them
 _NOT_FOUND = 404
@@ -72,8 +72,11 @@ class KubernetesReach:
         return ""
 
     def left_behind(self) -> tuple[str, ...]:
-        """See `Holder`."""
-        return ()
+        """See `Holder`: what put load on nodes and was killed."""
+        try:
+            return clear(self._api)
+        except Refused:
+            return ()  # it is said where nodes are held
 
     def at_once(self, _request: Request, _nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: each node has a stream of its own."""
@@ -116,7 +119,9 @@ class KubernetesReach:
         with self._guard:
             if self._pods is None:
                 try:
-                    self._pods = cluster.running(self._api, AGENT)
+                    self._pods = {
+                        name: pod["metadata"]["name"] for name, pod in cluster.running(self._api, cluster.AGENT).items()
+                    }
                 except Refused as said:
                     raise _unreachable(said, node) from None
             found = self._pods.get(self.names.get(node, node))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from nodegate.engines.kubernetes.api import LIMIT_S, PATIENCE_S, THROTTLED, Refused, pause_of, short
+from nodegate.engines.kubernetes.cluster import NAMESPACE
 from nodegate.transport.channel import CHUNK_BYTES, Errors
 
 if TYPE_CHECKING:
@@ -30,16 +31,15 @@ NO_START = 126  # as in a shell; the status of a program that the runtime could 
 
 
 def started(api: Api, pod: str, argv: Sequence[str]) -> PodChannel:
-    """Start a program in a pod (NAMESPACE/NAME), which has one container.
+    """Start a program in a pod of nodegate's namespace, which has one container.
 
     Raises:
         Refused: the API server or the kubelet does not; one that answers 429 is waited for, 30 s in all.
     """
-    namespace, _, name = pod.partition("/")
     streams = [(each, "true") for each in ("stdin", "stdout", "stderr")]
     query = urlencode([*(("command", word) for word in argv), *streams])
     host = api.client.configuration.host.rstrip("/").replace("http", "ws", 1)
-    url, waited_s = f"{host}/api/v1/namespaces/{namespace}/pods/{name}/exec?{query}", 0.0
+    url, waited_s = f"{host}/api/v1/namespaces/{NAMESPACE}/pods/{pod}/exec?{query}", 0.0
     while True:
         status, headers, raw, socket = _asked(api, url)
         if socket is not None:
@@ -47,7 +47,7 @@ def started(api: Api, pod: str, argv: Sequence[str]) -> PodChannel:
         pause_s = pause_of(headers)
         if status != THROTTLED or waited_s + pause_s > PATIENCE_S:
             api.read(status, raw)
-            raise Refused(status, f"{api.name}: no stream to the pod {name}: HTTP status {status}")
+            raise Refused(status, f"{api.name}: no stream to the pod {pod}: HTTP status {status}")
         time.sleep(pause_s)
         waited_s += pause_s
 

@@ -54,7 +54,7 @@ def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
         others = [each.raw for each in node.taints if each.key != UNFIT]
         return [*others, {"key": UNFIT, "value": value, "effect": EFFECT}], ""
 
-    return _changed(api, name, wanted)
+    return changed(api, name, wanted)
 
 
 def lift(api: Api, name: str) -> tuple[bool, str]:
@@ -68,15 +68,26 @@ def lift(api: Api, name: str) -> tuple[bool, str]:
         kept = [each.raw for each in node.taints if each.key not in (UNFIT, NOT_PASSED)]
         return (kept if len(kept) < len(node.taints) else None), ""
 
-    return _changed(api, name, wanted)
+    return changed(api, name, wanted)
 
 
-def _changed(
-    api: Api, name: str, wanted: Callable[[KubeNode, Iterable[KubeNode]], tuple[list[Mapping[str, object]] | None, str]]
+def changed(
+    api: Api,
+    name: str,
+    wanted: Callable[[KubeNode, Iterable[KubeNode]], tuple[list[Mapping[str, object]] | None, str]],
+    *,
+    alone: bool = False,
 ) -> tuple[bool, str]:
-    """Give a node other taints than it has now: the whole list at once, unless it was changed since it was read."""
+    """Give a node other taints than it has now: the whole list at once, unless it was changed since it was read.
+
+    `wanted` says of a node and of all nodes (`alone`: of it alone) which taints it is to have, or none and why.
+    Returns whether they were changed, and why not.
+
+    Raises:
+        Refused: the server did not.
+    """
     for left in reversed(range(_TRIES)):
-        nodes = cluster.nodes(api)
+        nodes = cluster.nodes(api, name=name if alone else "")
         node = next((each for each in nodes if each.name == name), None)
         if node is None:
             return False, "the cluster has it no more"

@@ -32,5 +32,8 @@ class Slurm:
 
         return obstacles(nodes)
 
+    def holder(self, nodes: Sequence[Node]) -> None:
+        """None: the jobs that lend them hold them."""
+
 
 ENGINE: Engine = Slurm()
