@@ -31,15 +31,17 @@ ROOT = Path(__file__).parents[2]
 ADDRESS = "192.0.2.10"  # of the machine among its pods
 LIMIT_S = 120.0
 _TOKEN, _OTHER_TOKEN = "lab-admin", "lab-nobody"
-_ETCD, _API = "http://127.0.0.1:2379", "https://127.0.0.1:6443"
+SERVICE = "10.0.0.1"  # of the API server for pods too: there is no kube-proxy, it listens there
+_ETCD, _API = "http://127.0.0.1:2379", f"https://{SERVICE}"
 _NETWORK = (
-    f"ip link set lo up && ip link add node type bridge && ip addr add {ADDRESS}/24 dev node && ip link set node up"
+    f"ip link set lo up && ip addr add {SERVICE}/32 dev lo && ip link add node type bridge"
+    f" && ip addr add {ADDRESS}/24 dev node && ip link set node up"
 )
 _DAEMONS = {
     "etcd": "--data-dir=etcd --listen-client-urls={etcd} --advertise-client-urls={etcd}"
     " --listen-peer-urls=http://127.0.0.1:0 --unsafe-no-fsync",
-    "kube-apiserver": "--etcd-servers={etcd} --cert-dir=api --bind-address=127.0.0.1"
-    " --secure-port=6443 --advertise-address={address} --service-cluster-ip-range=10.0.0.0/24"
+    "kube-apiserver": "--etcd-servers={etcd} --cert-dir=api --bind-address={service}"
+    " --secure-port=443 --advertise-address={address} --service-cluster-ip-range=10.0.0.0/24"
     " --authorization-mode=RBAC --allow-privileged=true"
     " --service-account-issuer={api}/ --service-account-key-file=sa.pub --service-account-signing-key-file=sa.key"
     " --token-auth-file=tokens.csv --kubelet-preferred-address-types=InternalIP",
@@ -94,7 +96,7 @@ class Cluster:
     def start(self, name: str, command: str = "", folder: Path | None = None) -> None:
         """Start one of its programs; with another command, which it then keeps, or from another folder."""
         self._commands[name] = command or self._commands.get(name) or _DAEMONS[name]
-        words = self._commands[name].format(etcd=_ETCD, api=_API, address=ADDRESS).split()
+        words = self._commands[name].format(etcd=_ETCD, api=_API, address=ADDRESS, service=SERVICE).split()
         with (self.folder / f"{name}.log").open("ab") as log:
             self.daemons[name] = subprocess.Popen(
                 self.space.entered("env", "-C", str(self.folder), str((folder or self.programs) / name), *words),

@@ -166,7 +166,7 @@ def test_with_all_its_rights_it_needs_no_more(fleet: Cluster, run: Path) -> None
 # It asks for far more than buffers hold and reads none of it: as long as it runs it has the seat of its priority level.
 TAKE_THE_SEAT = r"""
 import socket, ssl, sys, time
-way = socket.create_connection(("127.0.0.1", 6443))
+way = socket.create_connection(("10.0.0.1", 443))
 way = ssl._create_unverified_context().wrap_socket(way)
 ask = f"GET /openapi/v2 HTTP/1.1\r\nHost: kube\r\nAuthorization: Bearer {sys.argv[1]}\r\n\r\n"
 way.sendall(ask.encode() * 30)
@@ -217,14 +217,12 @@ def test_a_dead_api_server_changes_nothing(fleet: Cluster, run: Path) -> None:
     try:
         done = fleet.nodegate("kubernetes", "verdict", run, *ENFORCE)
         assert done.returncode == 2
-        assert done.stdout.startswith(
-            "nodegate: nothing was written: https://127.0.0.1:6443: the API server did not answer"
-        )
+        assert done.stdout.startswith("nodegate: nothing was written: https://10.0.0.1: the API server did not answer")
         assert len(done.stdout.splitlines()) == 1
         none = fleet.nodegate("test", "--inventory", "kubernetes:", "--collect-only", "-q")
         assert none.returncode == 4
         assert (
-            "kubernetes:[]: no nodes: https://127.0.0.1:6443: the API server did not answer: Connection refused"
+            "kubernetes:[]: no nodes: https://10.0.0.1: the API server did not answer: Connection refused"
             in none.stdout + none.stderr
         )
     finally:
