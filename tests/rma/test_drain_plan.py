@@ -118,3 +118,15 @@ def test_another_name_in_slurm_is_said_and_used() -> None:
 def test_a_thousand_nodes_are_one_line() -> None:
     *_, command = planned(*(node(f"gpu{number:04d}") for number in range(1000)))
     assert command.startswith("scontrol update NodeName='gpu[0000-0999]' ")
+
+
+def test_nodes_of_a_cluster_are_tainted_in_the_words_of_kubectl(tmp_path: Path) -> None:
+    nodes = [node(name) for name in ("gpu1", "ip-10-0-0-2.ec2.internal", "gpu3")]
+    report = Report(sample_report.run(), nodes)
+    ways = dict.fromkeys(("gpu1", "ip-10-0-0-2.ec2.internal"), "kubernetes")
+    said = list(lines(report, *plan(report, {each.node: each.node for each in nodes}, ways)))
+    assert [line for line in said if not line.startswith("#")] == [
+        "kubectl taint nodes gpu1 ip-10-0-0-2.ec2.internal nodegate.io/unfit=gpu_lost:NoSchedule --overwrite",
+        next(line for line in said if line.startswith("scontrol update NodeName=gpu3 State=DRAIN")),
+    ]
+    assert sum("sinfo -R" in line for line in said) == sum("pods that run go on" in line for line in said) == 1

@@ -1,16 +1,16 @@
-"""`nodegate drain-plan`: the commands for Slurm that take out what a run rejected. They are printed, never run."""
+"""`nodegate drain-plan`: the scheduler's commands that take out what a run rejected. They are printed, never run."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nodegate.causes.lines import line, worst_in_short
+from nodegate.engines.registry import ENGINES, SCHEDULER, engine
 from nodegate.hook.slurm import reason
 from nodegate.inventory.hostlist import fold
 from nodegate.records.run import NodeReport
@@ -27,12 +27,16 @@ SCHEMA = "nodegate.drain-plan/1"
 
 @dataclass(frozen=True)
 class Drain:
-    """Nodes that are taken out for the same reason; `names` is what Slurm calls them, `command` a line for a shell."""
+    """Nodes that are taken out for the same reason; `names` is what the scheduler calls them.
+
+    `command` is a line for a shell, `engine` whose words it is in.
+    """
 
     nodes: tuple[str, ...]
     names: tuple[str, ...]
     reason: str
     command: str
+    engine: str = SCHEDULER
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,11 @@ def run(asked: argparse.Namespace) -> int:
         UsageError: the run cannot be read.
     """
     report = load(asked.run)
-    drains, left = plan(report, {node.name: slurm_name(node) for node in read_earlier(RunFolder(asked.run)).nodes})
+    earlier = read_earlier(RunFolder(asked.run))
+    ways = {entry.name: entry.transport for entry in earlier.run.nodes if entry.transport in ENGINES}
+    names = {node.name: slurm_name(node) for node in earlier.nodes}
+    names |= {name: name for name, way in ways.items() if way != SCHEDULER}
+    drains, left = plan(report, names, ways)
     document = {"schema": SCHEMA, "run": report.run.id, "profile": report.run.profile}
     rows = {"drain": [asdict(each) for each in drains], "not_drained": [asdict(each) for each in left]}
     for text in [json.dumps(document | rows)] if asked.json else lines(report, drains, left):
@@ -65,9 +73,18 @@ def run(asked: argparse.Namespace) -> int:
     return 0
 
 
-def plan(report: Report, names: Mapping[str, str]) -> tuple[list[Drain], list[Left]]:
-    """What to take out, by `names`: what Slurm calls each node of the run, empty where that is not known."""
-    bearers, by_reason, left = Counter(names.values()), dict[str, list[str]](), list[Left]()
+def plan(
+    report: Report, names: Mapping[str, str], ways: Mapping[str, str] | None = None
+) -> tuple[list[Drain], list[Left]]:
+    """What to take out.
+
+    Args:
+        report: the run.
+        names: what the scheduler calls each node of the run, empty where that is not known.
+        ways: the engine of each node that has one; the others are Slurm's.
+    """
+    ways, bearers, left = ways or {}, Counter(names.values()), list[Left]()
+    by_reason: dict[tuple[str, str, str], list[str]] = {}
     for node in report.nodes:
         name = names.get(node.node, "")
         failed = [each for each in report.node_causes[node.node] if each.verdict is Verdict.FAIL and not each.waiver]
@@ -79,12 +96,12 @@ def plan(report: Report, names: Mapping[str, str]) -> tuple[list[Drain], list[Le
             said = f"Slurm's {name} would be {bearers[name]} nodes of this run" if name else "Slurm's name is not known"
             left.append(Left(node.node, node.verdict.value, f"{said}: set nodegate_slurm_name"))
         else:
-            by_reason.setdefault(reason(worst_in_short("unfit", failed)), []).append(node.node)
+            way, why = ways.get(node.node, SCHEDULER), reason(worst_in_short("unfit", failed))
+            by_reason.setdefault((way, why, failed[0].condition), []).append(node.node)
     drains = []
-    for why, nodes in by_reason.items():
+    for (way, why, cause), nodes in by_reason.items():
         own = tuple(names[node] for node in nodes)
-        words = f"NodeName={shlex.quote(fold(own))} State=DRAIN Reason={shlex.quote(why)}"
-        drains.append(Drain(tuple(nodes), own, why, f"scontrol update {words}"))
+        drains.append(Drain(tuple(nodes), own, why, engine(way).drain(own, why, cause), way))
     return drains, left
 
 
@@ -101,8 +118,7 @@ def lines(report: Report, drains: list[Drain], left: list[Left]) -> Iterator[str
     cut = "; the run was interrupted" if run.interrupted else ""
     head = f"{run.id} ({run.profile}, {day_of(run.finished_epoch_s or run.started_epoch_s)}{cut})"
     yield _comment(f"{head}: {count} of {counted(len(report.nodes), 'node')} to drain. Nothing was changed.")
-    if drains:
-        yield _comment("look at sinfo -R first: a reason that a node has there would be replaced")
+    yield from (_comment(engine(way).drain_note) for way in dict.fromkeys(each.engine for each in drains))
     for each in drains:
         renamed = [f"{node} is {name}" for node, name in zip(each.nodes, each.names, strict=True) if node != name]
         yield from (_comment(f"{text} in Slurm") for text in renamed)

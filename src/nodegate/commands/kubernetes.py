@@ -1,9 +1,10 @@
-"""`nodegate kubernetes`: a run's verdicts on the nodes of a cluster, as conditions, events and taints."""
+"""`nodegate kubernetes`: a run's verdicts on the nodes of a cluster; the pods of a job, their nodes and ranks."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
 if TYPE_CHECKING:
     from nodegate.engines.kubernetes.write import Done
 
-SCHEMA = "nodegate.kubernetes-verdict/1"
+SCHEMA, JOB_SCHEMA = "nodegate.kubernetes-verdict/1", "nodegate.kubernetes-job/1"
 DONE, BREAKER_OPEN, CANNOT = 0, 1, 2
 _DAY_S = 86400.0
 
@@ -41,9 +42,38 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option("--valid", type=float, default=7.0, metavar="DAYS", help="how long a run counts (default %(default)g)")
     option(OPTION, action=Context, metavar="NAME", help=HELP)
     option("--json", action="store_true", help=f"one object, {SCHEMA}")
+    verdict.set_defaults(of_kubernetes=_verdict)
+    about = "the pods of a job, by the labels of JobSet, Kubeflow, Volcano, LeaderWorkerSet, Job: POD,NODE,RANK a line"
+    job = commands.add_parser("job", help=about, description=about)
+    job.add_argument("job", metavar="[NAMESPACE/]NAME", help="the job; with its namespace where two have the name")
+    job.add_argument(OPTION, action=Context, metavar="NAME", help=HELP)
+    job.add_argument("--json", action="store_true", help=f"one object, {JOB_SCHEMA}")
+    job.set_defaults(of_kubernetes=_job)
 
 
 def run(asked: argparse.Namespace) -> int:
+    """Returns what the command under it says.
+
+    Raises:
+        UsageError: there is no cluster, or what is named cannot be read.
+    """
+    code: int = asked.of_kubernetes(asked)
+    return code
+
+
+def _job(asked: argparse.Namespace) -> int:
+    from nodegate.engines.kubernetes.api import connect  # noqa: PLC0415
+    from nodegate.engines.kubernetes.members import members  # noqa: PLC0415
+
+    found = members(connect(), asked.job)
+    rows = [f"{each.pod},{each.node},{'' if each.rank is None else each.rank}" for each in found]
+    print(
+        json.dumps({"schema": JOB_SCHEMA, "pods": [asdict(each) for each in found]}) if asked.json else "\n".join(rows)
+    )
+    return DONE
+
+
+def _verdict(asked: argparse.Namespace) -> int:
     """Write; returns 0 done, 1 the breaker left unfit nodes without a taint, 2 something could not be written.
 
     Raises:
@@ -62,7 +92,7 @@ def run(asked: argparse.Namespace) -> int:
     try:
         done = list(Writer(api, rules).write(words(report, asked.valid * _DAY_S, time.time())))
     except Refused as said:
-        print(f"nodegate: nothing was written: {said}")
+        print(f"nodegate: nothing was written: {said}", file=sys.stderr)
         return CANNOT
     codes = Counter(each.code for each in done)
     if asked.json:

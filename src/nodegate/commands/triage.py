@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from nodegate.engines.registry import named
+from nodegate.errors import UsageError
 from nodegate.triage import render
 from nodegate.triage.homes_of_pods import read_map
 from nodegate.triage.sources import STDIN
@@ -40,7 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="on which node each pod ran: POD,NODE a line, or what kubectl get pods -o wide, yaml or json printed",
+        help="on which node each pod ran: POD,NODE a line, what kubectl get pods -o wide, yaml or json printed, or"
+        " kubernetes:job:NAMESPACE/NAME",
     )
     command.add_argument(
         "--utc-offset",
@@ -62,9 +65,21 @@ def _is_given(stream: TextIO) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
+def _homes(given: Path) -> dict[str, str]:
+    """The node of each pod, by a file or by the engine that knows the job."""
+    found = named(str(given))
+    if found is None:
+        return read_map(given)
+    engine, words = found
+    homes = {each.pod: each.node for each in engine.members(words) if each.node}
+    if not homes:
+        raise UsageError(f"--map {given}: none of its pods has been on a node")
+    return homes
+
+
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
-    homes = None if asked.map is None else read_map(asked.map)
+    homes = None if asked.map is None else _homes(asked.map)
     logs = asked.logs or ([STDIN] if not asked.kernel and _is_given(sys.stdin) else [])
     given = triage(logs, kernel=asked.kernel, zones=asked.utc_offset, homes=homes)
     if asked.html is not None:

@@ -35,6 +35,16 @@ class Obstacle:
     stops: bool = False
 
 
+@dataclass(frozen=True)
+class Member:
+    """A pod of a job, the node that it is or was on ("": none yet), and which of the job's it is, from 0."""
+
+    pod: str
+    namespace: str
+    node: str
+    rank: int | None
+
+
 class Reach(Holder, Protocol):
     """The way of one run to its nodes: `hold` lends them for all of the run, `give_back` is its end.
 
@@ -59,7 +69,9 @@ class Reach(Holder, Protocol):
 
 
 class Engine(Protocol):
-    """One engine: the value ENGINE of a module in `registry.ENGINES`."""
+    """One engine: the value ENGINE of a module in `registry.ENGINES`. `drain_note` is what to know before `drain`."""
+
+    drain_note: str
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """The nodes of an inventory source, as `ansible-inventory --list` prints them.
@@ -83,4 +95,16 @@ class Engine(Protocol):
 
     def holder(self, nodes: Sequence[Node]) -> Holder | None:
         """Who holds these nodes while they are under load; None where `reach` lends them for all of a run."""
+        ...
+
+    def members(self, asked: Sequence[str]) -> Sequence[Member]:
+        """The pods of a job, in their order, that the words of a source name (`job:NAME`).
+
+        Raises:
+            UsageError: the engine has no pods, does not answer, or knows no such job.
+        """
+        ...
+
+    def drain(self, nodes: Sequence[str], reason: str, cause: str) -> str:
+        """The line for a shell that keeps jobs from these nodes, by the engine's names. `cause` is a condition."""
         ...

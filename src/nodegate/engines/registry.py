@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from importlib import import_module
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ ENGINES: dict[str, str] = {
     "kubernetes": "nodegate.engines.kubernetes.engine",
     "slurm": "nodegate.engines.slurm.engine",
 }
+SCHEDULER = "slurm"  # where nodes are reached in no engine's way
+_SOURCE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
 # By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
 PROGRAMS: dict[str, str] = {
     "srun": "nodegate.engines.slurm.messages",
@@ -29,6 +33,14 @@ def engine(name: str) -> Engine:
     """The engine of this name, which must be one of `ENGINES`."""
     found: Engine = import_module(ENGINES[name]).ENGINE
     return found
+
+
+def named(source: str) -> tuple[Engine, list[str]] | None:
+    """The engine that a source names (NAME:[WORD,...]), and its words; None where that is a file or something else."""
+    found = _SOURCE.fullmatch(source)
+    if found is None or found[1] not in ENGINES or os.path.lexists(source):
+        return None
+    return engine(found[1]), [each for each in (found[2] or found[3] or "").split(",") if each]
 
 
 def messages_of(program: str) -> Sequence[Said]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from nodegate.engines.registry import ENGINES, engine
+from nodegate.engines.registry import named
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.bounded import read_bounded
@@ -29,7 +29,6 @@ IGNORED_ENDINGS = (  # as in Ansible: files next to inventories that are not inv
 YAML, INI, LIST = "yaml", "ini", "list"  # what a file looks like
 ARGUMENT, LISTING = "argument", "listing"  # names on the command line; what ansible-inventory prints
 _MAX_DEPTH = 8
-_ENGINE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
 _YAML_START = re.compile(r"---|%YAML|\{|- |-$|[\"']?[\w.@+-]+[\"']?\s*:(?:\s|$)")
 _ASSIGNMENT = re.compile(r"\S\s+[A-Za-z_]\w*=|^[A-Za-z_]\w*\s*=", re.ASCII)
 
@@ -70,9 +69,9 @@ class SourceReader:
         path, parts = Path(source), _parts(source)
         if source == STDIN:
             yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
-        elif (named := _ENGINE.fullmatch(source)) and named[1] in ENGINES and not os.path.lexists(path):
-            asked = [each for each in (named[2] or named[3] or "").split(",") if each]
-            listed = json.dumps(engine(named[1]).listing(asked), sort_keys=True)
+        elif found := named(source):
+            engine, asked = found
+            listed = json.dumps(engine.listing(asked), sort_keys=True)
             yield Text(source, listed, Path.cwd(), LISTING)
         elif path.is_dir():
             self.folders[path] = None

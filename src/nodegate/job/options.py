@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from nodegate.engines.registry import named as known_to
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
@@ -42,7 +43,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     source.add_argument("--replay", type=Path, metavar="DIR", help="judge the answers that are kept in a folder")
     named = command.add_mutually_exclusive_group(required=True)
     named.add_argument("--nodes", metavar="HOSTLIST", help="the job's nodes; with --inventory a selection from it")
-    named.add_argument("--pods", metavar="REGEX", help="the job's pods; the pattern fits the whole name")
+    text = "the job's pods: a pattern that fits the whole name, or kubernetes:job:NAMESPACE/NAME"
+    named.add_argument("--pods", metavar="REGEX", help=text)
     named.add_argument("--slurm-job", metavar="ID", help="the job's number: by the labels of its GPUs, else by squeue")
     add("--namespace", default="", metavar="NS", help="the namespace of the pods")
     add("--inventory", action="append", default=[], metavar="FILE", help="from which --nodes selects; repeatable")
@@ -78,10 +80,11 @@ def from_arguments(asked: argparse.Namespace) -> Asked:
     if asked.slurm_job and not re.fullmatch(r"[0-9]{1,12}([_+][0-9]{1,8})?", asked.slurm_job, re.ASCII):
         raise UsageError("--slurm-job is not the number of a job", hint="for example 4711 or 4711_3")
     nodes = _nodes(asked.nodes, asked.inventory)
+    pods, namespace = _pods(asked.pods, asked.namespace)
     return Asked(
         access=access or None,
         replay=asked.replay,
-        job=Job(0, _span(asked.since), nodes, _pattern(asked.pods), asked.namespace, asked.slurm_job or ""),
+        job=Job(0, _span(asked.since), nodes, pods, namespace, asked.slurm_job or ""),
         at=_moment(asked.at),
         run_dir=asked.run_dir,
         print_queries=asked.print_queries,
@@ -111,6 +114,16 @@ def _nodes(text: str | None, inventory: list[str]) -> tuple[str, ...]:
     if not names:
         raise UsageError("--nodes names no node")
     return tuple(dict.fromkeys(short(name) for name in names))
+
+
+def _pods(text: str | None, namespace: str) -> tuple[str, str]:
+    """The pattern of the pods, and their namespace; both by the engine that knows the job, if one is named."""
+    found = known_to(text) if text else None
+    if found is None:
+        return _pattern(text), namespace
+    engine, words = found
+    members = engine.members(words)
+    return "|".join(re.escape(each.pod) for each in members), members[0].namespace
 
 
 def _pattern(text: str | None) -> str:

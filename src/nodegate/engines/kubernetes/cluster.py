@@ -91,7 +91,7 @@ def busy(api: Api) -> set[str]:
     """
     query = {"fieldSelector": _NOT_OVER, "labelSelector": f"!{HOLD}"}
     specs = (_mapping(each.get("spec")) for each in api.listed("/api/v1/pods", **query))
-    return {_text(spec.get("nodeName")) for spec in specs if _asks_for_gpus(spec)} - {""}
+    return {_text(spec.get("nodeName")) for spec in specs if asks_for_gpus(spec)} - {""}
 
 
 def running(api: Api, selector: str) -> dict[str, Mapping[str, Any]]:
@@ -158,7 +158,7 @@ def time_of(epoch_s: float) -> str:
     return dt.datetime.fromtimestamp(int(epoch_s), tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _asks_for_gpus(spec: Mapping[str, Any]) -> bool:
+def asks_for_gpus(spec: Mapping[str, Any]) -> bool:
     """Whether a pod asks for GPUs, shares or parts of them, as a limit (which is the request too) or by a claim."""
     containers = [each for kind in ("containers", "initContainers") for each in _objects(spec.get(kind))]
     limits = [_texts(_mapping(each.get("resources")).get("limits")) for each in containers]

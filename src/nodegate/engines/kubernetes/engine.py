@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes.listing import listing
+from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.engines.engine import Engine, Reach
+    from nodegate.engines.engine import Engine, Member, Reach
     from nodegate.node import Node
     from nodegate.scheduler.hold import Holder
 
 
+_JOB = "job:"
+
+
 class Kubernetes:
-    """See `Engine`. The words of its source are those of a label selector: kubernetes:[pool=gpu,zone in (a,b)]."""
+    """See `Engine`. The words of its source are those of a label selector, kubernetes:[pool=gpu,zone in (a,b)], or
+    name a job: kubernetes:job:NAMESPACE/NAME.
+    """  # noqa: D205 - one sentence
+
+    drain_note = "pods that run go on; nodegate kubernetes verdict --mode enforce sets the same taint and removes it"
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """See `Engine`."""
-        return listing(",".join(asked))
+        words = ",".join(asked)
+        if not words.startswith(_JOB):
+            return listing(words)
+        from nodegate.engines.kubernetes.members import nodes_of  # noqa: PLC0415 - as below
+
+        return listing("", only=nodes_of(self.members(asked)))
+
+    def members(self, asked: Sequence[str]) -> Sequence[Member]:
+        """See `Engine`."""
+        from nodegate.engines.kubernetes.api import connect  # noqa: PLC0415
+        from nodegate.engines.kubernetes.members import members  # noqa: PLC0415
+
+        words = ",".join(asked)
+        if not words.startswith(_JOB):
+            raise UsageError(f"{words[:100] or 'no word'}: not a job", hint="kubernetes:job:NAMESPACE/NAME")
+        return members(connect(), words.removeprefix(_JOB))
+
+    def drain(self, nodes: Sequence[str], _reason: str, cause: str) -> str:
+        """By nodegate's own taint, which ends no pod."""
+        from nodegate.engines.kubernetes.verdict import taint_value  # noqa: PLC0415
+
+        words = ["kubectl", "taint", "nodes", *nodes, f"nodegate.io/unfit={taint_value(cause)}:NoSchedule"]
+        return shlex.join([*words, "--overwrite"])
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """By the agent pods."""

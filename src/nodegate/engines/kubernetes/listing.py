@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import BUSY
@@ -20,8 +20,8 @@ _BY = {"ansible_connection": NAME}
 _UNFIT_FOR_A_GROUP = re.compile(r"[^\w.-]+")
 
 
-def listing(selector: str, api: Api | None = None) -> Mapping[str, object]:
-    """See `Engine`: the nodes with these labels; without a selector those that have GPUs.
+def listing(selector: str, api: Api | None = None, *, only: Sequence[str] | None = None) -> Mapping[str, object]:
+    """See `Engine`: the nodes with these labels, or `only` those; without either those that have GPUs.
 
     They are in a group of their kind of machine or GPU, and in `BUSY` while pods with GPUs are on them. A later source
     adds variables or replaces these.
@@ -33,11 +33,11 @@ def listing(selector: str, api: Api | None = None) -> Mapping[str, object]:
     where = f"{NAME}:[{selector}]"
     try:
         found = cluster.nodes(api)  # what is expected of one is known by those alike
-        chosen = {node.name for node in cluster.nodes(api, selector)} if selector else set()
+        chosen = {node.name for node in cluster.nodes(api, selector)} if selector else set(only or ())
         busy = cluster.busy(api)
     except Refused as said:
         raise UsageError(f"no nodes: {said}", file=where) from None
-    meant = [node for node in found if (node.name in chosen if selector else node.has_gpus)]
+    meant = [node for node in found if (node.name in chosen if selector or only is not None else node.has_gpus)]
     if not meant:
         why, hint = _why_none([] if selector else found, api), "a label selector names them: kubernetes:pool=gpu"
         raise UsageError(why, file=where, hint=hint)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from nodegate.engines.slurm.nodes import listing
+from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.engines.engine import Engine, Obstacle, Reach
+    from nodegate.engines.engine import Engine, Member, Obstacle, Reach
     from nodegate.node import Node
 
 
 class Slurm:
     """See `Engine`."""
+
+    drain_note = "look at sinfo -R first: a reason that a node has there would be replaced"
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """The nodes of these partitions."""
@@ -34,6 +39,15 @@ class Slurm:
 
     def holder(self, nodes: Sequence[Node]) -> None:
         """None: the jobs that lend them hold them."""
+
+    def members(self, asked: Sequence[str]) -> Sequence[Member]:
+        """Slurm has none."""
+        raise UsageError(f"slurm:{','.join(asked)[:100]}: a job of Slurm has no pods", hint="name it by its number")
+
+    def drain(self, nodes: Sequence[str], reason: str, _cause: str) -> str:
+        """By scontrol."""
+        words = f"NodeName={shlex.quote(fold(nodes))} State=DRAIN Reason={shlex.quote(reason)}"
+        return f"scontrol update {words}"
 
 
 ENGINE: Engine = Slurm()
