@@ -29,7 +29,7 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster with one real node."""
     needs.require(why_not())
@@ -38,7 +38,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def reached(real: Cluster) -> Cluster:
     """A cluster whose real node has an agent pod."""
     for folder in (DEPLOY, DEPLOY / "agent"):

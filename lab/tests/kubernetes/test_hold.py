@@ -14,6 +14,7 @@ import pytest
 from lab.kubernetes.cluster import ROOT, Cluster
 from lab.kubernetes.node import NAME
 from lab.processes import wait_until
+from lab.tests.kubernetes.conftest import DEPLOY
 from lab.tests.kubernetes.test_real_node import job, runs
 
 # Holds the node for so many seconds, until its standard input ends.
@@ -168,3 +169,4 @@ def test_a_run_under_load_holds_its_nodes(reached: Cluster, user: Path, hold: St
     assert nodes == []
     assert "bind it to Role nodegate-hold in the namespace nodegate" in str(refused)
     assert of_runs(reached) == []
+    reached.kubectl("apply", "-k", str(DEPLOY / "agent"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.kubernetes.cluster import Cluster, gpu_node
+from lab.kubernetes.cluster import Cluster, gpu_node, next_second
 
 LISTED = """
 import json, sys
@@ -61,6 +61,58 @@ def test_labels_selection_jobs_and_a_file_beside_it(kube: Cluster, tmp_path: Pat
     assert one["card1"][1]["rack"] == "b7"
     done = kube.nodegate("test", "--inventory", "kubernetes:team in (b)", "--collect-only", "-q", user=kube.nobody)
     assert (done.returncode, "not allowed: list nodes" in done.stderr) == (4, True)
+
+
+# How a job's pods are labelled -> the ranks of its pods a, b, c, d, and which of them ask for no GPUs.
+K, V, B = "training.kubeflow.org/", "volcano.sh/", "batch.kubernetes.io/"
+J, L = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
+LABELS: dict[str, tuple[list[dict[str, str]], list[int | None], str]] = {
+    "indexed": ([{f"{B}job-name": "x", f"{B}job-completion-index": str(index)} for index in (2, 10, 0, 1)],
+                [2, 3, 0, 1], ""),
+    "no-index": ([{f"{B}job-name": "x"}, {f"{B}job-name": "x"}], [None, None], ""),
+    "one-twice": ([{f"{B}job-name": "x", f"{B}job-completion-index": index} for index in "100"], [1, 0], ""),
+    "jobset": ([{f"{J}jobset-name": "x", f"{B}job-name": "x-a", f"{J}job-global-index": job,
+                 f"{B}job-completion-index": index} for job, index in ("11", "00", "10", "01")], [3, 0, 2, 1], ""),
+    "jobset-old": ([{f"{J}jobset-name": "x", f"{B}job-completion-index": "0"} for _ in "ab"], [None, None], ""),
+    "pytorch": ([{f"{K}job-name": "x", f"{K}replica-type": role, f"{K}replica-index": index} for role, index in
+                 (("worker", "1"), ("worker", "0"), ("master", "0"))], [2, 1, 0], ""),
+    "mpi": ([{f"{K}job-name": "x", f"{K}job-role": "launcher"}, *({f"{K}job-name": "x", f"{K}job-role": "worker",
+             f"{K}replica-index": index} for index in "10")], [None, 1, 0], "a"),
+    "volcano": ([{f"{V}job-name": "x", f"{V}task-spec": role, f"{V}task-index": index} for role, index in
+                 (("worker", "0"), ("master", "0"), ("worker", "1"))], [1, 0, 2], ""),
+    "leaders": ([{f"{L}name": "x", f"{L}group-index": group, f"{L}worker-index": index} for group, index in
+                 ("10", "01", "00")], [2, 1, 0], ""),
+}  # fmt: skip
+
+
+def test_pods_of_a_job_their_nodes_and_ranks(kube: Cluster, tmp_path: Path) -> None:
+    kube.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
+    kube.apply(*[gpu_node(f"node-{letter}") for letter in "abcd"])
+    for space, (labels, _, without) in LABELS.items():
+        kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}})
+        kube.kubectl("wait", "--for=create", "serviceaccount/default", "-n", space, "--timeout=60s")
+        for letter, own in zip("abcd", labels, strict=False):
+            one = pod(f"{space}-{letter}", f"node-{letter}", 0 if letter in without else 8)
+            kube.apply({**one, "metadata": {"name": f"{space}-{letter}", "namespace": space, "labels": own}})
+        next_second()
+    for space, (_, ranks, _) in LABELS.items():
+        found = json.loads(kube.nodegate("kubernetes", "job", f"{space}/x", "--json").stdout)["pods"]
+        said = {each["pod"][-1]: (each["node"], each["rank"]) for each in found}
+        named = "ac" if space == "one-twice" else "abcd"
+        wanted = dict(zip(named, ranks, strict=False))
+        assert said == {letter: (f"node-{letter}", rank) for letter, rank in wanted.items()}, space
+    assert "9 jobs are named x: Job indexed/x, " in kube.nodegate("kubernetes", "job", "x").stderr
+    assert sorted(python(kube, LISTED, "kubernetes:job:pytorch/x")) == ["node-a", "node-b", "node-c"]
+    printed = kube.nodegate("kubernetes", "job", "mpi/x").stdout
+    assert printed == "mpi-a,node-a,\nmpi-c,node-c,0\nmpi-b,node-b,1\n"
+    queries = ("--prometheus", "http://127.0.0.1:1", "--print-queries")
+    assert "mpi-a|mpi-c" in kube.nodegate("job", "--pods", "kubernetes:job:mpi/x", *queries).stdout.replace("\\", "")
+    (tmp_path / "mpi-b.log").write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    triaged = kube.nodegate("triage", tmp_path / "mpi-b.log", "--map", "kubernetes:job:mpi/x").stdout
+    assert "node-b" in triaged, triaged
+    for bad, said_of_it in (("a/b/c", "not the name of a job"), ("none/x", "no pod has the label of a job none/x")):
+        done = kube.nodegate("kubernetes", "job", bad)
+        assert (done.returncode, said_of_it in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("count", [256, 1250])

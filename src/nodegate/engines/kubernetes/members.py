@@ -26,6 +26,7 @@ class Form:
     its place, each with its older names. `roles`: the label that says what a pod is, one of these.
     """
 
+    kind: str
     jobs: tuple[str, ...]
     numbers: tuple[tuple[str, ...], ...]
     roles: tuple[str, ...] = ()
@@ -35,13 +36,12 @@ _INDEX = ("batch.kubernetes.io/job-completion-index",)
 _KUBEFLOW, _VOLCANO = "training.kubeflow.org/", "volcano.sh/"
 _LWS, _JOBSET = "leaderworkerset.sigs.k8s.io/", "jobset.sigs.k8s.io/"
 _KUBEFLOW_ROLES = (f"{_KUBEFLOW}replica-type", f"{_KUBEFLOW}job-role")
-# The first form that has a pod counts: those of a JobSet are pods of Jobs too.
 FORMS = (
-    Form((f"{_JOBSET}jobset-name",), ((f"{_JOBSET}job-global-index",), _INDEX)),
-    Form((f"{_KUBEFLOW}job-name",), ((f"{_KUBEFLOW}replica-index",),), _KUBEFLOW_ROLES),
-    Form((f"{_VOLCANO}job-name",), ((f"{_VOLCANO}task-index",),), (f"{_VOLCANO}task-spec",)),
-    Form((f"{_LWS}name",), ((f"{_LWS}group-index",), (f"{_LWS}worker-index",))),
-    Form(("batch.kubernetes.io/job-name", "job-name"), (_INDEX,)),
+    Form("JobSet", (f"{_JOBSET}jobset-name",), ((f"{_JOBSET}job-global-index",), _INDEX)),
+    Form("Kubeflow", (f"{_KUBEFLOW}job-name",), ((f"{_KUBEFLOW}replica-index",),), _KUBEFLOW_ROLES),
+    Form("Volcano", (f"{_VOLCANO}job-name",), ((f"{_VOLCANO}task-index",),), (f"{_VOLCANO}task-spec",)),
+    Form("LeaderWorkerSet", (f"{_LWS}name",), ((f"{_LWS}group-index",), (f"{_LWS}worker-index",))),
+    Form("Job", ("batch.kubernetes.io/job-name", "job-name"), (_INDEX,)),
 )
 _FIRST = ("master", "chief", "launcher", "leader", "head")  # roles whose pods come before all others
 _NAME = re.compile(r"(?:([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/)?([a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?)", re.ASCII)
@@ -55,19 +55,23 @@ def members(api: Api, written: str) -> list[Member]:
     of the node. It is None for all where one of them has no place, or two have the same.
 
     Raises:
-        UsageError: the name is none, no pod has it, pods of two namespaces have, or the server did not say.
+        UsageError: the name is none, no pod has it, two jobs do, or the server did not say.
     """
     named = _NAME.fullmatch(written)
     if named is None:
         raise UsageError(f"{written[:100]}: not the name of a job", hint="kubernetes:job:NAMESPACE/NAME, or NAME alone")
     path = f"/api/v1/namespaces/{named[1]}/pods" if named[1] else "/api/v1/pods"
     try:
-        form, pods = _labelled(api, path, named[2])
+        found = [(form, pods) for form in FORMS if (pods := _labelled(api, path, form, named[2]))]
     except Refused as said:
         raise UsageError(f"no pods of job {written}: {said}") from None
-    spaces = sorted({_meta(pod, "namespace") for pod in pods})
-    if len(spaces) > 1:
-        raise UsageError(f"job {written} is in {len(spaces)} namespaces", hint=f"{some(spaces, 3)}: NAMESPACE/NAME")
+    if not found:
+        kinds, hint = ", ".join(form.kind for form in FORMS), "is it over, and were its pods deleted?"
+        raise UsageError(f"no pod has the label of a job {written} ({kinds})", hint=hint)
+    ways = sorted({f"{form.kind} {_meta(pod, 'namespace')}/{named[2]}" for form, pods in found for pod in pods})
+    if len(ways) > 1:
+        raise UsageError(f"{len(ways)} jobs are named {written}: {some(ways, 3)}", hint="say NAMESPACE/NAME")
+    ((form, pods),) = found
     placed = sorted(((_place(form, pod), pod) for pod in _newest(form, pods)), key=_by_place)
     counted = [(place, pod) for place, pod in placed if cluster.asks_for_gpus(pod.get("spec") or {})] or placed
     places = [place for place, _ in counted]
@@ -76,13 +80,9 @@ def members(api: Api, written: str) -> list[Member]:
     return [_member(pod, ranks.get(_meta(pod, "name"))) for _, pod in placed]
 
 
-def _labelled(api: Api, path: str, name: str) -> tuple[Form, Sequence[Mapping[str, Any]]]:
-    for form in FORMS:
-        for label in form.jobs:
-            if pods := list(api.listed(path, labelSelector=f"{label}={name}")):
-                return form, pods
-    kinds = "JobSet, Kubeflow, Volcano, LeaderWorkerSet, Job"
-    raise UsageError(f"no pod has the label of a job {name} ({kinds})", hint="is it over, and were its pods deleted?")
+def _labelled(api: Api, path: str, form: Form, name: str) -> Sequence[Mapping[str, Any]]:
+    asked = (list(api.listed(path, labelSelector=f"{label}={name}")) for label in form.jobs)
+    return next(filter(None, asked), [])
 
 
 def _newest(form: Form, pods: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
