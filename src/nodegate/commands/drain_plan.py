@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nodegate.causes.lines import line, worst_in_short
-from nodegate.engines.registry import ENGINES, SCHEDULER, engine
+from nodegate.engines.registry import DRAINS, ENGINES, SCHEDULER
 from nodegate.hook.slurm import reason
 from nodegate.inventory.hostlist import fold
 from nodegate.records.run import NodeReport
@@ -27,10 +28,7 @@ SCHEMA = "nodegate.drain-plan/1"
 
 @dataclass(frozen=True)
 class Drain:
-    """Nodes that are taken out for the same reason; `names` is what the scheduler calls them.
-
-    `command` is a line for a shell, `engine` whose words it is in.
-    """
+    """Nodes that are taken out for the same reason; `names` is what `engine` calls them, `command` for a shell."""
 
     nodes: tuple[str, ...]
     names: tuple[str, ...]
@@ -76,12 +74,9 @@ def run(asked: argparse.Namespace) -> int:
 def plan(
     report: Report, names: Mapping[str, str], ways: Mapping[str, str] | None = None
 ) -> tuple[list[Drain], list[Left]]:
-    """What to take out.
+    """What to take out, by `names`: what the scheduler calls each node of the run, empty where that is not known.
 
-    Args:
-        report: the run.
-        names: what the scheduler calls each node of the run, empty where that is not known.
-        ways: the engine of each node that has one; the others are Slurm's.
+    `ways` has the engines of nodes; the others are Slurm's.
     """
     ways, bearers, left = ways or {}, Counter(names.values()), list[Left]()
     by_reason: dict[tuple[str, str, str], list[str]] = {}
@@ -101,8 +96,15 @@ def plan(
     drains = []
     for (way, why, cause), nodes in by_reason.items():
         own = tuple(names[node] for node in nodes)
-        drains.append(Drain(tuple(nodes), own, why, engine(way).drain(own, why, cause), way))
+        drains.append(Drain(tuple(nodes), own, why, _command(way, own, why, cause), way))
     return drains, left
+
+
+def _command(way: str, names: Sequence[str], reason: str, cause: str) -> str:
+    """The line for a shell; what is put into it is one word each."""
+    words = {"folded": fold(names), "reason": reason, "cause": cause}
+    quoted = {key: shlex.quote(word) for key, word in words.items()}
+    return DRAINS[way][0].format(names=shlex.join(names), **quoted)
 
 
 def _why_not(report: Report, node: NodeReport) -> str:
@@ -118,7 +120,7 @@ def lines(report: Report, drains: list[Drain], left: list[Left]) -> Iterator[str
     cut = "; the run was interrupted" if run.interrupted else ""
     head = f"{run.id} ({run.profile}, {day_of(run.finished_epoch_s or run.started_epoch_s)}{cut})"
     yield _comment(f"{head}: {count} of {counted(len(report.nodes), 'node')} to drain. Nothing was changed.")
-    yield from (_comment(engine(way).drain_note) for way in dict.fromkeys(each.engine for each in drains))
+    yield from (_comment(DRAINS[way][1]) for way in dict.fromkeys(each.engine for each in drains))
     for each in drains:
         renamed = [f"{node} is {name}" for node, name in zip(each.nodes, each.names, strict=True) if node != name]
         yield from (_comment(f"{text} in Slurm") for text in renamed)

@@ -19,7 +19,7 @@ from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
 if TYPE_CHECKING:
     from nodegate.engines.kubernetes.write import Done
 
-SCHEMA, JOB_SCHEMA = "nodegate.kubernetes-verdict/1", "nodegate.kubernetes-job/1"
+SCHEMA = "nodegate.kubernetes-verdict/1"
 DONE, BREAKER_OPEN, CANNOT = 0, 1, 2
 _DAY_S = 86400.0
 
@@ -47,7 +47,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     job = commands.add_parser("job", help=about, description=about)
     job.add_argument("job", metavar="[NAMESPACE/]NAME", help="the job; with its namespace where two have the name")
     job.add_argument(OPTION, action=Context, metavar="NAME", help=HELP)
-    job.add_argument("--json", action="store_true", help=f"one object, {JOB_SCHEMA}")
     job.set_defaults(of_kubernetes=_job)
 
 
@@ -57,19 +56,15 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no cluster, or what is named cannot be read.
     """
-    code: int = asked.of_kubernetes(asked)
-    return code
+    return int(asked.of_kubernetes(asked))
 
 
 def _job(asked: argparse.Namespace) -> int:
     from nodegate.engines.kubernetes.api import connect  # noqa: PLC0415
     from nodegate.engines.kubernetes.members import members  # noqa: PLC0415
 
-    found = members(connect(), asked.job)
-    rows = [f"{each.pod},{each.node},{'' if each.rank is None else each.rank}" for each in found]
-    print(
-        json.dumps({"schema": JOB_SCHEMA, "pods": [asdict(each) for each in found]}) if asked.json else "\n".join(rows)
-    )
+    for each in members(connect(), asked.job):
+        print(each.pod, each.node, "" if each.rank is None else each.rank, sep=",")
     return DONE
 
 

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from nodegate.engines.registry import named
-from nodegate.errors import UsageError
+from nodegate.engines.registry import pods_of
 from nodegate.triage import render
 from nodegate.triage.homes_of_pods import read_map
 from nodegate.triage.sources import STDIN
@@ -67,14 +66,8 @@ def _is_given(stream: TextIO) -> bool:
 
 def _homes(given: Path) -> dict[str, str]:
     """The node of each pod, by a file or by the engine that knows the job."""
-    found = named(str(given))
-    if found is None:
-        return read_map(given)
-    engine, words = found
-    homes = {each.pod: each.node for each in engine.members(words) if each.node}
-    if not homes:
-        raise UsageError(f"--map {given}: none of its pods has been on a node")
-    return homes
+    pods = pods_of(str(given))
+    return read_map(given) if pods is None else {each.pod: each.node for each in pods if each.node}
 
 
 def run(asked: argparse.Namespace) -> int:

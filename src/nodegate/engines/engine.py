@@ -69,9 +69,7 @@ class Reach(Holder, Protocol):
 
 
 class Engine(Protocol):
-    """One engine: the value ENGINE of a module in `registry.ENGINES`. `drain_note` is what to know before `drain`."""
-
-    drain_note: str
+    """One engine: the value ENGINE of a module in `registry.ENGINES`."""
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """The nodes of an inventory source, as `ansible-inventory --list` prints them.
@@ -103,8 +101,4 @@ class Engine(Protocol):
         Raises:
             UsageError: the engine has no pods, does not answer, or knows no such job.
         """
-        ...
-
-    def drain(self, nodes: Sequence[str], reason: str, cause: str) -> str:
-        """The line for a shell that keeps jobs from these nodes, by the engine's names. `cause` is a condition."""
         ...

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.engines.engine import Engine
+    from nodegate.engines.engine import Engine, Member
     from nodegate.engines.job import Job
     from nodegate.transport.command import Said
 
@@ -21,6 +21,17 @@ ENGINES: dict[str, str] = {
     "slurm": "nodegate.engines.slurm.engine",
 }
 SCHEDULER = "slurm"  # where nodes are reached in no engine's way
+# How jobs are kept from nodes: a line for a shell with their names in one word or in several, and what to know first.
+DRAINS: dict[str, tuple[str, str]] = {
+    "slurm": (
+        "scontrol update NodeName={folded} State=DRAIN Reason={reason}",
+        "look at sinfo -R first: a reason that a node has there would be replaced",
+    ),
+    "kubernetes": (
+        "kubectl taint nodes {names} nodegate.io/unfit={cause}:NoSchedule --overwrite",
+        "pods that run go on; nodegate kubernetes verdict --mode enforce sets the same taint and removes it",
+    ),
+}
 _SOURCE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
 # By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
 PROGRAMS: dict[str, str] = {
@@ -41,6 +52,16 @@ def named(source: str) -> tuple[Engine, list[str]] | None:
     if found is None or found[1] not in ENGINES or os.path.lexists(source):
         return None
     return engine(found[1]), [each for each in (found[2] or found[3] or "").split(",") if each]
+
+
+def pods_of(source: str) -> Sequence[Member] | None:
+    """The pods of the job that a source names (NAME:job:JOB); None where it names no engine.
+
+    Raises:
+        UsageError: the engine has no pods, does not answer, or knows no such job.
+    """
+    found = named(source)
+    return found and found[0].members(found[1])
 
 
 def messages_of(program: str) -> Sequence[Said]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.engines.registry import named as known_to
+from nodegate.engines.registry import pods_of
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
@@ -118,12 +118,9 @@ def _nodes(text: str | None, inventory: list[str]) -> tuple[str, ...]:
 
 def _pods(text: str | None, namespace: str) -> tuple[str, str]:
     """The pattern of the pods, and their namespace; both by the engine that knows the job, if one is named."""
-    found = known_to(text) if text else None
-    if found is None:
-        return _pattern(text), namespace
-    engine, words = found
-    members = engine.members(words)
-    return "|".join(re.escape(each.pod) for each in members), members[0].namespace
+    if pods := pods_of(text or ""):
+        return "|".join(re.escape(each.pod) for each in pods), pods[0].namespace
+    return _pattern(text), namespace
 
 
 def _pattern(text: str | None) -> str:

@@ -22,21 +22,12 @@ if TYPE_CHECKING:
 SPARE = 1.5  # of the time that the load is to take, and half an hour: it is given back as soon as the load is over
 SPARE_S = 1800.0
 PAUSES_S = (1.0, 5.0, 0.0)  # after a try to give back that failed
-REFUSED_STEP = (
-    "see squeue -w NODE and the partition's time limit, or kubectl describe node NODE, and what the login may do; "
-    "then continue with --resume"
-)
-LOST_STEP = (
-    "look why in scontrol show job and slurm.conf (InactiveLimit, preemption), or in kubectl get events -n nodegate; "
-    "then continue with --resume"
-)
+REFUSED_STEP = "see squeue -w NODE or kubectl describe node, limits, what the login may do; continue with --resume"
+LOST_STEP = "look why: scontrol show job, slurm.conf (InactiveLimit), kubectl get events; then continue with --resume"
 
 
 def holders(nodes: Iterable[Node]) -> tuple[Holder, ...]:
-    """Who holds the nodes under load: one for each reservation that the inventory names, one for all allocations.
-
-    Nodes of an engine are held by that, if it does not lend them anyway.
-    """
+    """Who holds the nodes under load: their engines, one for each Slurm reservation, one for all allocations."""
     from nodegate.scheduler.jobs import slurm_name  # noqa: PLC0415 - only a run from a controller holds nodes
     from nodegate.scheduler.slurm import SlurmHold  # noqa: PLC0415
 

@@ -28,8 +28,8 @@ _PAUSE_S = 1.0  # where it does not say how long
 _PAGE = 250  # objects; a node with its images has about 20 kB
 _MOST_BYTES = 64 << 20
 _PATCH = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
-CONFLICT, THROTTLED, FORBIDDEN = 409, 429, 403
+STRATEGIC, NEW = "application/strategic-merge-patch+json", "application/json"
+CONFLICT, THROTTLED, FORBIDDEN, NOT_FOUND = 409, 429, 403, 404
 _FORBIDDEN = re.compile(r'cannot (?P<verb>[a-z]+) resource "(?P<resource>[a-z./]+)"')
 # What each right is for, by verb and resource, and the object of deploy/kubernetes/rbac that grants it.
 GRANTS = {
@@ -45,7 +45,7 @@ GRANTS = {
 }
 _SAID = {
     401: "the API server does not accept this login: see the kubeconfig's user, or the age of the token",
-    404: "the API server does not have it",
+    NOT_FOUND: "the API server does not have it",
     CONFLICT: "someone else changed it at the same time",
     410: "the list grew too old while it was read: try again",
     THROTTLED: "the API server is overloaded and asks to be left alone",
@@ -83,22 +83,6 @@ class Api:
             if not more:
                 return
 
-    def patch(self, path: str, body: Mapping[str, object], *, kind: str = _PATCH) -> dict[str, Any]:
-        """Change an object; returns it as it is then.
-
-        Raises:
-            Refused: it was not changed, or no answer says whether it was.
-        """
-        return self.call("PATCH", path, body=body, kind=kind)
-
-    def create(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        """Make an object in a list.
-
-        Raises:
-            Refused: it was not made, or no answer says whether it was.
-        """
-        return self.call("POST", path, body=body, kind="application/json")
-
     def call(
         self,
         method: str,
@@ -106,9 +90,12 @@ class Api:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, object] | None = None,
-        kind: str = "",
+        kind: str = _PATCH,
+        missing_is_well: bool = False,
     ) -> dict[str, Any]:
         """One request and its answer; waits and asks again where the server says so (429), within `PATIENCE_S`.
+
+        `kind` is that of the body. What is refused was not changed; without an answer nothing says whether it was.
 
         Raises:
             Refused: any other answer, none in time, or one that cannot be read.
@@ -116,7 +103,7 @@ class Api:
         while True:
             status, headers, raw = self._asked(method, path, query or {}, body, kind)
             if status != THROTTLED:
-                return self.read(status, raw)
+                return {} if missing_is_well and status == NOT_FOUND else self.read(status, raw)
             pause_s = pause_of(headers)
             if self._waited_s + pause_s > PATIENCE_S:
                 waited = f" (waited {self._waited_s:.0f} s)" if self._waited_s else ""
@@ -136,7 +123,7 @@ class Api:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
         config = self.client.configuration
-        headers = {"Accept": "application/json", **({"Content-Type": kind} if kind else {})}
+        headers = {"Accept": "application/json", **({"Content-Type": kind} if body is not None else {})}
         headers |= self.login()
         url = f"{config.host.rstrip('/')}{path}{'?' if query else ''}{urlencode(query)}"
         try:

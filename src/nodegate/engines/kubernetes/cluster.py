@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 GPU = "nvidia.com/gpu"
 NAMESPACE = "nodegate"  # of what deploy/kubernetes makes
 AGENT = "app.kubernetes.io/name=nodegate-agent"
+NO_AGENT = "the cluster has no agent pod that runs on it"
 HOLD = "nodegate.io/hold"  # the label of pods that have GPUs for a run of ours
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"  # of GPU feature discovery
 _OF_MIG = "nvidia.com/mig-"
@@ -72,6 +73,23 @@ class KubeNode:
         return next((each for each in self.taints if each.key == key), None)
 
 
+@dataclass(frozen=True)
+class Pod:
+    """A pod as the cluster knows it. `why`: why it does not run, where scheduler or kubelet say so."""
+
+    name: str
+    namespace: str
+    node: str
+    made: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    has_gpus: bool
+    runs: bool
+    is_over: bool
+    why: str
+    container: Mapping[str, Any]
+
+
 def nodes(api: Api, selector: str = "", *, name: str = "") -> list[KubeNode]:
     """The nodes with these labels, or the one of this name, or all, by name.
 
@@ -83,45 +101,57 @@ def nodes(api: Api, selector: str = "", *, name: str = "") -> list[KubeNode]:
     return sorted((each for each in found if each.name), key=lambda node: node.name)
 
 
+def pods(api: Api, selector: str, namespace: str = NAMESPACE, *, fields: str = "") -> list[Pod]:
+    """The pods of a namespace (empty: of all) with these labels.
+
+    Raises:
+        Refused: the server did not say.
+    """
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    query = {"labelSelector": selector, **({"fieldSelector": fields} if fields else {})}
+    return [pod_of(each) for each in api.listed(path, **query)]
+
+
 def busy(api: Api) -> set[str]:
     """The nodes with pods that asked for GPUs and are not over, of all namespaces; without the holds of runs.
 
     Raises:
         Refused: the server did not say.
     """
-    query = {"fieldSelector": _NOT_OVER, "labelSelector": f"!{HOLD}"}
-    specs = (_mapping(each.get("spec")) for each in api.listed("/api/v1/pods", **query))
-    return {_text(spec.get("nodeName")) for spec in specs if asks_for_gpus(spec)} - {""}
+    return {pod.node for pod in pods(api, f"!{HOLD}", "", fields=_NOT_OVER) if pod.has_gpus} - {""}
 
 
-def running(api: Api, selector: str) -> dict[str, Mapping[str, Any]]:
-    """By node the pod in nodegate's namespace with these labels whose container runs.
+def agents(api: Api, node: str = "") -> dict[str, Pod]:
+    """By node the agent pod that runs on it, of all nodes or one.
 
     Raises:
         Refused: the server did not say.
     """
-    found: dict[str, Mapping[str, Any]] = {}
-    for pod in api.listed(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=selector):
-        meta, spec, status = (_mapping(pod.get(key)) for key in ("metadata", "spec", "status"))
-        containers = _objects(status.get("containerStatuses"))
-        runs = any(_mapping(each.get("state")).get("running") is not None for each in containers)
-        if runs and not meta.get("deletionTimestamp"):
-            found[_text(spec.get("nodeName"))] = pod
-    return found
+    found = pods(api, AGENT, fields=f"spec.nodeName={node}" if node else "")
+    return {pod.node: pod for pod in found if pod.runs}
 
 
-def why_no_start(pod: Mapping[str, Any]) -> str:
-    """Why a pod does not run as the scheduler or the kubelet says it; empty where neither has said so."""
-    status = _mapping(pod.get("status"))
-    conditions = [each for each in _objects(status.get("conditions")) if each.get("type") == "PodScheduled"]
-    said = [each for each in conditions if each.get("status") == "False"] or [status] * (phase_of(pod) == "Failed")
-    words = [_text(each.get("message")) or _text(each.get("reason")) or "no reason" for each in said]
-    return visible(words[0], most=200) if words else ""
-
-
-def phase_of(pod: Mapping[str, Any]) -> str:
-    """Pending, Running, Succeeded, Failed; empty where it is not known."""
-    return _text(_mapping(pod.get("status")).get("phase"))
+def pod_of(raw: Mapping[str, Any]) -> Pod:
+    """A pod from its object."""
+    meta, spec, status = (_mapping(raw.get(key)) for key in ("metadata", "spec", "status"))
+    phase, containers = _text(status.get("phase")), [*_objects(status.get("containerStatuses"))]
+    is_up = any(_mapping(each.get("state")).get("running") is not None for each in containers)
+    unplaced = [each for each in _objects(status.get("conditions"))
+                if (each.get("type"), each.get("status")) == ("PodScheduled", "False")]  # fmt: skip
+    said = [_text(each.get("message")) or "no reason" for each in unplaced or [status] * (phase == "Failed")]
+    return Pod(
+        name=_text(meta.get("name")),
+        namespace=_text(meta.get("namespace")),
+        node=_text(spec.get("nodeName")),
+        made=_text(meta.get("creationTimestamp")),
+        labels=_texts(meta.get("labels")),
+        annotations=_texts(meta.get("annotations")),
+        has_gpus=_asks_for_gpus(spec),
+        runs=is_up and not meta.get("deletionTimestamp"),
+        is_over=phase in ("Succeeded", "Failed"),
+        why=visible(said[0], most=200) if said else "",
+        container=next(iter(_objects(spec.get("containers"))), {}),
+    )
 
 
 def node_of(raw: Mapping[str, Any]) -> KubeNode:
@@ -158,7 +188,7 @@ def time_of(epoch_s: float) -> str:
     return dt.datetime.fromtimestamp(int(epoch_s), tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def asks_for_gpus(spec: Mapping[str, Any]) -> bool:
+def _asks_for_gpus(spec: Mapping[str, Any]) -> bool:
     """Whether a pod asks for GPUs, shares or parts of them, as a limit (which is the request too) or by a claim."""
     containers = [each for kind in ("containers", "initContainers") for each in _objects(spec.get(kind))]
     limits = [_texts(_mapping(each.get("resources")).get("limits")) for each in containers]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes.listing import listing
@@ -24,8 +23,6 @@ class Kubernetes:
     name a job: kubernetes:job:NAMESPACE/NAME.
     """  # noqa: D205 - one sentence
 
-    drain_note = "pods that run go on; nodegate kubernetes verdict --mode enforce sets the same taint and removes it"
-
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """See `Engine`."""
         words = ",".join(asked)
@@ -44,13 +41,6 @@ class Kubernetes:
         if not words.startswith(_JOB):
             raise UsageError(f"{words[:100] or 'no word'}: not a job", hint="kubernetes:job:NAMESPACE/NAME")
         return members(connect(), words.removeprefix(_JOB))
-
-    def drain(self, nodes: Sequence[str], _reason: str, cause: str) -> str:
-        """By nodegate's own taint, which ends no pod."""
-        from nodegate.engines.kubernetes.verdict import taint_value  # noqa: PLC0415
-
-        words = ["kubectl", "taint", "nodes", *nodes, f"nodegate.io/unfit={taint_value(cause)}:NoSchedule"]
-        return shlex.join([*words, "--overwrite"])
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """By the agent pods."""

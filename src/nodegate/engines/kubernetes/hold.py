@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nodegate.engines.kubernetes import cluster, taints
-from nodegate.engines.kubernetes.api import Refused, connect
+from nodegate.engines.kubernetes.api import NEW, Refused, connect
 from nodegate.errors import UsageError
 from nodegate.scheduler.hold import Held, has_ended, owner
 
@@ -64,26 +64,21 @@ class KubernetesHold:
             refused |= {name: "the run was ended"} if ended() else _tainted(api, name, value)
         known = {node.name: node for node in cluster.nodes(api)}
         refused |= dict.fromkeys(set(by_name) & cluster.busy(api), _TAKEN)
-        agents = cluster.running(api, cluster.AGENT)
-        for name in (each for each in by_name if each not in refused):
-            if name not in agents or name not in known:
-                refused[name] = "the cluster has no agent pod that runs on it"
-                continue
-            asked = {key: count for key, count in known[name].free.items() if key.startswith(cluster.GPUS)}
-            api.create(_PODS, self._pod(name, agents[name], asked, until))
-        return refused | self._not_started(api, [name for name in by_name if name not in refused], ended)
+        agents = cluster.agents(api)
+        refused |= {name: cluster.NO_AGENT for name in by_name if not (name in known and name in agents)}
+        asked = [name for name in by_name if name not in refused]
+        for name in asked:
+            api.call("POST", _PODS, body=self._pod(known[name], agents[name].container, until), kind=NEW)
+        return refused | self._not_started(api, asked, ended)
 
-    def _pod(self, node: str, agent: Mapping[str, Any], asked: Mapping[str, str], until: float) -> dict[str, object]:
+    def _pod(self, node: cluster.KubeNode, agent: Mapping[str, Any], until: float) -> dict[str, object]:
         """The pod that has a node's GPUs; it runs what the agent pod runs, whose image is there."""
-        like = agent["spec"]["containers"][0]
-        container = {"name": "hold", **{key: like[key] for key in ("image", "command") if key in like}}
-        only = {"key": "metadata.name", "operator": "In", "values": [node]}
+        gpus = {key: count for key, count in node.free.items() if key.startswith(cluster.GPUS)}
+        container = {key: agent[key] for key in ("image", "command") if key in agent}
+        only = {"key": "metadata.name", "operator": "In", "values": [node.name]}
         affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [only]}]}}
-        meta = {
-            "generateName": "hold-",
-            "labels": {cluster.HOLD: self._run},
-            "annotations": {_OWNER: owner(), _NODE: node},
-        }
+        notes = {_OWNER: owner(), _NODE: node.name}
+        meta = {"generateName": "hold-", "labels": {cluster.HOLD: self._run}, "annotations": notes}
         spec = {
             "affinity": {"nodeAffinity": affinity},
             "tolerations": [{"operator": "Exists"}],
@@ -92,7 +87,7 @@ class KubernetesHold:
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "hostNetwork": True,  # it takes no address
-            "containers": [{**container, "resources": {"limits": dict(asked)}}],
+            "containers": [{"name": "hold", **container, "resources": {"limits": gpus}}],
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
@@ -101,21 +96,24 @@ class KubernetesHold:
         slow = f"our pod does not start on it within {START_S:g} s"
         began_s, why = time.monotonic(), dict.fromkeys(names, slow)
         while why and not ended() and (waited_s := time.monotonic() - began_s) < START_S:
-            pods = {_said(pod, "annotations").get(_NODE, ""): pod for pod in _holds(api, self._run)}
-            why = {name: cluster.why_no_start(pods.get(name, {})) or slow for name in why if not _runs(pods.get(name))}
+            pods = self._pods(api)
+            why = {name: (name in pods and pods[name].why) or slow for name in why if not _runs(pods, name)}
             if slow not in why.values() and waited_s > SETTLE_S:
                 break
             time.sleep(_POLL_S if why else 0.0)
         return {name: f"the scheduler does not give us its GPUs: {said}" for name, said in why.items()}
 
+    def _pods(self, api: Api) -> dict[str, cluster.Pod]:
+        """Our pods by the nodes that they are for."""
+        return {pod.annotations.get(_NODE, ""): pod for pod in cluster.pods(api, f"{cluster.HOLD}={self._run}")}
+
     def lost(self) -> tuple[str, ...]:
         """See `Holder`."""
         try:
-            pods = _holds(connect(), self._run) if self._held else ()
-            running = {_said(pod, "annotations").get(_NODE) for pod in pods if _runs(pod)}
+            pods = self._pods(connect()) if self._held else {}
         except (Refused, UsageError):
             return ()
-        return tuple(node for name, node in self._held.items() if name not in running)
+        return tuple(node for name, node in self._held.items() if not _runs(pods, name))
 
     def give_back(self) -> str:
         """See `Holder`."""
@@ -127,7 +125,7 @@ class KubernetesHold:
         try:
             if left:
                 api = connect()
-                _delete(api, [pod for pod in _holds(api, self._run) if _said(pod, "annotations").get(_NODE) in left])
+                _delete(api, (pod for name, pod in self._pods(api).items() if name in left))
                 for name in left:
                     _untainted(api, name, lambda run, _: run == self._run)
                     del self._held[name]
@@ -136,34 +134,26 @@ class KubernetesHold:
         return ""
 
     def left_behind(self) -> tuple[str, ...]:
-        """See `Holder`."""
+        """See `Holder`; also what processes of other machines hold beyond its time."""
         try:
-            return clear(connect())
+            api = connect()
+            pods = cluster.pods(api, cluster.HOLD)
+            dead = [pod for pod in pods if has_ended(pod.annotations.get(_OWNER, ""))]
+            runs, now_s = {pod.labels.get(cluster.HOLD) for pod in dead}, time.time()
+            _delete(api, (pod for pod in pods if pod in dead or pod.is_over))
+            held = [node.name for node in cluster.nodes(api) if node.taint(TESTING)]
+            return tuple(name for name in held if _untainted(api, name, lambda run, end: run in runs or end < now_s))
         except (Refused, UsageError):
             return ()  # what is wrong with the cluster is said where nodes are held
-
-
-def clear(api: Api) -> tuple[str, ...]:
-    """End the holds of processes that have ended, and those whose time is over; returns the nodes.
-
-    Raises:
-        Refused: the server did not.
-    """
-    holds = list(_holds(api))
-    dead = [pod for pod in holds if has_ended(_said(pod, "annotations").get(_OWNER, "")) or _is_over(pod)]
-    runs = {_said(pod, "labels").get(cluster.HOLD, "") for pod in dead if not _is_over(pod)}
-    _delete(api, dead)
-    now_s, held = time.time(), [node.name for node in cluster.nodes(api) if node.taint(TESTING)]
-    return tuple(name for name in held if _untainted(api, name, lambda run, end: run in runs or end < now_s))
 
 
 def _tainted(api: Api, name: str, value: str) -> dict[str, str]:
     """Why a node could not get our taint."""
 
-    def wanted(node: cluster.KubeNode, _: object) -> tuple[list[Mapping[str, object]] | None, str]:
+    def wanted(node: cluster.KubeNode, _: object) -> taints.Wanted:
         if found := node.taint(TESTING):
-            return None, f"another run holds it: {TESTING}={found.value}"
-        return [*(each.raw for each in node.taints), {"key": TESTING, "value": value, "effect": taints.EFFECT}], ""
+            return f"another run holds it: {TESTING}={found.value}"
+        return taints.with_taint(node, TESTING, value)
 
     _, why = taints.changed(api, name, wanted, alone=True)
     return {name: why} if why else {}
@@ -172,33 +162,18 @@ def _tainted(api: Api, name: str, value: str) -> dict[str, str]:
 def _untainted(api: Api, name: str, is_meant: Callable[[str, float], bool]) -> bool:
     """Take away a taint of a run and an end that are meant; whether there was one. Those of other forms stay."""
 
-    def wanted(node: cluster.KubeNode, _: object) -> tuple[list[Mapping[str, object]] | None, str]:
+    def wanted(node: cluster.KubeNode, _: object) -> taints.Wanted:
         found = node.taint(TESTING)
         said = _VALUE.fullmatch(found.value) if found else None
-        if said is None or not is_meant(said[1], float(said[2])):
-            return None, ""
-        return [each.raw for each in node.taints if each.key != TESTING], ""
+        return taints.without(node, TESTING) if said and is_meant(said[1], float(said[2])) else ""
 
     return taints.changed(api, name, wanted, alone=True)[0]
 
 
-def _holds(api: Api, run: str = "") -> Iterable[Mapping[str, Any]]:
-    return api.listed(_PODS, labelSelector=f"{cluster.HOLD}={run}" if run else cluster.HOLD)
-
-
-def _delete(api: Api, pods: Iterable[Mapping[str, Any]]) -> None:
+def _delete(api: Api, pods: Iterable[cluster.Pod]) -> None:
     for pod in pods:
-        api.call("DELETE", f"{_PODS}/{pod['metadata']['name']}", query=_NOW)
+        api.call("DELETE", f"{_PODS}/{pod.name}", query=_NOW, missing_is_well=True)
 
 
-def _said(pod: Mapping[str, Any], key: str) -> Mapping[str, str]:
-    found = pod["metadata"].get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _is_over(pod: Mapping[str, Any]) -> bool:
-    return cluster.phase_of(pod) in ("Succeeded", "Failed")
-
-
-def _runs(pod: Mapping[str, Any] | None) -> bool:
-    return pod is not None and cluster.phase_of(pod) == "Running"
+def _runs(pods: Mapping[str, cluster.Pod], name: str) -> bool:
+    return name in pods and pods[name].runs

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes import cluster
-from nodegate.engines.kubernetes.api import FORBIDDEN, Refused, connect
-from nodegate.engines.kubernetes.hold import clear
+from nodegate.engines.kubernetes.api import FORBIDDEN, NOT_FOUND, Refused, connect
+from nodegate.engines.kubernetes.hold import KubernetesHold
 from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import Unreachable
 from nodegate.scheduler.hold import Held
 from nodegate.transport.call import guard_argv
-from nodegate.transport.command import Said
-from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.command import CommandSession, Said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 ENTER = ("nsenter", "-t", "1", "-m", "-u", "-i", "-n", "-p", "--")
 AT_ONCE = 64  # programs, and streams that are being opened: nothing else protects the API server from them
-_NOT_FOUND = 404
-_LOGIN = (401, FORBIDDEN)
-_NO_AGENT = "the cluster has no agent pod that runs on it"
 _DEPLOY = "kubectl apply -k deploy/kubernetes/agent and label the node; or ansible_connection: ssh in a file beside"
 _LOOK = "see kubectl -n nodegate get pods -o wide, and the kubelet's log on the node"
 # What kubelet and container runtime say where they cannot start a program.
@@ -46,37 +42,19 @@ MESSAGES = (
 )
 
 
-@dataclass(eq=False)
-class KubernetesReach:
-    """See `Reach`. It lends nothing: what puts load on a node holds it, see `hold`."""
+class KubernetesReach(KubernetesHold):
+    """See `Reach`. It lends all, since what only reads keeps no job away; for a load see `Engine.holder`."""
 
-    names: Mapping[str, str]
-    room: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(AT_ONCE), init=False)
-    _opening: threading.BoundedSemaphore = field(
-        default_factory=lambda: threading.BoundedSemaphore(AT_ONCE), init=False
-    )
-    _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _pods: Mapping[str, str] | None = field(default=None, init=False)
-    _known_api: Api | None = field(default=None, init=False)
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__(names)
+        self.room, self._opening = threading.BoundedSemaphore(AT_ONCE), threading.BoundedSemaphore(AT_ONCE)
+        self._guard = threading.Lock()
+        self._agents: Mapping[str, str] | None = None
+        self._refused: Refused | None = None  # asked once: a server that hangs is not waited for by each node
 
-    def hold(self, nodes: Sequence[str], _until: float, *, ended: Callable[[], bool]) -> Held:  # noqa: ARG002
-        """See `Holder`: all of them, since nothing that reads only keeps a job away."""
+    def hold(self, nodes: Sequence[str], _until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:  # noqa: ARG002
+        """See `Holder`."""
         return Held(tuple(nodes))
-
-    def lost(self) -> tuple[str, ...]:
-        """See `Holder`."""
-        return ()
-
-    def give_back(self) -> str:
-        """See `Holder`."""
-        return ""
-
-    def left_behind(self) -> tuple[str, ...]:
-        """See `Holder`: what put load on nodes and was killed."""
-        try:
-            return clear(self._api)
-        except Refused:
-            return ()  # it is said where nodes are held
 
     def at_once(self, _request: Request, _nodes: Sequence[Node]) -> Mapping[str, Answer]:
         """See `Reach`: each node has a stream of its own."""
@@ -84,7 +62,7 @@ class KubernetesReach:
 
     def connect(self, node: Node, *, answer_s: float) -> PodSession:
         """See `Reach`."""
-        self._pod(node.name)
+        self._agent(node.name)
         return PodSession(node, self, answer_s=answer_s)
 
     def started(self, node: str, argv: Sequence[str]) -> Channel:
@@ -93,57 +71,45 @@ class KubernetesReach:
         Raises:
             Unreachable: with what to do.
         """
-        pod = self._pod(node)
-        try:
-            with self._opening:
-                return started(self._api, pod, [*ENTER, *argv])
-        except Refused as said:
-            if said.status != _NOT_FOUND:
-                raise _unreachable(said, node) from None
-        with self._guard:
-            self._pods = None  # it is another one now, or none
-        try:
-            with self._opening:
-                return started(self._api, self._pod(node), [*ENTER, *argv])
-        except Refused as said:
-            raise _unreachable(said, node) from None
+        for is_last in (False, True):
+            pod = self._agent(node)
+            try:
+                with self._opening:
+                    return started(self._api, pod, [*ENTER, *argv])
+            except Refused as said:
+                if said.status != NOT_FOUND or is_last:
+                    raise _unreachable(said, node) from None
+            with self._guard:
+                self._agents = None  # it is another one now, or none
+        raise AssertionError
 
-    @property
+    @cached_property
     def _api(self) -> Api:
-        if self._known_api is None:
-            self._known_api = connect()
-        return self._known_api
+        return connect()
 
-    def _pod(self, node: str) -> str:
+    def _agent(self, node: str) -> str:
         """The pod on a node, of those that there were when they were asked for last."""
         with self._guard:
-            if self._pods is None:
-                try:
-                    self._pods = {
-                        name: pod["metadata"]["name"] for name, pod in cluster.running(self._api, cluster.AGENT).items()
-                    }
-                except Refused as said:
-                    raise _unreachable(said, node) from None
-            found = self._pods.get(self.names.get(node, node))
+            try:
+                if self._agents is None and self._refused is None:
+                    agents = cluster.agents(self._api, node if len(self.names) == 1 else "")
+                    self._agents = {name: pod.name for name, pod in agents.items()}
+            except Refused as said:
+                self._refused = said
+            if self._agents is None and self._refused:
+                raise _unreachable(self._refused, node)
+            found = (self._agents or {}).get(self.names[node])
         if found is None:
-            raise Unreachable("refused", _NO_AGENT, next_step=_DEPLOY, whose=node)
+            raise Unreachable("refused", cluster.NO_AGENT, next_step=_DEPLOY, whose=node)
         return found
 
 
-class PodSession(GuardedSession):
+class PodSession(CommandSession):
     """A session by programs in a pod."""
 
     def __init__(self, node: Node, reach: KubernetesReach, *, answer_s: float) -> None:
-        super().__init__(node, answer_s=answer_s)
+        super().__init__(node, ("kubectl", "-n", "nodegate", "exec", "POD", "--", *ENTER), MESSAGES, answer_s=answer_s)
         self._reach, self._room = reach, reach.room
-        self.login_step = f"try it by hand: kubectl -n nodegate exec POD -- {' '.join(ENTER)} true"
-
-    def why(self, said: str) -> Unreachable | None:
-        """See `GuardedSession`."""
-        found = next((each for each in MESSAGES if re.search(each.pattern, said)), None)
-        if found is None:
-            return None
-        return Unreachable(found.kind, f"its agent pod: {said}", next_step=found.next_step, whose=self.node.name)
 
     def _channel(self, *, as_root: bool) -> Channel:
         connection = self.node.connection
@@ -152,8 +118,8 @@ class PodSession(GuardedSession):
 
 
 def _unreachable(said: Refused, node: str) -> Unreachable:
-    """What the API server says where no program starts, in the kinds of a node that is not reached."""
-    known = next((each for each in MESSAGES if re.search(each.pattern, str(said))), None)
-    kind = "authentication" if said.status in _LOGIN else known.kind if known else "refused"
-    step = known.next_step if known and said.status not in _LOGIN else _LOOK
-    return Unreachable(kind, str(said), next_step=step, whose=node)
+    """What is said where no program starts, in the kinds of a node that is not reached."""
+    kind = "authentication" if said.status in (401, FORBIDDEN) else "refused"
+    found = [each for each in MESSAGES if kind == "refused" and re.search(each.pattern, str(said))]
+    known = found[0] if found else Said("", kind, _LOOK)
+    return Unreachable(known.kind, str(said), next_step=known.next_step, whose=node)

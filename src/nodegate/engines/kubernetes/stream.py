@@ -19,11 +19,12 @@ from nodegate.engines.kubernetes.cluster import NAMESPACE
 from nodegate.transport.channel import CHUNK_BYTES, Errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from nodegate.engines.kubernetes.api import Api
 
 _V5 = "v5.channel.k8s.io"
+_STREAMS = ("stdin", "stdout", "stderr")
 _INPUT, _OUTPUT, _ERRORS, _END, _CLOSE = 0, 1, 2, 3, 255
 _PIECE_S = 2.0  # that one frame may take once its first byte is there
 _CLOSE_S = 10.0  # a guard needs up to 5 s to end what it started
@@ -36,23 +37,17 @@ def started(api: Api, pod: str, argv: Sequence[str]) -> PodChannel:
     Raises:
         Refused: the API server or the kubelet does not; one that answers 429 is waited for, 30 s in all.
     """
-    streams = [(each, "true") for each in ("stdin", "stdout", "stderr")]
-    query = urlencode([*(("command", word) for word in argv), *streams])
+    query = urlencode([*(("command", word) for word in argv), *((each, "true") for each in _STREAMS)])
     host = api.client.configuration.host.rstrip("/").replace("http", "ws", 1)
-    url, waited_s = f"{host}/api/v1/namespaces/{NAMESPACE}/pods/{pod}/exec?{query}", 0.0
-    while True:
-        status, headers, raw, socket = _asked(api, url)
-        if socket is not None:
-            return PodChannel(socket)
-        pause_s = pause_of(headers)
-        if status != THROTTLED or waited_s + pause_s > PATIENCE_S:
-            api.read(status, raw)
-            raise Refused(status, f"{api.name}: no stream to the pod {pod}: HTTP status {status}")
-        time.sleep(pause_s)
-        waited_s += pause_s
+    url = f"{host}/api/v1/namespaces/{NAMESPACE}/pods/{pod}/exec?{query}"
+    until_s = time.monotonic() + PATIENCE_S
+    while isinstance(found := _opened(api, url, until_s), float):
+        time.sleep(found)
+    return PodChannel(found)
 
 
-def _asked(api: Api, url: str) -> tuple[int, Mapping[str, str], bytes, Any]:
+def _opened(api: Api, url: str, until_s: float) -> Any:
+    """The WebSocket, or how many seconds to wait for it."""
     from kubernetes.stream.ws_client import websocket_proxycare  # noqa: PLC0415 - only where a pod is reached
     from websocket import WebSocket, WebSocketBadStatusException, WebSocketException  # noqa: PLC0415 - the same
 
@@ -64,23 +59,26 @@ def _asked(api: Api, url: str) -> tuple[int, Mapping[str, str], bytes, Any]:
     try:
         socket.connect(url, timeout=LIMIT_S, **options)
     except WebSocketBadStatusException as said:
-        return said.status_code, said.resp_headers or {}, bytes(said.resp_body or b""), None
+        pause_s = pause_of(said.resp_headers or {})
+        if said.status_code == THROTTLED and time.monotonic() + pause_s < until_s:
+            return pause_s
+        api.read(said.status_code, bytes(said.resp_body or b""))
+        raise Refused(said.status_code, f"{api.name}: no WebSocket: HTTP status {said.status_code}") from None
     except (WebSocketException, OSError) as broken:
         socket.shutdown()
         why = "is older than 1.30" if "subprotocol" in str(broken).lower() else f"did not answer: {short(broken)}"
         raise Refused(0, f"{api.name}: the API server {why}") from None
     socket.settimeout(_PIECE_S)
-    return 101, {}, b"", socket
+    return socket
 
 
 def _tls(config: Any) -> dict[str, object]:
     """The client's own settings, in the names of the WebSocket."""
     if not config.verify_ssl:
         return {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
-    named = {"ca_certs": config.ssl_ca_cert, "server_hostname": config.tls_server_name}
-    named |= {"certfile": config.cert_file, "keyfile": config.key_file}
-    checked = {} if config.assert_hostname is None else {"check_hostname": config.assert_hostname}
-    return {**checked, **{key: value for key, value in named.items() if value}}
+    found = {"ca_certs": config.ssl_ca_cert, "server_hostname": config.tls_server_name, "certfile": config.cert_file}
+    found |= {"keyfile": config.key_file, "check_hostname": config.assert_hostname}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 class PodChannel:
@@ -97,10 +95,10 @@ class PodChannel:
             self._write(bytes([_INPUT]) + data[at : at + CHUNK_BYTES], pause_s)
 
     def _write(self, frame: bytes, pause_s: float) -> None:
-        if self._is_over or self._input_ended or not self._is_ready(select.POLLOUT, pause_s):
+        if self._is_over or self._input_ended:
+            raise BrokenPipeError("closed")
+        if not self._is_ready(select.POLLOUT, pause_s) or not self._lock.acquire(timeout=pause_s):
             raise TimeoutError("the program does not read its input")
-        if not self._lock.acquire(timeout=pause_s):
-            raise TimeoutError("a frame is being read")
         try:
             self._socket.send_binary(frame)
         except Exception as broken:  # the library's own errors are of no common kind  # noqa: BLE001
@@ -113,7 +111,7 @@ class PodChannel:
         """See `Channel.receive`."""
         if self._is_over:
             return b""
-        if not self._has_more() and not self._is_ready(select.POLLIN, timeout_s):
+        if not self._is_ready(select.POLLIN, timeout_s):
             return None
         from websocket import ABNF, WebSocketTimeoutException  # noqa: PLC0415 - it is there: a socket was opened
 
@@ -140,19 +138,18 @@ class PodChannel:
             self._errors.add(said)
         return rest if channel == _OUTPUT and rest else None
 
-    def _has_more(self) -> bool:
-        """Whether bytes are there that TLS has read already."""
-        with self._lock:
-            plain = self._socket.sock
-            return isinstance(plain, ssl.SSLSocket) and plain.pending() > 0
-
     def _is_ready(self, what: int, timeout_s: float) -> bool:
-        poll = select.poll()
+        """Whether the socket is, or bytes are there that TLS has read already."""
+        plain, poll = self._socket.sock, select.poll()
         try:
-            poll.register(self._socket.sock, what)
+            poll.register(plain, what)
+            if what == select.POLLIN and isinstance(plain, ssl.SSLSocket):
+                with self._lock:
+                    if plain.pending():
+                        return True
+            return bool(poll.poll(timeout_s * 1000))
         except (AttributeError, TypeError, ValueError):  # closed
             return False
-        return bool(poll.poll(timeout_s * 1000))
 
     def stderr(self) -> bytes:
         """See `Channel.stderr`."""
@@ -187,8 +184,7 @@ def _end(raw: bytes) -> tuple[int | None, bytes]:
         if said["status"] == "Success":
             return 0, b""
         if said.get("reason") == "NonZeroExitCode":
-            causes = said["details"]["causes"]
-            return next(int(each["message"]) for each in causes if each["reason"] == "ExitCode"), b""
+            return int(said["details"]["causes"][0]["message"]), b""
         return NO_START, str(said.get("message", "")).encode()
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, StopIteration):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return NO_START, raw[:300]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from nodegate.engines.kubernetes.api import Api
     from nodegate.engines.kubernetes.cluster import KubeNode
 
+    Wanted = list[Mapping[str, object]] | str  # the taints that a node is to have; else why it keeps those it has
+
 PREFIX = "nodegate.io/"
 UNFIT, NOT_PASSED = f"{PREFIX}unfit", f"{PREFIX}not-passed"
 EFFECT = "NoSchedule"
@@ -45,14 +47,11 @@ def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
         Refused: the server did not; then nothing is known of it.
     """
 
-    def wanted(node: KubeNode, nodes: Iterable[KubeNode]) -> tuple[list[Mapping[str, object]] | None, str]:
+    def wanted(node: KubeNode, nodes: Iterable[KubeNode]) -> Wanted:
         own = node.taint(UNFIT)
-        if own and own.value == value:
-            return None, ""
-        if own is None and (said := too_many(nodes, node, percent)):
-            return None, said
-        others = [each.raw for each in node.taints if each.key != UNFIT]
-        return [*others, {"key": UNFIT, "value": value, "effect": EFFECT}], ""
+        if own:
+            return "" if own.value == value else with_taint(node, UNFIT, value)
+        return too_many(nodes, node, percent) or with_taint(node, UNFIT, value)
 
     return changed(api, name, wanted)
 
@@ -64,24 +63,29 @@ def lift(api: Api, name: str) -> tuple[bool, str]:
         Refused: the server did not.
     """
 
-    def wanted(node: KubeNode, _: Iterable[KubeNode]) -> tuple[list[Mapping[str, object]] | None, str]:
-        kept = [each.raw for each in node.taints if each.key not in (UNFIT, NOT_PASSED)]
-        return (kept if len(kept) < len(node.taints) else None), ""
+    def wanted(node: KubeNode, _: Iterable[KubeNode]) -> Wanted:
+        kept = without(node, UNFIT, NOT_PASSED)
+        return kept if len(kept) < len(node.taints) else ""
 
     return changed(api, name, wanted)
 
 
+def without(node: KubeNode, *keys: str) -> list[Mapping[str, object]]:
+    """The taints of a node but for these."""
+    return [each.raw for each in node.taints if each.key not in keys]
+
+
+def with_taint(node: KubeNode, key: str, value: str) -> list[Mapping[str, object]]:
+    """The taints of a node, and this one."""
+    return [*without(node, key), {"key": key, "value": value, "effect": EFFECT}]
+
+
 def changed(
-    api: Api,
-    name: str,
-    wanted: Callable[[KubeNode, Iterable[KubeNode]], tuple[list[Mapping[str, object]] | None, str]],
-    *,
-    alone: bool = False,
+    api: Api, name: str, wanted: Callable[[KubeNode, Iterable[KubeNode]], Wanted], *, alone: bool = False
 ) -> tuple[bool, str]:
     """Give a node other taints than it has now: the whole list at once, unless it was changed since it was read.
 
-    `wanted` says of a node and of all nodes (`alone`: of it alone) which taints it is to have, or none and why.
-    Returns whether they were changed, and why not.
+    `wanted` gets the node and all nodes (`alone`: it alone). Returns whether they were changed, and why not.
 
     Raises:
         Refused: the server did not.
@@ -91,12 +95,12 @@ def changed(
         node = next((each for each in nodes if each.name == name), None)
         if node is None:
             return False, "the cluster has it no more"
-        taints, said = wanted(node, nodes)
-        if taints is None:
-            return False, said
+        taints = wanted(node, nodes)
+        if isinstance(taints, str):
+            return False, taints
         body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints}}
         try:
-            api.patch(f"/api/v1/nodes/{name}", body)
+            api.call("PATCH", f"/api/v1/nodes/{name}", body=body)
         except Refused as refused:
             if refused.status != CONFLICT or not left:
                 raise

@@ -78,14 +78,9 @@ def _word(report: Report, node: NodeReport, *, is_old: bool) -> Word:
         reason=reason,
         message=f"{message}; run of {time_of(run.started_epoch_s)}",
         run_s=run.started_epoch_s,
-        taint=taint_value(failed[0].condition) if status == UNFIT else "",
+        taint=_LABEL.sub("_", failed[0].condition)[:63].strip("_.-") or "unfit" if status == UNFIT else "",
         has_passed=status == FIT and run.profile in _UNDER_LOAD,
     )
-
-
-def taint_value(cause: str) -> str:
-    """The value of the taint of a node that is unfit for this cause: as a label's."""
-    return _LABEL.sub("_", cause)[:63].strip("_.-") or "unfit"
 
 
 def why_not(word: Word, node: KubeNode) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes import cluster, taints, verdict
-from nodegate.engines.kubernetes.api import FORBIDDEN, STRATEGIC, THROTTLED, Refused
+from nodegate.engines.kubernetes.api import FORBIDDEN, NEW, STRATEGIC, THROTTLED, Refused
 from nodegate.hook.guard import LEFT, NOT_DONE, OBSERVED, OPEN, Rules
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ class Writer:
         if body is None:
             return
         path = f"/api/v1/nodes/{node.name}/status"
-        yield from self._try(WRITTEN, word, lambda: bool(self._api.patch(path, body, kind=STRATEGIC)))
+        yield from self._try(WRITTEN, word, lambda: bool(self._api.call("PATCH", path, body=body, kind=STRATEGIC)))
         if verdict.is_change(word, node) and WRITTEN not in self._refused:
-            yield from self._try(EVENT, word, lambda: bool(self._api.create(_EVENTS, verdict.event(word, node))))
+            said = verdict.event(word, node)
+            yield from self._try(EVENT, word, lambda: bool(self._api.call("POST", _EVENTS, body=said, kind=NEW)))
 
     def _taint(self, word: Word, node: KubeNode) -> Iterator[Done]:
         own = {each.key: each.value for each in node.taints if each.key in (taints.UNFIT, taints.NOT_PASSED)}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from nodegate.engines.slurm.nodes import listing
 from nodegate.errors import UsageError
-from nodegate.inventory.hostlist import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 
 class Slurm:
     """See `Engine`."""
-
-    drain_note = "look at sinfo -R first: a reason that a node has there would be replaced"
 
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """The nodes of these partitions."""
@@ -43,11 +39,6 @@ class Slurm:
     def members(self, asked: Sequence[str]) -> Sequence[Member]:
         """Slurm has none."""
         raise UsageError(f"slurm:{','.join(asked)[:100]}: a job of Slurm has no pods", hint="name it by its number")
-
-    def drain(self, nodes: Sequence[str], reason: str, _cause: str) -> str:
-        """By scontrol."""
-        words = f"NodeName={shlex.quote(fold(nodes))} State=DRAIN Reason={shlex.quote(reason)}"
-        return f"scontrol update {words}"
 
 
 ENGINE: Engine = Slurm()
