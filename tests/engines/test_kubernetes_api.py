@@ -6,21 +6,26 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from nodegate.engines.kubernetes import api, cluster
+from nodegate.engines.kubernetes.stream import started
 from nodegate.errors import UsageError
 
 
 class Server(BaseHTTPRequestHandler):
     answer: tuple[int, dict[str, str], bytes] = (200, {}, b"")
+    next: Callable[[], tuple[int, dict[str, str], bytes]] | None = None
+    paths: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        status, headers, body = self.answer
+        status, headers, body = type(self).next() if type(self).next else self.answer
+        self.paths.append(self.path)
         self.send_response(status)
         for key, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(key, value)
@@ -64,6 +69,40 @@ def test_an_answer_that_is_none(config: Path, status: int, headers: dict[str, st
         cluster.nodes(api.connect({"KUBECONFIG": str(config)}))
     assert str(refused.value).partition(": ")[2].startswith(said)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "said"),
+    [
+        (
+            [(429, {"Retry-After": "1"}, b""), (429, {}, b""), (404, {}, b'{"message": "pods gone"}')],
+            3,
+            "have it: pods",
+        ),
+        ([(429, {"Retry-After": "31"}, b"")], 1, "the API server is overloaded and asks to be left alone"),
+        (
+            [(403, {}, b'{"message": "u cannot create resource \\"pods/exec\\" in"}')],
+            1,
+            "not allowed: create pods/exec",
+        ),
+        ([(200, {}, b"{}")], 1, "no WebSocket: HTTP status 200"),
+        ([(500, {}, b"dial tcp: i/o timeout")], 1, "HTTP status 500"),
+    ],
+)
+def test_a_program_that_does_not_start(
+    config: Path, answers: list[tuple[int, dict[str, str], bytes]], asked: int, said: str
+) -> None:
+    left, Server.paths = [*answers], []
+    Server.next = lambda: left.pop(0)
+    try:
+        with pytest.raises(api.Refused) as refused:
+            started(api.connect({"KUBECONFIG": str(config)}), "agent-1", ["true", "a&b"])
+    finally:
+        Server.next = None
+    assert said in str(refused.value)
+    assert "secret" not in str(refused.value)
+    ways = "/api/v1/namespaces/nodegate/pods/agent-1/exec?command=true&command=a%26b&stdin=true&stdout=true&stderr=true"
+    assert Server.paths == [ways] * asked
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": [1, {}, {"metadata": {"name": 5}}], "metadata": 1}])

@@ -104,7 +104,7 @@ class Api:
             status, headers, raw = self._asked(method, path, query or {}, body, kind)
             if status != THROTTLED:
                 return {} if missing_is_well and status == NOT_FOUND else self.read(status, raw)
-            pause_s = pause_of(headers)
+            pause_s = pause_of(headers.get("Retry-After") or "")
             if self._waited_s + pause_s > PATIENCE_S:
                 waited = f" (waited {self._waited_s:.0f} s)" if self._waited_s else ""
                 raise Refused(status, f"{self.name}: {_SAID[status]}{waited}")
@@ -172,9 +172,8 @@ def _granted(said: str) -> str:
     return f"{named}: {visible(said, most=200)}{step}"
 
 
-def pause_of(headers: Mapping[str, str]) -> float:
-    """How many seconds a server asks to be left alone."""
-    asked = headers.get("Retry-After") or ""
+def pause_of(asked: str) -> float:
+    """How many seconds a server asks to be left alone, by its Retry-After."""
     return float(asked) if asked.isdecimal() and len(asked) < 6 else _PAUSE_S
 
 

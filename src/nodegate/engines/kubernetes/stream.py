@@ -59,7 +59,7 @@ def _opened(api: Api, url: str, until_s: float) -> Any:
     try:
         socket.connect(url, timeout=LIMIT_S, **options)
     except WebSocketBadStatusException as said:
-        pause_s = pause_of(said.resp_headers or {})
+        pause_s = pause_of((said.resp_headers or {}).get("retry-after", ""))
         if said.status_code == THROTTLED and time.monotonic() + pause_s < until_s:
             return pause_s
         api.read(said.status_code, bytes(said.resp_body or b""))
