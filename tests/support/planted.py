@@ -13,7 +13,7 @@ from support.patterns import alternatives
 
 from nodegate.knowledge import kernel_signatures
 from nodegate.knowledge.signatures import signatures
-from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side, Signature
+from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
 from nodegate.triage import sources
 from nodegate.triage.reading import read
 

@@ -126,9 +126,7 @@ def run(asked: argparse.Namespace) -> int:
         reasons = "; ".join(f"{name}: {lasts.get(name, whole)}" for name in found.named)
         return _say(asked, Exit.UNFIT, job, found.named, f"all_reduce over all of them: {whole}; {reasons}")
     left = "; ".join(f"one of {fold(each)}" for each in found.undecided) or "its halves succeed: launch it again"
-    return _say(
-        asked, Exit.UNKNOWN, job, (), f"all_reduce over them: {whole}; which node it is stays open: {left}"
-    )
+    return _say(asked, Exit.UNKNOWN, job, (), f"all_reduce over them: {whole}; which node it is stays open: {left}")
 
 
 def _network(job: Job, limit_s: float) -> str:

@@ -54,5 +54,9 @@ class Kubernetes:
 
         return KubernetesHold({node.name: node.name for node in nodes})
 
+    def obstacles(self, _nodes: Sequence[Node]) -> tuple[()]:
+        """None: which pod or right is missing is said where a node is reached."""
+        return ()
+
 
 ENGINE: Engine = Kubernetes()
