@@ -1,8 +1,10 @@
 """What nodegate.api and nodegate.open_run promise, a line each: `python -m support.api_names` writes it."""
 
+import ast
 import dataclasses
 import inspect
 import re
+import textwrap
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +24,7 @@ TABLES = {"nodes": frames.NODES, "causes": frames.CAUSES, "findings": frames.FIN
 
 def lines():
     """Every name with what stays of it, sorted by name."""
-    found = [f"nodegate.open_run{inspect.signature(open_run)}"]
+    found = [f"nodegate.open_run{_signature(open_run)}"]
     found += [f"open_run.{table}.{name}: {kind}" for table, columns in TABLES.items() for name, kind in columns.items()]
     for name in sorted(api.__all__):
         members = sorted(f"{name}{member}" for member in _members(name, getattr(api, name)))
@@ -38,9 +40,11 @@ def _members(name, value):
     if isinstance(value, type) and issubclass(value, Enum):
         yield from (f".{each.name} = {each.value}" for each in value)
     if isinstance(value, type) and dataclasses.is_dataclass(value):
-        yield from (f".{each.name}: {each.type}" for each in dataclasses.fields(value))
-    if inspect.isfunction(value) or value in (api.CannotMeasure, api.UsageError):
-        yield f"{inspect.signature(value)}"
+        yield from (f".{each.name}: {_type(value, each.name)}" for each in dataclasses.fields(value))
+    if inspect.isfunction(value):
+        yield _signature(value)
+    if value in (api.CannotMeasure, api.UsageError):
+        yield _signature(value.__init__)
     if isinstance(value, (type, ModuleType)):
         yield from _public(value)
 
@@ -55,9 +59,37 @@ def _public(owner):
             continue
         if isinstance(each, property) or type(each).__name__ == "cached_property":
             getter = each.fget if isinstance(each, property) else each.func
-            yield f".{name} -> {inspect.signature(getter).return_annotation}"
+            yield f".{name} -> {_signature(getter).rpartition(' -> ')[2]}"
         elif inspect.isfunction(inner):
-            yield f".{name}{inspect.signature(inner)}"
+            yield f".{name}{_signature(inner)}"
+
+
+def _tree(of):
+    return ast.parse(textwrap.dedent(inspect.getsource(of))).body[0]
+
+
+def _signature(function):
+    """As it is written: what types resolve to differs from one Python to another."""
+    tree = _tree(inspect.unwrap(function))
+    given = (
+        ast.unparse(tree.args).removeprefix("self, ").removeprefix("self")
+        if function.__qualname__.endswith("__init__")
+        else ast.unparse(tree.args)
+    )
+    return f"({given}) -> {ast.unparse(tree.returns)}" if tree.returns else f"({given})"
+
+
+def _type(owner, name):
+    for each in owner.__mro__:
+        held = [
+            item
+            for item in (_tree(each).body if each.__module__.startswith("nodegate") else [])
+            if isinstance(item, ast.AnnAssign)
+        ]
+        for item in held:
+            if item.target.id == name:
+                return ast.unparse(item.annotation)
+    raise LookupError(name)
 
 
 def written():

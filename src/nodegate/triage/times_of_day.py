@@ -37,7 +37,7 @@ def _one(event: Event, clock_s: float, span: tuple[float, float] | None, *, in_o
     low = early - _SLACK_S if early is not None else span[0] if span else None
     high = late + _SLACK_S if late is not None else span[1] if span else None
     if low is not None and high is not None:
-        when = clock_s + math.ceil((low - clock_s) / DAY_S) * DAY_S  # the first moment from then on
+        when = clock_s + math.ceil((low - clock_s) / DAY_S) * DAY_S  # the first moment at or after it
         known = when <= high < when + DAY_S
     elif early is not None or late is not None:
         return event

@@ -46,7 +46,7 @@ class KubernetesHold:
     def hold(self, nodes: Sequence[str], until: float, *, ended: Callable[[], bool] = lambda: False) -> Held:
         """See `Holder`."""
         by_name = {self.names[node]: node for node in nodes}
-        self._held = dict(by_name)  # from the first taint on: what this process leaves behind is all of it
+        self._held = dict(by_name)  # what this process leaves behind counts from its first taint
         try:
             api = connect()
             refused = self._taken(api, by_name, until, ended)

@@ -99,7 +99,7 @@ def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str,
 
 
 def _hand_over(devices: object, upkeep: object) -> None:
-    """Section `pci` reads the configuration space of the devices; a word of it is told in section `upkeep`."""
+    """Section `pci` reads the configuration space of the devices; section `upkeep` has a word of it."""
     controls = {each["address"]: each.pop("control") for each in devices} if isinstance(devices, list) else {}
     if isinstance(upkeep, dict):
         upkeep["pcie"] = controls
