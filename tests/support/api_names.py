@@ -6,6 +6,7 @@ import inspect
 import re
 import textwrap
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -64,6 +65,7 @@ def _public(owner):
             yield f".{name}{_signature(inner)}"
 
 
+@cache
 def _tree(of):
     return ast.parse(textwrap.dedent(inspect.getsource(of))).body[0]
 
