@@ -133,7 +133,7 @@ def _sections(
         "clock": system.clock(),
         "jobs": system.jobs(),
         "hooks": system.hooks(),
-        "disks": system.disks(),
+        "disks": system.disks(serial),
         "cpus": system.cpus(224 if fabric_manager else 128),
     }
 

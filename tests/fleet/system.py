@@ -167,16 +167,15 @@ def cpus(count: int) -> Section:
     return {"present": every, "online": every, "smt": "on", "cores": count // 2, "numa_nodes": "0-1"}
 
 
-def disks() -> Section:
+def disks(chassis: str) -> Section:
     """Section `disks`: two for the system, eight for data."""
-    system_disks = {f"nvme{number}n1": _disk(1_875_385_008, "Dell NVMe PM9A3 RI 960GB") for number in range(2)}
-    return system_disks | {
-        f"nvme{number}n1": _disk(7_501_476_528, "Dell NVMe CM6 RI 3.84TB") for number in range(2, 10)
-    }
+    small, large = (1_875_385_008, "Dell NVMe PM9A3 RI 960GB"), (7_501_476_528, "Dell NVMe CM6 RI 3.84TB")
+    sorts = {f"nvme{number}n1": small if number < 2 else large for number in range(10)}
+    return {name: _disk(*sort, f"S6ZZNE{hash_of(chassis + name) % 10**8:08}") for name, sort in sorts.items()}
 
 
-def _disk(sectors: int, model: str) -> Section:
-    return {"sectors": str(sectors), "model": model}
+def _disk(sectors: int, model: str, serial: str) -> Section:
+    return {"sectors": str(sectors), "model": model, "serial": serial}
 
 
 def hash_of(name: str) -> int:

@@ -135,6 +135,7 @@ def test_disks_are_those_that_are_built_in(tmp_path: Path) -> None:
         if removable:
             (folder / "device").mkdir()
             (folder / "device" / "model").write_text("CM6\n")
+            (folder / "device" / "serial").write_text("S6ZZNE0W500001      \n")
             (folder / "removable").write_text(f"{removable}\n")
     found = run_probe(sections=["disks"], root=tmp_path).data("disks")
-    assert found == {"nvme0n1": {"sectors": "7501476528", "model": "CM6"}}
+    assert found == {"nvme0n1": {"sectors": "7501476528", "model": "CM6", "serial": "S6ZZNE0W500001      "}}

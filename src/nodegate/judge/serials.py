@@ -6,7 +6,7 @@ from nodegate.unknown import Unknown
 
 
 def serials(facts: NodeFacts) -> dict[str, str]:
-    """Part -> serial number: the chassis and each GPU, as far as the node knows them."""
+    """Part -> serial number: the chassis, each GPU and each disk, as far as the node knows them."""
     found: dict[str, str] = {}
     try:
         chassis = facts.host.serial
@@ -17,4 +17,11 @@ def serials(facts: NodeFacts) -> dict[str, str]:
     for gpu in facts.known_gpus:
         if not isinstance(gpu.serial, Unknown) and gpu.serial:
             found[f"GPU {gpu.index}"] = gpu.serial
+    try:
+        disks = facts.disks.devices
+    except CannotMeasure:
+        disks = ()
+    for disk in disks:
+        if not isinstance(disk.serial, Unknown) and disk.serial.strip():
+            found[f"disk {disk.name}"] = disk.serial.strip()
     return found

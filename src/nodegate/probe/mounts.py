@@ -79,6 +79,7 @@ class Disk:
     """One disk."""
 
     name: str  # "nvme0n1"
+    serial: Known[str]  # of NVMe; the kernel has no file with that of a SCSI disk
     model: Known[str]
     size_bytes: Known[int]
 
@@ -98,4 +99,5 @@ def parse_disks(found: Mapping[str, object]) -> Disks:
 def _disk(name: str, disk: Known[Mapping[str, object]]) -> Disk:
     data = read.needed(disk, f"disk {shown(name)}", "read what the node sent in the evidence file")
     sectors = read.mapped(read.text(data, "sectors"), read.integer_in)
-    return Disk(shown(name), read.text(data, "model"), read.mapped(sectors, lambda count: count * _SECTOR_BYTES))
+    size = read.mapped(sectors, lambda count: count * _SECTOR_BYTES)
+    return Disk(shown(name), read.text(data, "serial"), read.text(data, "model"), size)

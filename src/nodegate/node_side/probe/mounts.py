@@ -74,7 +74,7 @@ def _usage(path: str) -> object:
 def read_disks() -> object:
     """The data of section `disks`: those by name, without loop, md and dm devices and without what is removable."""
     names = [name for name in files.required_entries(_BLOCK) if _is_built_in(f"{_BLOCK}/{name}")]
-    texts = {"sectors": "size", "model": "device/model"}
+    texts = {"sectors": "size", "model": "device/model", "serial": "device/serial"}
     return {
         name: {key: files.text(f"{_BLOCK}/{name}/{file}") for key, file in texts.items()} for name in names[:MOST_DISKS]
     }
