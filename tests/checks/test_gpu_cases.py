@@ -96,6 +96,9 @@ def begins_late(machine):
     machine.sections["kernel_log"]["since_epoch_s"] = machine.epoch_s - 3600.0
 
 
+OF_A_MIG_INSTANCE = "NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"
+XID_79 = "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus."
+FELL_OFF = "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus."
 CASES = of("gpu.count")(
     Case("one is not there at all", FAIL, plant.remove_gpu(3)),
     Case("one is lost", FAIL, plant.lose_gpu(3)),
@@ -186,7 +189,7 @@ CASES += of("gpu.fallen_off_bus")(
             "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
             "NVRM: GPU Board Serial Number: 1654922006536",
             "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
-            "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.",
+            FELL_OFF,
         ),
     ),
     Case(
@@ -205,21 +208,9 @@ CASES += of("gpu.fallen_off_bus")(
             "is not responding to commands."
         ),
     ),
-    Case(
-        "a MIG instance's Xid of another kind",
-        PASS,
-        log("NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"),
-    ),
-    Case(
-        "before the node was started again",
-        PASS,
-        log("NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0),
-    ),
-    Case(
-        "before the clock was set, seconds after the start",
-        FAIL,
-        log("NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.", ago_s=UPTIME_S + 30.0),
-    ),
+    Case("a MIG instance's Xid of another kind", PASS, log(OF_A_MIG_INSTANCE)),
+    Case("before the node was started again", PASS, log(XID_79, ago_s=30 * 86400.0)),
+    Case("before the clock was set, seconds after the start", FAIL, log(FELL_OFF, ago_s=UPTIME_S + 30.0)),
     Case("the log begins long after the start of the node", NOT_JUDGED, begins_late),
     Case("no log can be read", ERROR, fails("kernel_log", "denied", "dmesg")),
 )

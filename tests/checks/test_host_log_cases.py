@@ -34,15 +34,19 @@ def no_log(machine):
     machine.section_fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")
 
 
+CHECK_CORRECTED = "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"
+CHECK_UNCORRECTED = "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"
+WATCHDOG_ON = "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."
+HARD_LOCKUP = "NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"
+TIME_LIMIT = '"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'
+CONTROLLER_DOWN = "nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"
+COMMAND_TIMEOUT = "nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"
+READ_ERROR = "I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
 CASES = of(HARDWARE)(
     Case("the log cannot be read", ERROR, no_log),
     Case("a memory module corrected errors: EDAC's own count is taken", WARN, says(CE, CE.replace("1 CE", "12 CE"))),
     Case("an AMD node names the channel", FAIL, says("EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0)")),
-    Case(
-        "a machine check that was corrected",
-        WARN,
-        says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: 8c00004200010090"),
-    ),
+    Case("a machine check that was corrected", WARN, says(CHECK_CORRECTED)),
     Case(
         "the firmware names the module",
         FAIL,
@@ -65,11 +69,7 @@ CASES = of(HARDWARE)(
 CASES += of(HARDWARE, profile=BOOTCHECK)(
     Case("a memory module lost data", FAIL, says(UE)),
     Case("corrected errors before a job are reported", PASS, says(CE)),
-    Case(
-        "a machine check whose status says uncorrected",
-        FAIL,
-        says("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400"),
-    ),
+    Case("a machine check whose status says uncorrected", FAIL, says(CHECK_UNCORRECTED)),
     Case(
         "healthy: the firmware's corrected error before a job",
         PASS,
@@ -82,20 +82,12 @@ CASES += of(HARDWARE, profile=BOOTCHECK)(
 CASES += of("host_log.lockups")(
     Case("the log cannot be read", ERROR, no_log),
     Case("a soft lock-up at delivery", FAIL, says(STUCK)),
-    Case(
-        "healthy: the watchdog is switched on",
-        PASS,
-        says("NMI watchdog: Enabled. Permanently consumes one hw-PMU counter."),
-    ),
+    Case("healthy: the watchdog is switched on", PASS, says(WATCHDOG_ON)),
 )
 CASES += of("host_log.lockups", profile=BOOTCHECK)(
     Case("a soft lock-up before a job", WARN, says(STUCK)),
-    Case("a hard lock-up", FAIL, says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41")),
-    Case(
-        "a hard lock-up before this boot",
-        PASS,
-        says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
-    ),
+    Case("a hard lock-up", FAIL, says(HARD_LOCKUP)),
+    Case("a hard lock-up before this boot", PASS, says(HARD_LOCKUP, ago_s=20 * DAY_S)),
 )
 CASES += of(HUNG)(
     Case("the log cannot be read", ERROR, no_log),
@@ -115,30 +107,13 @@ CASES += of(HUNG)(
     ),
     Case("it still waits, and the kernel says where", WARN, still_waits, profile=BOOTCHECK),
     Case("nobody knows where it waited", WARN, says(JFS)),
-    Case(
-        "healthy: the kernel mentions its own time limit",
-        PASS,
-        says('"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.'),
-    ),
+    Case("healthy: the kernel mentions its own time limit", PASS, says(TIME_LIMIT)),
 )
 CASES += of("host_log.nvme")(
     Case("the log cannot be read", ERROR, no_log),
-    Case(
-        "a controller goes down",
-        WARN,
-        says("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "a command times out",
-        WARN,
-        says("nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"),
-    ),
-    Case(
-        "a block cannot be read",
-        WARN,
-        says("I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
-    ),
+    Case("a controller goes down", WARN, says(CONTROLLER_DOWN), profile=BOOTCHECK),
+    Case("a command times out", WARN, says(COMMAND_TIMEOUT)),
+    Case("a block cannot be read", WARN, says(READ_ERROR)),
     Case(
         "healthy: a controller starts",
         PASS,

@@ -89,12 +89,24 @@ def gsp_times_out_again_and_again(machine):
         machine.kernel(GPU + line, ago_s=690 - 6 * number)
 
 
+MMU_FAULT = "31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"
+OF_A_MIG_INSTANCE = "NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"
+DRIVER_LOADS = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"
+BUS_ERROR = "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
+CORRECTED = "nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"
+NOT_LIMITED = "mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"
+HEALTH_LOST = "mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"
+QUEUE_STANDS = "NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"
+LITTLE_POWER = (
+    "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the PCIe slot (27W)."
+)
+OUT_OF_MEMORY = "Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"
+CGROUP_FULL = "Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"
+READ_ERROR = "I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
+MOUNTED = "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."
+SYSRQ = "Kernel panic - not syncing: sysrq triggered crash"
 CASES = of("kernel_log.xid")(
-    Case(
-        "31: a program's own fault",
-        WARN,
-        xid("31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
-    ),
+    Case("31: a program's own fault", WARN, xid(MMU_FAULT)),
     Case(
         "63 at delivery", FAIL, xid("63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate.")
     ),
@@ -117,11 +129,7 @@ CASES = of("kernel_log.xid")(
         FAIL,
         xid(LOST, "119, pid=1, name=nvidia-smi, Timeout after 6s", "120, GSP task exception"),
     ),
-    Case(
-        "a MIG instance in a PCI domain of its own",
-        FAIL,
-        says("NVRM: Xid (PCI:0001:3d:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: CE User Channel (0x9)"),
-    ),
+    Case("a MIG instance in a PCI domain of its own", FAIL, says(OF_A_MIG_INSTANCE)),
     Case("149 Nonfatal", WARN, xid("149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)")),
     Case("149 Fatal", FAIL, xid("149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)")),
     Case("a lost GPU without an Xid", FAIL, says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus.")),
@@ -135,11 +143,7 @@ CASES = of("kernel_log.xid")(
         ),
     ),
     Case("an Xid line in a form that is not known", WARN, says("NVRM: Xid (PCI:garbled): fell")),
-    Case(
-        "healthy: the driver says that it loads",
-        PASS,
-        says("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.144.03  Mon Dec 30 17:44:08 UTC 2024"),
-    ),
+    Case("healthy: the driver says that it loads", PASS, says(DRIVER_LOADS)),
     Case("the log was not read", ERROR, fails("kernel_log", "denied", "/dev/kmsg: Operation not permitted")),
 )
 CASES += of("kernel_log.xid", profile=BOOTCHECK)(
@@ -214,27 +218,13 @@ CASES += of("kernel_log.gpu_driver")(
     Case("a GPU was not brought up", FAIL, says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)"))
 )
 CASES += of("kernel_log.pcie_errors")(
-    Case(
-        "an uncorrectable error",
-        FAIL,
-        says(
-            "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
-        ),
-    ),
-    Case(
-        "healthy: a corrected error is counted elsewhere",
-        PASS,
-        says("nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"),
-    ),
+    Case("an uncorrectable error", FAIL, says(BUS_ERROR)),
+    Case("healthy: a corrected error is counted elsewhere", PASS, says(CORRECTED)),
 )
 CASES += of("kernel_log.pcie_bandwidth")(
     Case("one of eight NICs at half", FAIL, says(HALF)),
     Case("all eight NICs at half", WARN, every_rail_limited),
-    Case(
-        "healthy: available, and not limited",
-        PASS,
-        says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
-    ),
+    Case("healthy: available, and not limited", PASS, says(NOT_LIMITED)),
     Case(
         "healthy: a disk in a slow slot",
         PASS,
@@ -270,25 +260,9 @@ CASES += of("kernel_log.nic_flaps", limits=FLAPS)(
     Case("three days ago", PASS, says("infiniband mlx5_3: Port: 1 Link DOWN", ago_s=3 * DAY_S)),
 )
 CASES += of("kernel_log.nic_errors")(
-    Case(
-        "the firmware stopped",
-        FAIL,
-        says("mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "a queue stands still",
-        WARN,
-        says("NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 0 timed out"),
-        profile=BOOTCHECK,
-    ),
-    Case(
-        "too little power",
-        WARN,
-        says(
-            "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 3): Detected insufficient power on the PCIe slot (27W)."
-        ),
-    ),
+    Case("the firmware stopped", FAIL, says(HEALTH_LOST), profile=BOOTCHECK),
+    Case("a queue stands still", WARN, says(QUEUE_STANDS), profile=BOOTCHECK),
+    Case("too little power", WARN, says(LITTLE_POWER)),
     Case(
         "healthy: refused registers, no watts, an unplugged cable",
         PASS,
@@ -301,35 +275,16 @@ CASES += of("kernel_log.nic_errors")(
     ),
 )
 CASES += of("kernel_log.memory", profile=BOOTCHECK)(
-    Case(
-        "the node ran out",
-        WARN,
-        says("Out of memory: Killed process 12345 (python3) total-vm:812345678kB, anon-rss:500000000kB"),
-    ),
-    Case(
-        "a job reached its own limit",
-        PASS,
-        says("Memory cgroup out of memory: Killed process 8123 (python3) total-vm:81234kB"),
-    ),
+    Case("the node ran out", WARN, says(OUT_OF_MEMORY)),
+    Case("a job reached its own limit", PASS, says(CGROUP_FULL)),
     Case("three days ago", PASS, says("Out of memory: Killed process 12345 (python3)", ago_s=3 * DAY_S)),
 )
 CASES += of("kernel_log.storage")(
-    Case(
-        "a disk fails", WARN, says("I/O error, dev sda, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2")
-    ),
-    Case(
-        "healthy: a file system is mounted",
-        PASS,
-        says("EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Opts: (null). Quota mode: none."),
-    ),
+    Case("a disk fails", WARN, says(READ_ERROR)), Case("healthy: a file system is mounted", PASS, says(MOUNTED))
 )
 CASES += of("kernel_log.host_faults")(
     Case("no more open files", WARN, says("VFS: file-max limit 1000000 reached"), profile=BOOTCHECK),
-    Case(
-        "healthy: a crash that was asked for, before this boot",
-        PASS,
-        says("Kernel panic - not syncing: sysrq triggered crash", ago_s=BEFORE_THIS_BOOT_S),
-    ),
+    Case("healthy: a crash that was asked for, before this boot", PASS, says(SYSRQ, ago_s=BEFORE_THIS_BOOT_S)),
 )
 
 
