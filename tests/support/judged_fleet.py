@@ -36,14 +36,6 @@ class _Recordings:
         return self._evidence.get((node, measurement))
 
 
-class _JudgedOnce(Judging):
-    """A run whose healthy nodes were measured once and for all."""
-
-    def metrics(self, name):
-        known = name.startswith("healthy")
-        return _healthy_metrics(self.nodes[name].groups[0], name) if known else super().metrics(name)
-
-
 def judged(make, faults, memory_gib):
     """What all checks of profile delivery say of nodes with these faults, which measure together.
 
@@ -102,7 +94,9 @@ def _records(run, node):
 def _run(names, platform, memory_gib):
     expected = {**EXPECTED, "limits": {"host.memory_gib": memory_gib}}
     nodes = {name: Node(name, groups=(platform,), expected=expected) for name in names}
-    run = _JudgedOnce(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
+    run = Judging(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
+    measured = run.view.metrics
+    run.view.metrics = lambda name: _healthy_metrics(platform, name) if name.startswith("healthy") else measured(name)
     run.contexts.summaries = {name: _healthy_summary(platform, name) for name in names if name.startswith("healthy")}
     for name in names:
         for check in suite.checks():
@@ -123,13 +117,13 @@ def _evidence_of(machines, make):
             for machine, healthy in zip(machines, fresh, strict=True)
         )
     }
-    partners = [make("partner1", 90), make("partner2", 91)]
     found = dict(_unchanged(make.__name__, len(machines)))
-    for machine in (*machines, *partners):
+    for machine in machines:
         for name, document in ((FACTS, machine.document()), (FACTS_AFTER, document_after(machine))):
             found[machine.name, name] = _parsed(machine.name, name, document)
         for name, why in machine.load.refused.items():
             found[machine.name, name] = Evidence(machine.name, name, 0.0, 0.0, error=why)
+    partners = [make("partner1", 90), make("partner2", 91)] if changed else []
     for module in MODULES:
         if module.NAME in changed:
             for node, attempts in module.recorded([*machines, *partners]).items():
