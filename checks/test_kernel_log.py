@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Limit, LimitKind, Unknown, Verdict, counted, part
-from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, slots, switch_faults
+from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
@@ -104,7 +104,7 @@ def test_pcie_errors(  # noqa: PLR0917 - arguments are facts
     only warns if no GPU, NVSwitch or NIC is below it: disks are changed while the node runs.
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
-    incidents.tell(kernel_log, "pcie", window, verdicts, slots.of_other_devices(pci))
+    incidents.tell(kernel_log, "pcie", window, verdicts, incidents.of_other_devices(pci))
 
 
 def test_pcie_bandwidth(kernel_log: KernelLog, pci: Pci, verdicts: Verdicts) -> None:

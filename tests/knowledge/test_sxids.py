@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodegate.knowledge.sxids import FATAL, NONFATAL, is_fatal, sxids, unknown_sxid
+from nodegate.knowledge.sxids import FATAL, NONFATAL, is_fatal, sxid_rule, sxids
 
 
 def test_the_table_holds_the_codes_of_every_part_of_the_switch() -> None:
@@ -14,13 +14,13 @@ def test_the_table_holds_the_codes_of_every_part_of_the_switch() -> None:
 @pytest.mark.parametrize("code", [20034, 12028, 99999])
 @pytest.mark.parametrize(("word", "fatal"), [(FATAL, True), (NONFATAL, False)])
 def test_the_printed_word_wins(code: int, word: str, fatal: bool) -> None:
-    assert is_fatal(sxids().get(code) or unknown_sxid(code), word) is fatal
+    assert is_fatal(sxid_rule(code), word) is fatal
 
 
 def test_without_a_word_the_table_decides_and_an_unknown_code_is_not_fatal() -> None:
     assert is_fatal(sxids()[20034], "")
     assert not is_fatal(sxids()[20009], "")
-    assert not is_fatal(unknown_sxid(99999), "")
+    assert not is_fatal(sxid_rule(99999), "")
 
 
 def test_a_fatal_line_of_a_harmless_code_asks_for_a_reset_of_all() -> None:

@@ -11,6 +11,7 @@ from nodegate.knowledge.signature import DEVICES
 from nodegate.knowledge.tables import LineRule, lines, recoveries
 from nodegate.knowledge.words import Role
 from nodegate.probe.kernel_log import KernelLine, KernelLog
+from nodegate.probe.pci import Pci
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
@@ -20,6 +21,9 @@ from nodegate.verdicts import Verdicts
 MAX_QUOTED = 200
 MESSAGES = "kernel messages"
 _RECOVERED = "a later line says that it recovered"
+# What is said of a disk's slot, which may be changed while the node runs, and of devices that nobody uses, too.
+_OF_ANY_DEVICE = frozenset({"pcie_link_down", "pcie_link_dead", "pcie_no_address"})
+_OTHER = "no GPU, NVSwitch or NIC is below this slot: a disk that was replaced, an empty slot, or another device"
 
 
 @dataclass(frozen=True)
@@ -163,3 +167,19 @@ def tell_one(
         observed=errors or len(incident.lines),
         code=incident.rule.id,
     )
+
+
+def of_other_devices(pci: Pci) -> Callable[[Incident], str]:
+    """Why a slot or device that does not work is no fault of a GPU or NIC; empty where it is, or for other lines.
+
+    A GPU or NIC that is gone from its slot for good is missing from the node, which is found by its count.
+    """
+    needed = {
+        above.address for device in (*pci.gpus, *pci.nvswitches, *pci.nics) for above in (device, *pci.path(device))
+    }
+
+    def harmless(incident: Incident) -> str:
+        is_other = incident.rule.id in _OF_ANY_DEVICE and incident.part.pci not in ("", *needed)
+        return _OTHER if is_other else ""
+
+    return harmless

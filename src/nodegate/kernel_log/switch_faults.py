@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed
 from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.window import LogWindow, times
-from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
+from nodegate.knowledge.sxids import is_fatal, sxid_rule
 from nodegate.knowledge.tables import Lasts
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
 from nodegate.probe.kernel_log import KernelLog
@@ -32,7 +32,7 @@ def tell_switches(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None
 
 def _tell(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, verdicts: Verdicts) -> None:
     first, last = events[0], events[-1]
-    rule = sxids().get(first.code) or unknown_sxid(first.code)
+    rule = sxid_rule(first.code)
     fatal = is_fatal(rule, first.severity)
     verdict, remark = window.aged(Verdict.FAIL if fatal and lost is None else Verdict.WARN, Lasts.BOOT, last.epoch_s)
     remark = f"follows the loss of {lost.part.short}" if lost else remark

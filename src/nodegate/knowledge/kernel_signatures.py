@@ -3,7 +3,7 @@
 from functools import cache
 
 from nodegate.knowledge.signature import Hit
-from nodegate.knowledge.sxids import FATAL, NONFATAL, SxidRule, is_fatal, sxids, unknown_sxid
+from nodegate.knowledge.sxids import FATAL, NONFATAL, SxidRule, is_fatal, sxid_rule, sxids
 from nodegate.knowledge.tables import XidKind, xid_rule, xids
 from nodegate.knowledge.words import Cause, Role, Side, Signature
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, LOST, LOST_SAID, SXID, SXID_SEVERITY, XID
@@ -27,7 +27,8 @@ def find_code(text: str) -> Hit | None:
             return Hit(xid_signature(int(match["code"])), match)
         if match := SXID.search(text):
             word = SXID_SEVERITY.match(match["text"])
-            return Hit(sxid_signature(int(match["code"]), word["word"] if word else ""), match)
+            rule = sxid_rule(int(match["code"]))
+            return Hit(_of_sxid(rule, fatal=is_fatal(rule, word["word"] if word else "")), match)
     if match := LOST.search(text) or LOST_SAID.search(text):
         return Hit(xid_signature(FELL_OFF_THE_BUS), match)
     return None
@@ -55,12 +56,6 @@ def xid_signature(code: int) -> Signature:
 def xid_signatures() -> tuple[Signature, ...]:
     """All Xids of the table."""
     return tuple(xid_signature(code) for code in xids())
-
-
-def sxid_signature(code: int, printed: str) -> Signature:
-    """The signature of one SXid with the severity that its line prints ("" if it prints none)."""
-    rule = sxids().get(code) or unknown_sxid(code)
-    return _of_sxid(rule, fatal=is_fatal(rule, printed))
 
 
 @cache

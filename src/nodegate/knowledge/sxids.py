@@ -53,9 +53,9 @@ def sxids() -> Mapping[int, SxidRule]:
     }
 
 
-def unknown_sxid(code: int) -> SxidRule:
-    """The rule for a code that is not in the table: reported, never dropped, and not fatal unless the line says so."""
-    return SxidRule(
+def sxid_rule(code: int) -> SxidRule:
+    """The rule for a code; one that the table does not have is reported, and not fatal unless its line says so."""
+    return sxids().get(code) or SxidRule(
         code=code,
         name="not in the table",
         where=Text("a part of an NVSwitch that this version does not know", "本版本不认识的交换芯片部件"),

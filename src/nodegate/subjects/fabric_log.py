@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nodegate.kernel_log.unknown_errors import shape
-from nodegate.knowledge.sxids import sxids, unknown_sxid
+from nodegate.knowledge.sxids import sxid_rule
 from nodegate.knowledge.tables import fabric_lines
 from nodegate.profile import Profile
 from nodegate.records import part
@@ -61,7 +61,7 @@ def judge_entries(entries: Sequence[Entry], boot_s: Known[float], profile: Profi
 def problem_of(entry: Entry, profile: Profile) -> Problem | None:
     """The problem that an entry reports; None for one that reports none."""
     if error := switch_error(entry):
-        known = sxids().get(error.sxid) or unknown_sxid(error.sxid)
+        known = sxid_rule(error.sxid)
         word = "fatal" if error.fatal else "non-fatal"
         return Problem(
             part=part.nvlink(part.nvswitch(address=error.address), error.port),

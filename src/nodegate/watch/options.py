@@ -41,21 +41,16 @@ class Asked:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
+    command.argument_default = argparse.SUPPRESS  # those of Asked
     add = command.add_argument
     add("log", type=Path, metavar="LOG", help="the job's log, plain or packed; - is standard input")
     add("--once", action="store_true", help="read what is there and end, instead of following the file")
     add("--running", action="store_true", help="with --once: the job should be running, an old file is silence")
     add("--stop", action="store_true", help="end at the first finding")
-    add(
-        "--rule",
-        choices=RULES,
-        default="auto",
-        help=f"default auto: windows of {SHORTEST_S:g} s to {LONGEST_S / 60:g} min",
-    )
+    add("--rule", choices=RULES, help=f"default auto: windows of {SHORTEST_S:g} s to {LONGEST_S / 60:g} min")
     add(
         "--ratio",
         type=_number("a ratio above 1, such as 1.2", 1.001, 100),
-        default=0.0,
         metavar="R",
         help="slow is at least R times the usual; without it by the rule:"
         f" {WINDOWS[-1].ratio:.2f} to {WINDOWS[0].ratio:.2f} by the window (auto), 1.1 (medians), 1.2 (fastest-5)",
@@ -63,7 +58,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add(
         "--silence",
         type=_number("a valid duration, such as 300, 5m or 1h", 1e-6, math.inf, s=1, m=60, h=3600),
-        default=SILENCE_S,
         dest="silence_s",
         metavar="TIME",
         help=f"silent for this long counts (default 5m; at least {TIMES_USUAL} times the usual interval of the lines)",
@@ -72,7 +66,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add(
         "--usual",
         type=_number("the time of an iteration, such as 3.1s or 850ms", 1e-9, 86400, s=1, ms=1e-3),
-        default=0.0,
         dest="usual_s",
         metavar="TIME",
         help="usual time of an iteration (or token, if the log has only these), such as 3.1s or 850ms",
@@ -80,20 +73,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add(
         "--mfu",
         type=_number("a share in percent, such as 40", 1, 100, **{"%": 1}),
-        default=0.0,
         metavar="PERCENT",
         help="the share of the GPUs' peak that this model usually reaches, such as 40: less is slow",
     )
-    add("--platform", default="", metavar="NAME", help="with --mfu: its bf16 peak, for logs that name only TFLOP/s")
-    add(
-        "--format",
-        choices=["auto", *FORMATS],
-        default="auto",
-        help="read only lines of this format; steps: any trainer's",
-    )
-    add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
+    add("--platform", metavar="NAME", help="with --mfu: its bf16 peak, for logs that name only TFLOP/s")
+    add("--format", choices=["auto", *FORMATS], help="read only lines of this format; steps: any trainer's")
+    add("--pattern", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
     add_notice(command, "gets each finding")
-    add("--lang", choices=["en", "zh"], default="en", help="the language of the notes")
+    add("--lang", choices=["en", "zh"], help="the language of the notes")
     add("--json", action="store_true", help="one JSON object per line; the last is the answer")
     add("--html", type=Path, metavar="FILE", help="write the answer with a plot")
 
