@@ -55,38 +55,35 @@ def test_zstd_without_the_program_is_a_clear_message(tmp_path, monkeypatch):
         root_of(path)
 
 
-def test_nul_bytes_and_invalid_utf_8_are_tolerated(tmp_path):
-    path = tmp_path / "rank3.log"
-    path.write_bytes(b"\xff\xfe\x00\x80 garbage \xc3\n" + ERROR.encode() + b"\xed\xa0\x80 tail\n")
-    found = root_of(path)
-    assert found.root.kind.id == "python_error"
-    assert any("NUL" in note for note in remarks(found))
+ECC = b"RuntimeError: CUDA error: uncorrectable ECC error encountered"
+ODD = {
+    "NUL bytes and invalid UTF-8": (
+        b"\xff\xfe\x00\x80 garbage \xc3\n" + ERROR.encode() + b"\xed\xa0\x80 tail\n",
+        ("python_error", None),
+        "NUL",
+    ),
+    "a line of 10 MB": (b"x" * 6_000_000 + b" " + ECC + b" " + b"y" * 4_000_000, ("cuda_ecc", None), "1 MiB"),
+    "progress bars on its line": (
+        b"".join(b"\r %d/1000 [00:%02d<10:00,  1.00s/it]" % (step, step) for step in range(1, 50))
+        + b"\rValueError: bad batch\n",
+        ("python_error", 49),
+        "",
+    ),
+}
 
 
-def test_an_error_inside_a_line_of_10_mb_is_found(tmp_path):
-    path = tmp_path / "job.log"
-    path.write_bytes(
-        b"x" * 6_000_000 + b" RuntimeError: CUDA error: uncorrectable ECC error encountered " + b"y" * 4_000_000
-    )
-    found = root_of(path)
-    assert found.root.kind.id == "cuda_ecc"
-    assert any("1 MiB" in note for note in remarks(found))
-
-
-def test_progress_bars_share_a_line_with_the_error(tmp_path):
-    bars = "".join(f"\r {step}/1000 [00:{step:02}<10:00,  1.00s/it]" for step in range(1, 50))
-    path = tmp_path / "job.log"
-    path.write_bytes((bars + "\rValueError: bad batch\n").encode())
-    found = root_of(path)
-    assert (found.root.kind.id, found.iteration) == ("python_error", 49)
+@pytest.mark.parametrize(("data", "expected", "note"), ODD.values(), ids=ODD)
+def test_an_error_is_found_amid(tmp_path, data, expected, note):
+    (tmp_path / "rank3.log").write_bytes(data)
+    found = root_of(tmp_path)
+    assert (found.root.kind.id, found.iteration) == expected
+    assert any(note in said for said in remarks(found))
 
 
 def test_an_error_behind_a_progress_bar_is_of_the_writer_of_the_whole_line(tmp_path):
     lines = [f"[pod/job-worker-{worker}/pytorch] {iteration('15:30:00.0', 7)}" for worker in range(3)]
     bar = "[pod/job-worker-1/pytorch]  50%|##   |\r 51%|##   |\r"
-    found = root_of(
-        write(tmp_path, "job.log", *lines, f"{bar}RuntimeError: CUDA error: uncorrectable ECC error encountered")
-    )
+    found = root_of(write(tmp_path, "job.log", *lines, bar + ECC.decode()))
     assert (found.root.kind.id, found.root.line, found.where.pod) == ("cuda_ecc", 4, "job-worker-1")
 
 
