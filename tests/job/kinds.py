@@ -12,8 +12,10 @@ from job.stories import (
     EPOCH,
     LEAD_S,
     MODELS,
+    PROFILING,
     STYLES,
     WINDOW_S,
+    Array,
     Story,
     hosts,
     idle,
@@ -51,23 +53,29 @@ def rank_gone(story: Story) -> None:
     story.mix(others(story, [row]), story.after(moment + 15), waiting(story))
 
 
+def _one_part(story: Story, share: float) -> list[int]:
+    """The GPUs of a node, in this share of the stories with several, else one GPU; sets the truth too."""
+    if story.rng.random() < share and len(story.nodes) > 2:
+        node = int(story.rng.integers(len(story.nodes)))
+        story.where = [(story.nodes[node], None)]
+        return story.rows_of(node)
+    row = story.victim()
+    story.where = [story.place(row)]
+    return [row]
+
+
 def throttled(story: Story) -> None:
     """One GPU, or one node, runs at a lower clock: it works all the time, the others wait for it."""
     moment, share = story.onset(), story.drawn(0.25, 0.72)
     _, clock, _ = MODELS[story.model]
-    if story.rng.random() < 0.3 and len(story.nodes) > 2:
-        node = int(story.rng.integers(len(story.nodes)))
-        rows, story.where = story.rows_of(node), [(story.nodes[node], None)]
-    else:
-        row = story.victim()
-        rows, story.where = [row], [story.place(row)]
+    rows = _one_part(story, 0.3)
     slow, after = slowed(story, share), story.after(moment)
     story.mix(others(story, rows), after, slow)
     power = story.values["power"] * (0.35 + 0.3 * share)
     low = np.round(clock * share * story.noise(0.005) / 15) * 15
-    busier = {each: np.clip(story.values[each] * 1.12, 0, 1) for each in ("sm",)}
-    lower = {each: story.values[each] * share for each in ("dram",)}
-    story.mix(rows, after, {"clock": low, "power": power, "engine": waiting(story)["engine"], **busier, **lower})
+    busier, lower = np.clip(story.values["sm"] * 1.12, 0, 1), story.values["dram"] * share
+    engine = waiting(story)["engine"]
+    story.mix(rows, after, {"clock": low, "power": power, "engine": engine, "sm": busier, "dram": lower})
 
 
 def shared_gpu(story: Story) -> None:
@@ -135,26 +143,21 @@ def hang(story: Story) -> None:
 def imbalance(story: Story) -> None:
     """One part has much more work than the rest, at the same clock."""
     moment, share = story.onset(), story.drawn(0.3, 0.62)
-    if story.rng.random() < 0.4 and len(story.nodes) > 2:
-        node = int(story.rng.integers(len(story.nodes)))
-        rows, story.where = story.rows_of(node), [(story.nodes[node], None)]
-    else:
-        row = story.victim()
-        rows, story.where = [row], [story.place(row)]
+    rows = _one_part(story, 0.4)
     story.mix(others(story, rows), story.after(moment), slowed(story, share))
     story.values["memory"][rows] = np.round(story.values["memory"][rows] * story.drawn(1.0, 1.04))
+
+
+def _partly(story: Story, rest: dict[str, Array], share: Array) -> dict[str, Array]:
+    """Working for this share of the time, else as in `rest`."""
+    return {each: story.values[each] * share + rest[each] * (1 - share) for each in ("util", *PROFILING, "power")}
 
 
 def input_bound(story: Story) -> None:
     """The GPUs wait for their data: ragged and low use, hosts full or waiting for storage."""
     moment, share = story.onset(-26, -14), story.drawn(0.2, 0.55)
     ragged = np.clip(share + 0.5 * share * story.rng.standard_normal(story.shape), 0.02, 0.95)
-    rest, now = idle(story), story.values
-    state = {
-        each: now[each] * ragged + rest[each] * (1 - ragged)
-        for each in ("util", "engine", "sm", "tensor", "dram", "power")
-    }
-    story.mix(slice(None), story.after(moment), state)
+    story.mix(slice(None), story.after(moment), _partly(story, idle(story), ragged))
     if story.host:
         full, after = story.rng.random() < 0.5, story.after(moment)
         story.host["idle"] = story.host["idle"] * (1 - after) + (0.03 if full else 0.45) * after
@@ -198,16 +201,8 @@ def evaluation(story: Story) -> None:
     """An evaluation of some minutes: less power and tensor work, at one moment of the window or at its end."""
     start = story.drawn(-20, -3) * 60
     during = story.after(start) * (1 - story.after(start + story.drawn(180, 330)))
-    story.mix(
-        slice(None),
-        during,
-        {
-            "tensor": story.values["tensor"] * 0.4,
-            "power": story.values["power"] * 0.62,
-            "util": story.values["util"] * 0.8,
-            "engine": story.values["engine"] * 0.78,
-        },
-    )
+    shares = {"tensor": 0.4, "power": 0.62, "util": 0.8, "engine": 0.78}
+    story.mix(slice(None), during, {each: story.values[each] * share for each, share in shares.items()})
 
 
 def stages(story: Story) -> None:
@@ -254,15 +249,7 @@ def beside(story: Story) -> None:
     notebook = story.rng.random() < 0.5
     rest = idle(story)
     uneven = np.clip(0.3 + 0.25 * story.rng.standard_normal(story.shape), 0, 1)
-    state = (
-        rest
-        if notebook
-        else {
-            k: story.values[k] * uneven + rest[k] * (1 - uneven)
-            for k in ("util", "engine", "sm", "tensor", "dram", "power")
-        }
-    )
-    story.mix(rows, np.ones(story.shape[1]), state)
+    story.mix(rows, np.ones(story.shape[1]), rest if notebook else _partly(story, rest, uneven))
     story.values["memory"][rows] = np.round(story.drawn(3000, 30_000))
     if story.style in ("exported", "honoured", "slurm"):
         story.labelled[rows] = 0
@@ -274,7 +261,7 @@ def beside(story: Story) -> None:
 def mig(story: Story) -> None:
     """Two instances on each board; the driver's use is not there."""
     story.mig = True
-    for each in ("engine", "sm", "tensor", "dram"):
+    for each in PROFILING:
         story.values[each] *= 0.43
 
 
@@ -305,14 +292,14 @@ def reordered(story: Story) -> None:
 def profiling_is_zero(story: Story) -> None:
     """The profiling fields of one GPU, or of all, read 0 while it works."""
     rows: list[int] | slice = slice(None) if story.rng.random() < 0.4 else [story.victim()]
-    for each in ("engine", "sm", "tensor", "dram"):
+    for each in PROFILING:
         story.values[each][rows] = 0
 
 
 def profiling_stands_still(story: Story) -> None:
     """The profiling fields stopped at some value hours ago, on one node."""
     rows = story.rows_of(int(story.rng.integers(len(story.nodes))))
-    for each in ("engine", "sm", "tensor", "dram"):
+    for each in PROFILING:
         story.values[each][rows] = story.values[each][rows][:, :1] * story.drawn(0.05, 1)
 
 
@@ -401,8 +388,8 @@ def made(seed: int, *, shift_s: int = 0, thin: float = 0.0, only: int | None = N
     plan += [("healthy", happens) for happens, count in HEALTHY for _ in range(count)]
     plan += [("cannot-tell", happens) for happens, count in UNKNOWN for _ in range(count)]
     return [
-        _story(seed, number, truth, happens, shift_s=shift_s, thin=thin)
-        for number, (truth, happens) in enumerate(plan)
+        _story(seed, number, *each, shift_s=shift_s, thin=thin)
+        for number, each in enumerate(plan)
         if only in (None, number)
     ]
 
