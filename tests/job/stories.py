@@ -110,6 +110,10 @@ class Story:
         """Around 1."""
         return 1 + share * self.rng.standard_normal(self.shape)
 
+    def apart(self, share: float) -> Array:
+        """Around 1, for each GPU."""
+        return 1 + share * self.rng.standard_normal((self.shape[0], 1))
+
     def drawn(self, low: float, high: float) -> float:
         """A level for the whole story."""
         return float(self.rng.uniform(low, high))
@@ -144,23 +148,19 @@ def working(story: Story) -> None:
     values["engine"] = np.clip(story.drawn(0.955, 0.985) * story.noise(0.006), 0, 1)
     values["sm"] = np.clip(story.drawn(0.7, 0.88) * wave * story.noise(0.02), 0, 1)
     values["tensor"], values["dram"] = tensor * wave * story.noise(0.03), dram * wave * story.noise(0.03)
-    values["power"] = (
-        limit * level * wave * story.noise(0.025) * (1 + 0.02 * story.rng.standard_normal((story.shape[0], 1)))
-    )
+    values["power"] = limit * level * wave * story.noise(0.025) * story.apart(0.02)
     capped = level > 0.88
     low = story.drawn(0.82, 0.92) if capped else 1.0
     values["clock"] = np.minimum(clock, np.round(clock * low * story.noise(0.015 if capped else 0.0) / 15) * 15)
     held = total * story.drawn(0.5, 0.93)
-    values["memory"] = np.round(
-        held * (1 + 0.004 * story.rng.standard_normal((story.shape[0], 1))) * np.ones(story.shape)
-    )
+    values["memory"] = np.round(held * story.apart(0.004) * np.ones(story.shape))
     story.alive, story.labelled = np.ones(story.shape), np.ones(story.shape)
 
 
 def waiting(story: Story) -> dict[str, Array]:
     """The busy-wait of a collective: busy by the driver's word, and nothing is computed."""
     limit, clock, _ = MODELS[story.model]
-    watts = limit * story.drawn(0.16, 0.36) * (1 + 0.03 * story.rng.standard_normal((story.shape[0], 1)))
+    watts = limit * story.drawn(0.16, 0.36) * story.apart(0.03)
     nought = np.abs(0.0004 * story.rng.standard_normal(story.shape))
     return {
         "util": np.full(story.shape, 100.0),
@@ -267,31 +267,19 @@ def _gpu_labels(story: Story, row: int, moment: float, replica: int) -> dict[str
                   "UUID": f"GPU-{uuid[:-1]}{gpu // 2}"}  # fmt: skip
     if moment >= story.relabelled.get(node, np.inf):
         labels["DCGM_FI_DRIVER_VERSION"] = "580.95.05"
-    labelled, rank = story.labelled[row][_at(story, moment)] > 0.5, node
+    labelled = story.labelled[row][_at(story, moment)] > 0.5
     if story.style == "bare":
         return {**labels, "Hostname": name, "instance": f"{name}:9400", "job": "dcgm", **copy}
     if story.style == "slurm":
         mine = {"hpc_job": str(4000 + story.number)} if labelled else {}
-        return {
-            **labels,
-            "hostname": f"{name}.cluster.example",
-            "node": name,
-            "instance": f"10.1.{node // 250}.{node % 250}:9400",
-            **mine,
-            **copy,
-        }
-    pod = {"pod": f"{story.job}-worker-{rank}", "namespace": "train", "container": "pytorch"} if labelled else {}
+        address = f"10.1.{node // 250}.{node % 250}:9400"
+        return {**labels, "hostname": f"{name}.cluster.example", "node": name, "instance": address, **mine, **copy}
+    pod = {"pod": f"{story.job}-worker-{node}", "namespace": "train", "container": "pytorch"} if labelled else {}
     scraped = {"instance": f"10.2.{node // 250}.{node % 250}:9400", "job": "dcgm-exporter", "service": "dcgm-exporter"}
     exporter = {"pod": f"dcgm-exporter-{node:05x}", "namespace": "gpu-operator", "container": "exporter"}
     if story.style == "exported":
-        return {
-            **labels,
-            "Hostname": name,
-            **scraped,
-            **exporter,
-            **{f"exported_{k}": v for k, v in pod.items()},
-            **copy,
-        }
+        pod = {f"exported_{label}": value for label, value in pod.items()}
+        return {**labels, "Hostname": name, **scraped, **exporter, **pod, **copy}
     return {**labels, "hostname": name, **scraped, **(exporter | pod), **copy}
 
 
@@ -330,21 +318,16 @@ def _host_lines(story: Story) -> Iterator[tuple[str, Iterator[str]]]:
     ) -> Iterator[str]:
         for node, instance in enumerate(instances):
             moments, shown = _scrapes(story, node)
-            alive = (
-                story.alive[node * story.gpus][shown] > 0.5
-                if node < len(story.nodes) and story.kind == "worker-lost"
-                else shown >= 0
-            )
+            mine = node < len(story.nodes) and story.kind == "worker-lost"
+            alive = story.alive[node * story.gpus][shown] > 0.5 if mine else shown >= 0
             for labels, series in per_node(node, shown):
                 head = metric + _labels({"instance": instance, "job": "node", **labels})
                 for moment, value, lives in zip(moments, series, alive, strict=True):
                     if lives:
                         yield f"{head} {value:.6g} {story.end + story.shift_s + moment:.3f}"
 
-    yield (
-        "node_uname_info",
-        lines("node_uname_info", lambda node, shown: [({"nodename": names[node]}, np.ones(len(shown)))]),
-    )
+    uname = "node_uname_info"
+    yield uname, lines(uname, lambda node, shown: [({"nodename": names[node]}, np.ones(len(shown)))])
     for quantity, metric in HOST.items():
         port = {"device": "mlx5_0", "port": "1"} if "infiniband" in metric else {}
         rising = quantity not in GAUGES
