@@ -49,29 +49,18 @@ def test_a_fit_word_is_kept_and_used_while_it_is_fresh(node: Bootchecks, questio
     assert node.asked == 2
 
 
-def test_an_unfit_word_is_looked_at_again(node: Bootchecks, question: current_verdict.Question) -> None:
-    node.word = Exit.UNFIT
-    current_verdict.answer(question, fresh_s=60)
-    node.word = Exit.FIT
-    assert current_verdict.answer(question, fresh_s=60).exit is Exit.FIT
-
-
-@pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
-def test_an_unfit_word_stands_while_nothing_better_is_known(
-    node: Bootchecks, question: current_verdict.Question, word: Exit
+@pytest.mark.parametrize(("word", "stands"), [(Exit.UNKNOWN, True), (Exit.BUSY, True), (Exit.FIT, False)])
+def test_an_unfit_word_is_looked_at_again_and_stands_while_nothing_better_is_known(
+    node: Bootchecks, question: current_verdict.Question, word: Exit, *, stands: bool
 ) -> None:
-    node.word = Exit.UNFIT
-    current_verdict.answer(question, fresh_s=60)
-    node.word = word
-    assert current_verdict.answer(question, fresh_s=60).exit is Exit.UNFIT
-    assert current_verdict.answer(question, fresh_s=0).exit is word
-
-
-@pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
-def test_what_is_no_verdict_is_not_kept(node: Bootchecks, question: current_verdict.Question, word: Exit) -> None:
     node.word = word
     assert current_verdict.answer(question, fresh_s=60).exit is word
-    assert not question.file.exists()
+    assert question.file.exists() is not stands, "what is no verdict is not kept"
+    node.word = Exit.UNFIT
+    current_verdict.answer(question, fresh_s=0)
+    node.word = word
+    assert current_verdict.answer(question, fresh_s=60).exit is (Exit.UNFIT if stands else word)
+    assert current_verdict.answer(question, fresh_s=0).exit is word
 
 
 def test_another_bootcheck_is_waited_for_and_another_run_is_not(

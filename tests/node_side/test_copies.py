@@ -38,16 +38,9 @@ def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy
     assert (healthy["schema"], healthy["refused"], healthy["bytes"]) == ("nodegate.copies/1", "", 1 << 16)
     for gpu in healthy["gpus"]:
         assert gpu["error"] == ""
-        assert rates(gpu) == {
-            ("device_to_host", "alone"): pytest.approx(55, rel=1e-3),
-            ("host_to_device", "alone"): pytest.approx(55, rel=1e-3),
-            ("device", "alone"): pytest.approx(1250, rel=1e-3),
-            ("read", "alone"): pytest.approx(3050, rel=1e-3),
-            ("copy", "alone"): pytest.approx(2950, rel=1e-3),
-            ("triad", "alone"): pytest.approx(2950, rel=1e-3),
-            ("device_to_host", "at once"): pytest.approx(55, rel=1e-3),
-            ("host_to_device", "at once"): pytest.approx(55, rel=1e-3),
-        }
+        with_host = {(way, when): 55 for way in ("device_to_host", "host_to_device") for when in ("alone", "at once")}
+        own = {"device": 1250, "read": 3050, "copy": 2950, "triad": 2950}
+        assert rates(gpu) == pytest.approx(with_host | {(what, "alone"): each for what, each in own.items()}, rel=1e-3)
         assert [each["wrong_words"] for each in gpu["data"]] == [0] * 6
 
 
@@ -109,24 +102,20 @@ def test_a_slow_link_and_a_slow_pair_are_slow_in_the_document(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("kind", "what"),
+    ("planted", "value", "what", "first"),
     [
-        ("h2d", "host_to_device"),
-        ("d2h", "device_to_host"),
-        ("device", "device"),
-        ("copy", "copy"),
-        ("triad", "triad"),
+        ("corrupt.h2d", 7, "host_to_device", 7),
+        ("corrupt.d2h", 7, "device_to_host", 7),
+        *((f"corrupt.{kind}", 7, kind, 7) for kind in ("device", "copy", "triad")),
+        ("skip.read", 1, "read", None),  # what a kernel did not read as it is shows in its sum
     ],
 )
-def test_a_word_that_arrives_wrong_is_found_with_its_way(tmp_path: Path, kind: str, what: str) -> None:
-    found = copies_node.run(healthy_h100(1).set(0, f"cuda.corrupt.{kind}", 7), tmp_path)["gpus"][0]
+def test_a_word_that_arrives_wrong_is_found_with_its_way(
+    tmp_path: Path, planted: str, value: int, what: str, first: int | None
+) -> None:
+    found = copies_node.run(healthy_h100(1).set(0, f"cuda.{planted}", value), tmp_path)["gpus"][0]
     (wrong,) = [each for each in found["data"] if each["wrong_words"]]
-    assert (wrong["what"], wrong["wrong_words"], wrong["first_word"]) == (what, 1, 7)
-
-
-def test_words_that_a_kernel_did_not_read_as_they_are_show_in_their_sum(tmp_path: Path) -> None:
-    found = copies_node.run(healthy_h100(1).set(0, "cuda.skip.read", 1), tmp_path)["gpus"][0]
-    assert [(each["what"], each["wrong_words"]) for each in found["data"] if each["wrong_words"]] == [("read", 1)]
+    assert (wrong["what"], wrong["wrong_words"], wrong["first_word"]) == (what, 1, first)
 
 
 def pattern_test(folder: Path, fault: str, value: int) -> dict[str, Any]:

@@ -29,17 +29,8 @@ OTHER_SERIALS = re.compile(r"(?:16500(?!03)\d\d|1320\d{3})\d{6}|7XK00(?!03)\d\d|
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run over four recorded nodes, with its record."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "pytest", "--inventory", str(ROOT / "inventory" / "demo.yaml")]
-    command += [
-        "--nodes",
-        "hgx[01-03],roce01",
-        "--run-dir",
-        "run",
-        "--record",
-        "fleet.sqlite",
-        "-p",
-        "no:cacheprovider",
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--inventory", f"{ROOT}/inventory/demo.yaml"]
+    command += ["--nodes", "hgx[01-03],roce01", "--run-dir", "run", "--record", "fleet.sqlite"]
     done = warm.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert (folder / "run" / "report.json").exists(), done.stdout + done.stderr
     return folder
@@ -167,13 +158,8 @@ def test_a_run_folder_cannot_make_it_pack_what_is_elsewhere(site: Path, tmp_path
     assert not {f"evidence/{name}.json" for name in ("linked", "other", "burn", "bare")} & set(files)
     assert b"PRIVATE" not in b"".join(files.values())
     left = files["README.txt"].decode().partition("Left out:")[2]
-    for said in (
-        "linked.json: a link",
-        "other.json: another node's",
-        "burn.json: has changed",
-        "bare.json: it does not",
-    ):
-        assert f"evidence/{said}" in left
+    reasons = {"linked": "a link", "other": "another node's", "burn": "has changed", "bare": "it does not"}
+    assert all(f"evidence/{name}.json: {why}" in left for name, why in reasons.items()), left
 
 
 def test_without_evidence_and_record_it_says_so(site: Path, tmp_path: Path) -> None:

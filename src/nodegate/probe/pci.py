@@ -123,8 +123,8 @@ def parse(data: object) -> Pci:
     Raises:
         CannotMeasure: it is not a list of devices, or a device has no usable address, class or vendor.
     """
-    listed = read.items({"devices": data}, "devices")
-    devices = [_device(entry) for entry in _needed(listed)]
+    listed = _needed(data if isinstance(data, list) else read.wrong("a list of devices", data))
+    devices = [_device(entry) for entry in listed[: read.MAX_ITEMS]]
     return Pci(tuple(sorted(devices, key=lambda device: device.address)))
 
 
