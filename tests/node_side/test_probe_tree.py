@@ -69,6 +69,17 @@ def test_devices_that_do_not_answer_or_lack_a_file(tree: NodeTree) -> None:
     assert [each["acs"]["why"] for each in (none, short)] == ["not supported", why]  # type: ignore[index]
 
 
+def test_section_upkeep_has_the_control_word_of_each_device(tree: NodeTree) -> None:
+    express = bytearray(config_space())
+    express[0x34], express[0x40], express[0x48:0x4A] = 0x40, 0x10, b"\x57\x28"
+    for number, config in enumerate((bytes(express), bytes(express[:0x40]), config_space())):
+        tree.pci(f"0000:1b:0{number}.0", ids=DEVICES_HEX["gpu"], config=config)
+    probed = run_probe(sections=["pci", "upkeep"], root=tree.root)
+    word, short, without = probed.data("upkeep")["pcie"].values()
+    assert (word, short["why"], without["why"]) == ("2857", "denied", "not supported")
+    assert not any("control" in device for device in probed.data("pci"))
+
+
 def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
     tree.pci("0000:1c:00.0", ids=("0x020700", "0x15b3", "0x1021"), numa_node="1")
     folder = tree.adapter("mlx5_0", "0000:1c:00.0", link_downed="255", symbol_error="N/A (no PMA)")
