@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -14,11 +13,9 @@ from nodegate.text import shown
 
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"
-OLDER_NAMES = {"burn": "gpu_burn"}  # what releases before 0.2 called the evidence of a measurement
 MAX_FACTS_BYTES = 4 << 20  # of facts, and of a bare recording
 MAX_MEASURED_BYTES = 32 << 20  # what a node of 1,250 measured with each other takes
 BUSY = "busy"
-_BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
 _COPIED_STEP = "it was copied there: restore the node's own file, or measure this node again (--resume)"
@@ -117,7 +114,7 @@ def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str
     whose, of = (node if is_bare else value.get("node")), value.get("measurement", measurement if is_bare else None)
     if whose != node:
         return f"is the evidence of {shown(whose)}" if whose else "does not name its node"
-    if of not in (measurement, OLDER_NAMES.get(measurement)):
+    if of != measurement:
         return f"is the evidence of {shown(of)}, not of {measurement}" if of else "does not name its measurement"
     return ""
 
@@ -146,7 +143,6 @@ def _error(said: Mapping[str, object], node: str) -> CannotMeasure:
         return Busy(reason, next_step=step, whose=whose)
     if kind:
         return Unreachable(kind, reason, next_step=step, whose=whose)
-    blocked_by = blocked_by or _blocked_before_0_2(reason)
     return CannotMeasure(reason, next_step=step, blocked_by=blocked_by, lacks=lacks, whose=whose)
 
 
@@ -154,12 +150,6 @@ def _whose_before_0_3(reason: str, node: str) -> tuple[str, str]:
     """The node that an error is about and the reason, which releases before 0.3 wrote as one text."""
     rest = reason.removeprefix(f"{node}: ")
     return (node, rest) if rest != reason else ("", reason)
-
-
-def _blocked_before_0_2(reason: str) -> str:
-    """The check that kept a measurement from being made, which releases before 0.2 had in the reason alone."""
-    found = _BLOCKED.match(reason)
-    return found["check"] if found else ""
 
 
 def _number(value: object) -> float:

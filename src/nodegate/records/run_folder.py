@@ -12,15 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_bounded
 from nodegate.files.gz import Damaged, content, packed_path, read_either
-from nodegate.records.evidence import (
-    FACTS,
-    OLDER_NAMES,
-    Evidence,
-    most_bytes,
-    parse_evidence,
-    to_bytes,
-    unreadable,
-)
+from nodegate.records.evidence import FACTS, Evidence, most_bytes, parse_evidence, to_bytes, unreadable
 from nodegate.records.manifest import ADDED, MANIFEST, MISSING, Manifest
 
 EVIDENCE = "evidence"  # the folder of it below the run folder
@@ -138,8 +130,6 @@ class RunFolder:
         A file that cannot be read, or is not the one that was written, gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
-        if measurement in OLDER_NAMES and not (file.exists() or packed_path(file).exists()):
-            file = self.evidence_file(node, OLDER_NAMES[measurement])
         most = most_bytes(measurement)
         try:
             file, raw = read_either(file, most)
@@ -194,11 +184,9 @@ class RunFolder:
             UsageError: it cannot be deleted.
         """
         file = self.evidence_file(node, measurement)
-        older = (self.evidence_file(node, OLDER_NAMES[measurement]),) if measurement in OLDER_NAMES else ()
         try:
-            for each in (file, *older):
-                each.unlink(missing_ok=True)
-                packed_path(each).unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
+            packed_path(file).unlink(missing_ok=True)
         except OSError as broken:
             hint = "move it away"
             raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken

@@ -16,7 +16,7 @@ from nodegate.facts import NodeFacts
 from nodegate.judge.context import facts_of
 from nodegate.judge.identity import changes
 from nodegate.node import Node
-from nodegate.records.evidence import FACTS, OLDER_NAMES, Evidence, parse_evidence
+from nodegate.records.evidence import FACTS, Evidence, parse_evidence
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import EVIDENCE, RunFolder
 from nodegate.transport.replay import ReplaySession
@@ -117,7 +117,7 @@ def recorded(node: Node, measurement: str) -> Evidence:
         if found is not None:
             return found
     try:
-        raw = ReplaySession(node).recording(measurement, older=OLDER_NAMES.get(measurement, ""))
+        raw = ReplaySession(node).recording(measurement)
     except CannotMeasure as said:
         return Evidence(node.name, measurement, time.time(), 0.0, error=said)
     return parse_evidence(raw, node=node.name, measurement=measurement, file=f"recording of {node.name}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
-from nodegate.files.gz import Damaged, content, packed_path, read_either
+from nodegate.files.gz import Damaged, content, read_either
 from nodegate.node import Node
 from nodegate.records.taken_key import TakenKey
 from nodegate.transport.session import LOCK_PATH, Busy, NodeLock
@@ -22,8 +22,8 @@ class ReplaySession:
         self.node = node
         self.taken_keys: tuple[TakenKey, ...] = ()
 
-    def recording(self, measurement: str, *, older: str = "") -> bytes:
-        """The recording of a measurement, at most 32 MiB; `older` is another name that it may have.
+    def recording(self, measurement: str) -> bytes:
+        """The recording of a measurement, at most 32 MiB.
 
         Raises:
             CannotMeasure: there is no such recording, or it cannot be read.
@@ -31,9 +31,6 @@ class ReplaySession:
         if not PLAIN_NAME.fullmatch(self.node.name) or not PLAIN_NAME.fullmatch(measurement):
             raise self._cannot(f"{self.node.name!r}/{measurement!r} cannot be the name of a recording", "rename it")
         path = Path(self.node.connection.recordings) / self.node.name / f"{measurement}.json"
-        before = path.with_name(f"{older}.json")
-        if older and not _is_there(path) and _is_there(before):
-            path = before
         try:
             path, raw = read_either(path, MAX_RECORDING_BYTES)
             data = content(path, raw, MAX_RECORDING_BYTES)
@@ -62,7 +59,3 @@ class ReplaySession:
 
     def _cannot(self, reason: str, next_step: str) -> CannotMeasure:
         return CannotMeasure(reason, next_step=next_step, whose=self.node.name)
-
-
-def _is_there(path: Path) -> bool:
-    return path.exists() or packed_path(path).exists()

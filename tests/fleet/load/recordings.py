@@ -38,12 +38,12 @@ def measured(machines: Sequence[Machine]) -> Mapping[str, Mapping[str, Attempts]
 def _refused(machine: Machine, name: str, why: CannotMeasure) -> dict[str, Any]:
     """Evidence of a measurement that was not made."""
     kind = BUSY if isinstance(why, Busy) else ""
-    lacks = {"lacks": why.lacks} if why.lacks else {}
+    codes = {name: code for name, code in (("blocked_by", why.blocked_by), ("lacks", why.lacks)) if code}
     return {
         "schema": SCHEMA,
         "node": machine.name,
         "measurement": name,
         "started_epoch_s": machine.epoch_s,
         "duration_s": 0.0,
-        "error": {"kind": kind, "reason": why.reason, "next_step": why.next_step, **lacks},
+        "error": {"kind": kind, "reason": why.reason, "next_step": why.next_step, **codes},
     }
