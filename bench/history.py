@@ -21,8 +21,7 @@ import numpy as np
 from nodegate import cli
 from nodegate.metric import Metric
 from nodegate.past.event import XID, Event
-from nodegate.past.kept import KeptNode, KeptRun
-from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.keys import CHASSIS, KeptNode, KeptRun, Keys, Placed
 from nodegate.past.record import FleetRecord
 from nodegate.past.series import FIRST, NEWEST
 from nodegate.records import part

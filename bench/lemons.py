@@ -21,13 +21,12 @@ from pathlib import Path
 from judged_fleets import interval
 from lemon_nights import DAYS, KINDS, Drawn, Fault, Look, draw
 
-from nodegate.judge.traits import traits_of
+from nodegate.judge.characteristics import traits_of
 from nodegate.node import Node
 from nodegate.past import database
 from nodegate.past.event import XID, Event
 from nodegate.past.faults import DAY_S, read
-from nodegate.past.kept import KeptNode, KeptRun
-from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.keys import CHASSIS, KeptNode, KeptRun, Keys, Placed
 from nodegate.past.lemon import BATCH, BOARD, NODE, RACK, WINDOW_DAYS, Told
 from nodegate.past.lemons import lemons
 from nodegate.past.record import FleetRecord

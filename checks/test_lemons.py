@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Verdict, part
-from nodegate.past.lemon import FLOOR, WINDOW_DAYS
-from nodegate.past.lemon_words import grounds, to_do
+from nodegate.past.lemon import FLOOR, WINDOW_DAYS, grounds, to_do
 
 if TYPE_CHECKING:
     from nodegate.api import Fleet, Node, Part, Verdicts

@@ -23,7 +23,7 @@ from nodegate.records import results
 from nodegate.records.manifest import MANIFEST, Manifest
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.store import to_lines
-from nodegate.report import reader
+from nodegate.report import json_file
 from nodegate.run.conditions import read_earlier
 
 
@@ -97,7 +97,7 @@ def _history(data: bytes) -> None:
 
 
 def _report(data: bytes) -> None:
-    reader.load(_file("report/report.json", data).parent)
+    json_file.load(_file("report/report.json", data).parent)
 
 
 def _results(data: bytes) -> None:

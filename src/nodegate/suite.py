@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
 import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
 from nodegate.files.paths import CHECKS, suite_folder
-from nodegate.light_marks import light_marks
 from nodegate.profile import TIERS, Profile
 
 if TYPE_CHECKING:
@@ -226,3 +227,51 @@ def _import(file: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A mark with its arguments: of a module (`pytestmark`), or of the function that it is called with."""
+
+    name: str
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """The function with this mark, or the mark with these arguments."""
+        if len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
+            function = args[0]
+            function.pytestmark = [*getattr(function, "pytestmark", []), self]  # type: ignore[attr-defined]
+            return function
+        return Mark(self.name, (*self.args, *args), {**self.kwargs, **kwargs})
+
+
+class _Marks:
+    def __getattr__(self, name: str) -> Mark:
+        return Mark(name)
+
+
+class _Pytest(ModuleType):
+    """Stands for pytest in a check file."""
+
+    mark = _Marks()
+
+    def __getattr__(self, name: str) -> object:
+        """Anything but `mark`."""
+        if sys.modules.get("pytest") is self:
+            del sys.modules["pytest"]
+        return getattr(importlib.import_module("pytest"), name)
+
+
+@contextlib.contextmanager
+def light_marks() -> Iterator[None]:
+    """In this block `import pytest` brings the marks alone, unless pytest itself is there already."""
+    if "pytest" in sys.modules:
+        yield
+        return
+    light = sys.modules["pytest"] = _Pytest("pytest")
+    try:
+        yield
+    finally:
+        if sys.modules.get("pytest") is light:
+            del sys.modules["pytest"]

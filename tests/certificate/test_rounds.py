@@ -9,11 +9,10 @@ from support import sample_report
 from nodegate.certificate.page import page
 from nodegate.certificate.register import register
 from nodegate.certificate.rounds import Round, RoundNode, Rounds, earlier, in_two_nodes, kept, newest, standings
-from nodegate.records.contract import Contract
-from nodegate.records.run import NodeReport
+from nodegate.records.run import Contract, NodeReport
 from nodegate.records.verdict import NodeVerdict
+from nodegate.report.json_file import load
 from nodegate.report.model import Report
-from nodegate.report.reader import load
 
 GOOD, BAD = NodeVerdict.ACCEPTED, NodeVerdict.REJECTED
 

@@ -102,23 +102,22 @@ def test_what_could_not_be_read_is_not_fit_and_not_unfit(section: str, why: str,
     assert words in outcome.line
 
 
-def test_busy_is_75() -> None:
-    def busy(node: Node) -> Evidence:
-        raise Busy(f"another run holds {node.name}", next_step="wait")
-
-    outcome = bootcheck(measure=busy)
-    assert int(outcome.exit) == 75
-    assert outcome.line.startswith("busy: ")
-
-
-@pytest.mark.parametrize("fault", [CannotMeasure("no answer", next_step="look"), RuntimeError("bug"), OSError("disk")])
-def test_what_goes_wrong_with_us_is_2(fault: Exception) -> None:
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        (Busy("another run holds gpu01", next_step="wait"), 75, "busy: "),
+        (CannotMeasure("no answer", next_step="look"), 2, "could not tell: "),
+        (RuntimeError("bug"), 2, "could not tell: "),
+        (OSError("disk"), 2, "could not tell: "),
+    ],
+)
+def test_busy_is_75_and_what_goes_wrong_with_us_is_2(fault: Exception, code: int, said: str) -> None:
     def broken(node: Node) -> Evidence:
         raise fault
 
     outcome = bootcheck(measure=broken)
-    assert int(outcome.exit) == 2
-    assert outcome.line.startswith("could not tell: ")
+    assert int(outcome.exit) == code
+    assert outcome.line.startswith(said)
     assert len(outcome.line) <= LINE_LENGTH
 
 

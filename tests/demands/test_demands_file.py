@@ -127,16 +127,17 @@ def test_the_file_is_found(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
         here.demands_here(tmp_path / "other.yaml")
 
 
-@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
-def test_one_that_others_can_write_is_refused(file: Path, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "of_folder", "said"),
+    [
+        *((mode, 0o755, "other users can write it - give it to root alone") for mode in (0o664, 0o646, 0o666)),
+        (0o644, 0o777, "other users can write into its folder"),
+    ],
+)
+def test_one_that_others_can_write_is_refused(file: Path, mode: int, of_folder: int, said: str) -> None:
     file.chmod(mode)
-    with pytest.raises(UsageError, match="other users can write it - give it to root alone"):
-        here.demands_here(file)
-
-
-def test_one_in_a_folder_that_others_can_write_is_refused(file: Path) -> None:
-    file.parent.chmod(0o777)
-    with pytest.raises(UsageError, match="other users can write into its folder"):
+    file.parent.chmod(of_folder)
+    with pytest.raises(UsageError, match=said):
         here.demands_here(file)
 
 

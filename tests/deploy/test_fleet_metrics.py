@@ -24,7 +24,7 @@ from support.recorded import run_pytest, write_fleet
 
 from deploy.grafana import board
 from deploy.prometheus import alert_rules
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

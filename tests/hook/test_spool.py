@@ -24,7 +24,7 @@ from nodegate.past.keys import Keys
 from nodegate.past.record import FleetRecord
 from nodegate.probe import hooks
 from nodegate.probe.collect import decode
-from nodegate.run.hooks_for_the_record import hook_events
+from nodegate.run.for_the_record import hook_events
 
 LOST = Answer(Exit.UNFIT, "unfit: GPU 3: lost", causes=("gpu01/GPU 3/gpu_lost",), demands="ab" * 32)
 UNFIT = HookResult(1, "unfit: GPU 3: lost; drained", answer=LOST, done="drained")

@@ -5,8 +5,7 @@ from fleet.machine import Machine, facts_of
 from support.judging import baseline_of, judge_one
 
 from nodegate import suite
-from nodegate.judge.characteristics import Characteristics
-from nodegate.judge.clocks import ClockSkew
+from nodegate.judge.characteristics import Characteristics, ClockSkew
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.kernel_log.traits import LogTraits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodegate.judge.traits import traits_of
+from nodegate.judge.characteristics import traits_of
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.remembered import BEGIN_S, DAY_S, keep
 
-from nodegate.night.turns import NEVER, Turn, in_turn, overdue, turns
+from nodegate.night.runs import NEVER, Turn, in_turn, overdue, turns
 from nodegate.past import database
 from nodegate.past.record import FleetRecord
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nodegate.notices import deliver
+from nodegate.notices import tell
 
 
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliver, "PAUSES_S", (0.05, 0.1))
-    monkeypatch.setattr(deliver, "ATTEMPT_S", 2.0)
-    monkeypatch.setattr(deliver, "TOTAL_S", 8.0)
+    monkeypatch.setattr(tell, "PAUSES_S", (0.05, 0.1))
+    monkeypatch.setattr(tell, "ATTEMPT_S", 2.0)
+    monkeypatch.setattr(tell, "TOTAL_S", 8.0)

@@ -12,7 +12,7 @@ import pytest
 from support.notice_runs import report, told
 from support.notice_servers import OK, SECRET, TOKEN, Answer, Mails, Server, dingtalk, feishu, running, serving
 
-from nodegate.notices import box, deliver
+from nodegate.notices import box, tell
 from nodegate.notices.target import parse
 
 BAD = {"gpu001": "xid", "gpu002": "good"}
@@ -58,7 +58,7 @@ def test_not_taken(scheme: str, answers: list, words: str, attempts: int, tmp_pa
         target = parse(f"{scheme}:{server.url}{secret}")
         begun = time.monotonic()
         (said,) = told(tmp_path, [target], report(0, **BAD))
-        assert time.monotonic() - begun < deliver.TOTAL_S + 30
+        assert time.monotonic() - begun < tell.TOTAL_S + 30
         assert words in said
         assert said.startswith(f"notice was not sent: {target.name}: ")
         assert said.endswith("; it is sent with the next notice")
@@ -114,7 +114,7 @@ def test_an_answer_that_drips_ends_with_the_limit(tmp_path: Path) -> None:
     with running(Server(("127.0.0.1", 0), _Drip)) as server:
         begun = time.monotonic()
         (said,) = told(tmp_path, [parse(f"webhook:http://127.0.0.1:{server.server_address[1]}/")], report(0, **BAD))
-        assert time.monotonic() - begun < deliver.TOTAL_S + 30
+        assert time.monotonic() - begun < tell.TOTAL_S + 30
     assert "no answer within" in said
 
 

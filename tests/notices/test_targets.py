@@ -9,9 +9,9 @@ from support.notice_servers import SECRET, TOKEN
 
 from nodegate.errors import UsageError
 from nodegate.notices.message import SCHEMA, Notice
+from nodegate.notices.news import EVENTS
 from nodegate.notices.target import SCHEMES, Target, hidden, parse, parse_all
 from nodegate.notices.tell import ALWAYS
-from nodegate.notices.text import EVENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "notices.md").read_text("utf-8")
 URL = f"https://open.feishu.cn/open-apis/bot/v2/hook/{TOKEN}"

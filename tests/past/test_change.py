@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from nodegate.past.change import changes
+from nodegate.past.difference import changes
 
 STEADY = [480.0, 482.0, 479.0, 481.0, 480.0, 478.0, 481.0, 480.0]
 

@@ -12,12 +12,10 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.past import database
-from nodegate.past.chance import at_least, beyond
 from nodegate.past.event import REPAIR, Event
 from nodegate.past.keys import Keys, Placed
-from nodegate.past.lemon import Told
-from nodegate.past.lemon_words import lines, to_do
-from nodegate.past.lemons import of_record
+from nodegate.past.lemon import Told, lines, to_do
+from nodegate.past.lemons import at_least, beyond, of_record
 from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
 from nodegate.run.judging import Judging

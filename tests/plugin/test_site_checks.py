@@ -195,25 +195,27 @@ def test_pytest_alone_in_a_site_folder_says_what_is_missing_once(site: Path, mor
     )
 
 
-def test_pytest_alone_where_there_is_nothing_says_what_is_missing(tmp_path: Path) -> None:
-    outcome = run_pytest(tmp_path, [])
-    assert outcome.exit_code == 5
-    assert "no tests here; for nodes, add --inventory FILE, as in: " in outcome.stdout
-
-
-def test_other_tests_of_which_none_is_selected_get_no_word_of_ours(tmp_path: Path) -> None:
-    (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")
-    outcome = run_pytest(tmp_path, ["-k", "nothing"])
-    assert outcome.exit_code == 5
-    assert "--inventory" not in outcome.stdout
-
-
-@pytest.mark.parametrize("option", ["--nodes=gpu1", "--run-dir=x"])
-def test_an_option_that_needs_nodes_is_not_passed_over(tmp_path: Path, option: str) -> None:
-    (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")
-    outcome = run_pytest(tmp_path, [option])
-    assert outcome.exit_code == 4
-    assert "add --inventory FILE" in outcome.stderr
+@pytest.mark.parametrize(
+    ("file", "arguments", "codes", "words"),
+    [
+        ("", [], (5,), "no tests here; for nodes, add --inventory FILE, as in: "),
+        ("test_theirs.py", ["-k", "nothing"], (5,), ""),
+        ("test_theirs.py", ["--nodes=gpu1"], (4,), "add --inventory FILE"),
+        ("test_theirs.py", ["--run-dir=x"], (4,), "add --inventory FILE"),
+        ("hosts.yaml", ["hosts.yaml"], (4, 5), "pytest --inventory hosts.yaml"),
+        ("hosts.ini", ["hosts.ini"], (4, 5), "pytest --inventory hosts.ini"),
+    ],
+)
+def test_what_is_missing_is_said_and_other_tests_get_no_word_of_ours(
+    tmp_path: Path, file: str, arguments: list[str], codes: tuple[int, ...], words: str
+) -> None:
+    if file:
+        text = "def test_it():\n    assert True\n" if file.endswith(".py") else "all: {hosts: {gpu1: }}\n"
+        (tmp_path / file).write_text(text)
+    outcome = run_pytest(tmp_path, arguments)
+    said = outcome.stdout + outcome.stderr
+    assert outcome.exit_code in codes
+    assert words in said if words else "--inventory" not in said
 
 
 # Waivers
@@ -245,11 +247,3 @@ def test_a_waiver_for_no_node_of_the_run_is_noted(site: Path) -> None:
     arguments = ["--inventory", "hosts.yaml", "-k", "mine", waivers(site, "site.mine", "gpu9")]
     outcome = run_pytest(site, arguments)
     assert "note: waivers.yaml:1: the waiver for gpu9 matches no node of this run" in outcome.stdout
-
-
-@pytest.mark.parametrize("name", ["hosts.yaml", "hosts.ini"])
-def test_an_inventory_in_the_place_of_a_test_gets_the_right_form(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("all: {hosts: {gpu1: }}\n")
-    outcome = run_pytest(tmp_path, [name])
-    assert outcome.exit_code in (4, 5)
-    assert f"pytest --inventory {name}" in outcome.stdout

@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from nodegate.claims.table import claims
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 from nodegate.report.redact import redact
-from nodegate.report.rerender import rerender
+from nodegate.report.render import rerender
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/reference/report.schema.json").read_text(encoding="utf-8"))
 HEAD = """

@@ -16,7 +16,7 @@ from support.recorded import run_pytest
 from nodegate.records.claim import State
 from nodegate.records.results import read
 from nodegate.records.verdict import NodeVerdict, Verdict
-from nodegate.report.rerender import rerender
+from nodegate.report.render import rerender
 from nodegate.run.bootcheck import outcome_of
 from nodegate.words.catalogue import LANGUAGES, speaking
 

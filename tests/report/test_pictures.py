@@ -14,10 +14,10 @@ from support.recorded import run_pytest
 from nodegate import open_run
 from nodegate.records.run_folder import RunFolder
 from nodegate.report.frames import OpenedRun
+from nodegate.report.json_file import load
 from nodegate.report.model import Report
 from nodegate.report.pictures import burn, dots, racks, rails
 from nodegate.report.pictures.axis import axis
-from nodegate.report.reader import load
 from nodegate.report.stats import Measurement, measurements
 
 INVENTORY = Path(__file__).parents[2] / "inventory" / "demo.yaml"

@@ -16,9 +16,8 @@ from nodegate.report import html
 from nodegate.report import wording as words
 from nodegate.report.cause_rows import MOST_DETAILS, MOST_PARTS, CauseRow, cause_rows
 from nodegate.report.model import Report
-from nodegate.report.not_judged import NO_LIMIT, NO_RESULT, not_applicable, not_judged, unjudged_checks
+from nodegate.report.not_judged import NO_LIMIT, NO_RESULT, not_applicable, not_judged, unjudged_checks, waived
 from nodegate.report.stats import measurements
-from nodegate.report.waived import waived
 
 LOST = "no longer answers on PCIe"
 
@@ -300,12 +299,9 @@ def test_the_first_sentences_say_how_many_gpus_nodes_causes_and_unjudged_checks(
         "6 causes to work on, worst first below.",
         "1 of the accepted holds waivers.",
     ]
+    assert "1 cause to work on, worst first below." in words.sentences(report(("gpu001", lost("gpu001"))))
     made = report(("gpu001", (passed("gpu001", "gpu.count"), unjudged("gpu001", "burn.throughput"))))
     assert words.sentences(made)[-1] == "1 check was not judged on 1 node: there is no limit."
-
-
-def test_one_cause_is_not_called_causes() -> None:
-    assert "1 cause to work on, worst first below." in words.sentences(report(("gpu001", lost("gpu001"))))
 
 
 def test_no_share_is_rounded_up_to_all_or_down_to_none() -> None:

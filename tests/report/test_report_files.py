@@ -19,8 +19,8 @@ from nodegate.records.part import NODE
 from nodegate.records.results import read
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
-from nodegate.report.measured import measured
 from nodegate.report.model import Report
+from nodegate.report.prometheus import measured
 from nodegate.report.render import render
 
 SCHEMA = json.loads(
@@ -96,13 +96,10 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Pa
 # ---- report.json -----------------------------------------------------------------------------------------------------
 
 
-def test_report_json_follows_its_schema(folder: Path) -> None:
-    Draft202012Validator(SCHEMA).validate(load(folder))
-
-
-def test_the_schema_itself_is_valid_and_refuses_what_it_does_not_know(folder: Path) -> None:
+def test_report_json_follows_its_schema_which_refuses_what_it_does_not_know(folder: Path) -> None:
     Draft202012Validator.check_schema(SCHEMA)
     document = load(folder)
+    Draft202012Validator(SCHEMA).validate(document)
     document["nodes"][0]["verdict"] = "fine"
     document["nodes"][0]["extra"] = 1
     assert len(list(Draft202012Validator(SCHEMA).iter_errors(document))) == 2
@@ -110,7 +107,8 @@ def test_the_schema_itself_is_valid_and_refuses_what_it_does_not_know(folder: Pa
 
 def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Path) -> None:
     nodes = {entry["node"]: entry for entry in load(folder)["nodes"]}
-    assert len(nodes) == 16
+    verdicts = [entry["verdict"] for entry in nodes.values()]  # the worst first
+    assert (len(nodes), verdicts[:3], verdicts[-1]) == (16, ["rejected"] * 3, "accepted")
     assert (nodes["gpu002"]["verdict"], nodes["gpu002"]["failed"]) == ("rejected", ["gpu.xid"])
     assert (nodes["gpu004"]["verdict"], nodes["gpu004"]["errors"]) == (
         "incomplete",
@@ -120,12 +118,6 @@ def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Pa
     assert nodes["gpu006"]["waived"] == ["pcie.link_width"]
     assert nodes["gpu010"]["unreachable"].startswith("connection timed out")
     assert len(nodes["gpu001"]["serials"]) == 9
-
-
-def test_the_worst_nodes_stand_first(folder: Path) -> None:
-    verdicts = [entry["verdict"] for entry in load(folder)["nodes"]]
-    assert verdicts[:3] == ["rejected"] * 3
-    assert verdicts[-1] == "accepted"
 
 
 def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> None:
@@ -203,32 +195,25 @@ def test_csv_has_a_line_a_finding(small: Report, folder: Path) -> None:
     assert {row["node_verdict"] for row in table if row["node"] == "gpu010"} == {"unreachable"}
 
 
-def test_csv_has_a_line_for_a_lost_node_of_which_no_check_spoke(tmp_path: Path) -> None:
+def test_csv_and_junit_have_a_lost_node_of_which_no_check_spoke(tmp_path: Path) -> None:
     lost = NodeReport("gpu001", NodeVerdict.UNREACHABLE, unreachable="connection timed out after 15 s")
     render(Report(sample_report.run(), (lost,)), tmp_path, everything=True)
     assert rows(tmp_path, "findings.csv") == rows(tmp_path)
     [row] = rows(tmp_path)
     assert (row["verdict"], row["message"], row["cause"]) == ("unreachable", "connection timed out after 15 s", "")
+    error = cases(tmp_path)["node", "judged[gpu001]"].find("error")
+    assert error is not None
+    assert "connection timed out" in error.get("message", "")
 
 
-def test_csv_names_the_cause_of_each_bad_finding(folder: Path) -> None:
+def test_csv_names_cause_value_unit_limit_and_source_of_each_bad_finding(folder: Path) -> None:
     table = rows(folder)
     assert {row["cause"] for row in table if row["device_verdict"] in ("pass", "skip")} == {""}
-    assert {row["cause"] for row in table if row["node"] == "gpu012" and row["device_verdict"] == "fail"} == {
-        "1600000012003/pcie_narrow"
-    }
-
-
-def test_csv_keeps_value_unit_limit_and_source_apart(folder: Path) -> None:
-    [row] = [row for row in rows(folder) if row["node"] == "gpu012" and row["device_verdict"] == "fail"]
-    assert (row["device"], row["metric"], row["value"], row["unit"], row["limit"]) == (
-        "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
-        "link width",
-        "8.0",
-        "lanes",
-        "16",
-    )
-    assert row["limit_source"] == "baselines/hgx-h100-sxm5.yaml"
+    [row] = [row for row in table if row["node"] == "gpu012" and row["device_verdict"] == "fail"]
+    assert [row[name] for name in ("cause", "device", "metric", "value", "unit", "limit", "limit_source")] == [
+        *("1600000012003/pcie_narrow", "GPU 3 (0000:3d:00.0, S/N 1600000012003)", "link width", "8.0", "lanes", "16"),
+        "baselines/hgx-h100-sxm5.yaml",
+    ]
 
 
 def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
@@ -314,14 +299,6 @@ def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder: Path) -
     skipped = cases(folder)["pcie", "link_width[gpu006]"].find("skipped")
     assert skipped is not None
     assert skipped.get("message", "").startswith("waived: riser on order, PO 8841; owner R. Weiss; expires 2026-12-15")
-
-
-def test_junit_never_leaves_a_lost_node_out(tmp_path: Path) -> None:
-    lost = NodeReport("gpu010", NodeVerdict.UNREACHABLE, unreachable="connection timed out")
-    render(Report(sample_report.run(), (lost,)), tmp_path)
-    error = cases(tmp_path)["node", "judged[gpu010]"].find("error")
-    assert error is not None
-    assert "connection timed out" in error.get("message", "")
 
 
 def test_junit_shows_what_had_no_limit_as_skipped_with_its_words(tmp_path: Path) -> None:
@@ -437,7 +414,7 @@ def test_measured_values_with_their_limits(
     findings: list[Finding], most: int, told: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a fleet with too many values each node has the part that is nearest to its limit."""
-    monkeypatch.setattr("nodegate.report.measured.MOST_PARTS", most)
+    monkeypatch.setattr("nodegate.report.prometheus.MOST_PARTS", most)
     found = measured(report_of(Record("gpu001", "burn.throughput", Verdict.PASS, tuple(findings))))
     assert {each.part: (each.value, each.limit) for each in found} == told
 

@@ -10,7 +10,7 @@ import pytest
 from support import browser, sample_report
 from support.sample_report import fleet
 
-from nodegate.files.source import Source
+from nodegate.files.text_file import Source
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.records import part
 from nodegate.records.claim import Amount, Shown, State

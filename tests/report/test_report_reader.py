@@ -9,8 +9,8 @@ from support.sample_report import fleet
 
 from nodegate.errors import UsageError
 from nodegate.records.results import RESULTS, write_all
+from nodegate.report.json_file import load
 from nodegate.report.model import worst_first
-from nodegate.report.reader import load
 from nodegate.report.render import render
 
 

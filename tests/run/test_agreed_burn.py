@@ -9,8 +9,8 @@ from nodegate.node import Connection, Node
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
-from nodegate.run.agreed_burn import as_agreed
 from nodegate.run.settings import Settings
+from nodegate.run.site_of_run import as_agreed
 
 LIVE = [Node("gpu01", Connection(address="192.0.2.1"))]
 RECORDED = [Node("gpu01", Connection(transport="replay"))]

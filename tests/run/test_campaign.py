@@ -16,7 +16,7 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
-from nodegate.run.plan import Connections, Plan
+from nodegate.run.load import Connections, Plan
 from nodegate.run.progress import Progress
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.toolbox.toolbox import Toolbox

@@ -107,39 +107,15 @@ def test_of_several_bad_nodes_the_one_that_the_logs_name_comes_first(ecc_log: An
     assert "; the logs: " in said
 
 
-def test_a_slow_nic_is_the_fabrics() -> None:
-    said = conclude(report(node("gpu01", SLOW_NIC)))
-    assert said.startswith("fabric: move the job off gpu01 because mlx5_2: RDMA write bandwidth 190 Gb/s")
-
-
-def test_a_wrong_setting_is_fixed_before_the_job_runs_there_again() -> None:
-    assert conclude(report(node("gpu01", SETTING))) == (
-        "host: fix gpu01 before the job runs there again: /etc/nccl.conf: NCCL_IB_DISABLE=1 - remove it"
-    )
-
-
-def test_a_node_that_cannot_be_reached_is_left() -> None:
-    assert conclude(report(node("gpu01", PASSED), node("gpu02", reachable=False))) == (
-        "hardware: move the job off gpu02 because gpu02 cannot be reached"
-    )
-
-
-def test_a_fault_that_only_the_logs_know_is_said_to_be_so(ecc_log: Answer) -> None:
-    assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED)), ecc_log) == (
-        "hardware: move the job off gpu02 because the GPU of this rank met a memory error that it could not correct"
-        " (from the logs alone: no check fails now)"
-    )
-
-
-def test_the_programs_own_fault_on_good_nodes_is_said_plainly(program_log: Answer) -> None:
-    assert conclude(report(node("gpu01", PASSED)), program_log) == (
-        "nodes fine: look at the code: the program stopped on an error of its own"
-    )
-
-
-def test_an_error_without_a_known_cause_is_not_the_codes(program_log: Answer) -> None:
+def test_what_only_the_logs_know_is_said_to_be_so(ecc_log: Answer, program_log: Answer) -> None:
+    good = report(node("gpu01", PASSED), node("gpu02", PASSED))
     unknown = replace(program_log, cause=LogCause.UNKNOWN, sentence=Text("the cause is not in these logs: X", ""))
-    assert conclude(report(node("gpu01", PASSED)), unknown) == "nodes fine: the cause is not in these logs: X"
+    why = "the GPU of this rank met a memory error that it could not correct (from the logs alone: no check fails now)"
+    assert [conclude(good, logs) for logs in (ecc_log, program_log, unknown)] == [
+        f"hardware: move the job off gpu02 because {why}",
+        "nodes fine: look at the code: the program stopped on an error of its own",
+        "nodes fine: the cause is not in these logs: X",
+    ]
 
 
 def test_logs_that_were_not_read_to_their_end_are_not_said_to_be_without_an_error(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from support.measured import baseline, metric
 
 from nodegate.metric import Metric
 from nodegate.numbers.peers import Measured, Peers
-from nodegate.run.fleet_allows import fleet_allows
+from nodegate.run.notes import fleet_allows
 
 
 def said(nodes: int, noise: float, **changes: str) -> str:

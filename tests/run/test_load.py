@@ -20,8 +20,7 @@ from nodegate.records.evidence import Evidence
 from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.run_folder import RunFolder
 from nodegate.run.load import Load
-from nodegate.run.pool import ThreadPool
-from nodegate.run.progress import Progress
+from nodegate.run.progress import Progress, ThreadPool
 from nodegate.transport.command import LocalSession
 
 LENGTH = Durations(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)

@@ -22,7 +22,7 @@ from nodegate.records.manifest import MANIFEST
 from nodegate.records.results import read
 from nodegate.records.run_folder import RunFolder
 from nodegate.report import render
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 from nodegate.run import pack_evidence as packing
 from nodegate.run.node_facts import recorded
 from nodegate.run.run_evidence import drop_what_failed

@@ -13,7 +13,7 @@ from support import warm
 
 from nodegate.records.results import RESULTS
 from nodegate.release import suite_version
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 
 DEMO = Path(__file__).parents[2] / "inventory" / "demo.yaml"
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.2.0.tar.xz"

@@ -14,10 +14,9 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.commands.doctor import complaints_about_claims, lines
 from nodegate.errors import UsageError
 from nodegate.inventory import inventory
-from nodegate.judge.waivers import Waivers
+from nodegate.judge.waivers import Waivers, signed_gaps
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
 
 TODAY = dt.date(2026, 11, 23)

@@ -9,7 +9,7 @@ from support.recorded import run_pytest
 from nodegate.commands import accept
 from nodegate.errors import UsageError
 from nodegate.node import Node
-from nodegate.records.contract import Contract, Criterion, Party
+from nodegate.records.run import Contract, Criterion, Party
 from nodegate.run.settings import Settings
 from nodegate.run.site_of_run import of_run
 from nodegate.site.site_file import read

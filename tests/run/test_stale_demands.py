@@ -12,7 +12,7 @@ from nodegate.demands.of_site import SiteDemands
 from nodegate.inventory import inventory
 from nodegate.node import Node
 from nodegate.run.contexts import NodeSummary
-from nodegate.run.stale_demands import stale_demands
+from nodegate.run.notes import stale_demands
 from nodegate.unknown import Known, Unknown, Why
 
 NODES = {name: Node(name, expected={"ports": [29500]}) for name in ("gpu1", "gpu2", "gpu3")}

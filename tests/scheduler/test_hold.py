@@ -15,7 +15,7 @@ from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.holding import Holding, holders
-from nodegate.run.plan import Plan
+from nodegate.run.load import Plan
 from nodegate.scheduler.hold import Held, has_ended, owner
 from nodegate.scheduler.slurm import SlurmHold, reservation_name
 

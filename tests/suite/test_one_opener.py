@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "nodegate"
 ELSEWHERE = (  # on the node there is nothing of the project but the standard library
     "node_side/",
     "files/bounded.py",
-    "files/trusted.py",  # as strict, and follows no link: only root may have written it
+    "files/bounded.py",  # as strict, and follows no link: only root may have written it
 )
 OPENS = frozenset(
     ("open", "fdopen", "open_code", "read_text", "read_bytes", "from_path", "from_file", "loadtxt", "read_csv")
@@ -26,7 +26,7 @@ EXCEPTIONS = {
     ("node_program.py", "resources.files('nodegate.node_side').joinpath(path).read_text"): OWN,
     ("certificate/page.py", "(folder / 'certificate.css').read_text"): OWN,
     ("report/html.py", "(folder / name).read_text"): OWN,
-    ("site/make.py", "files('nodegate.site').joinpath(name).read_text"): OWN,
+    ("commands/init.py", "files('nodegate.site').joinpath(name).read_text"): OWN,
     ("triage/page.py", "(folder / 'report.css').read_text"): OWN,
     ("watch/html.py", "(_HERE / 'page.css').read_text"): OWN,
     ("hook/verdict_cache.py", "_BOOT.read_text"): "a file of /proc",

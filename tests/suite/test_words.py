@@ -51,7 +51,7 @@ _LATER = {"architecture.md"}
 NOT_YET = {
     *("causes", "claims", "judge", "kernel_log", "launchers", "node_settings", "numbers", "policy", "report"),
     *("subjects", "toolbox", "__init__.py", "commands/tools.py"),
-    *(f"records/{name}.py" for name in ("cause", "claim", "finding", "from_02", "from_labels", "part", "plain")),
+    *(f"records/{name}.py" for name in ("cause", "claim", "finding", "part", "plain")),
     *(f"records/{name}.py" for name in ("results", "taken_key")),
     *(f"measure/{name}findings.py" for name in ("burn/", "copies/", "copies/host_", "groups/", "rdma/")),
 }

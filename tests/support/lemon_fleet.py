@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.past import database
 from nodegate.past.event import XID, Event
 from nodegate.past.events import keep as keep_events
-from nodegate.past.kept import KeptNode, KeptRun
-from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.keys import CHASSIS, KeptNode, KeptRun, Keys, Placed
 from nodegate.past.record import FleetRecord
 from nodegate.records import part
 from nodegate.records.cause import Cause, CheckFinding, Class, Severity

@@ -1,7 +1,6 @@
 """A fleet's record for tests: runs of made-up nodes are kept in it, and what it knows of a node is asked."""
 
-from nodegate.past.kept import KeptNode, KeptRun
-from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.keys import CHASSIS, KeptNode, KeptRun, Keys, Placed
 from nodegate.records.finding import Record
 from nodegate.records.run import NodeReport, Run
 from nodegate.records.verdict import NodeVerdict, Verdict

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from nodegate.claims.verdict import node_verdict
-from nodegate.files.source import Source
+from nodegate.files.text_file import Source
 from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
 from nodegate.records.part import NODE

@@ -18,7 +18,7 @@ from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect,
 from nodegate.baseline.plausible import Ranges, ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
-from nodegate.files.source import Source
+from nodegate.files.text_file import Source
 from nodegate.metric_names import METRICS
 from nodegate.records.finding import AnyLimit, Limit, NumberLimit
 

@@ -19,9 +19,8 @@ from nodegate.records.run import NodeReport, Run, shared
 from nodegate.records.store import from_bytes, to_bytes
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report.fleet_result import part_of
-from nodegate.report.json_file import ReportFile
+from nodegate.report.json_file import MOST_BYTES, ReportFile
 from nodegate.report.model import Report, worst_first
-from nodegate.report.reader import MOST_BYTES
 
 FILE = "rounds.json"
 MOST_ROUNDS = 100

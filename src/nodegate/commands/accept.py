@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands import test
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from nodegate.site.site_file import NAME, read
 
 WRONG_USE = 4  # as pytest's
 
@@ -21,8 +19,6 @@ def run(arguments: Sequence[str]) -> int:
 
     Without --inventory the nodes are those of `night.inventory` in the site file.
     """
-    from nodegate.site.site_file import NAME, read  # noqa: PLC0415
-
     parser = argparse.ArgumentParser(prog="nodegate accept", allow_abbrev=False, add_help=False)
     parser.add_argument("--site", type=Path)
     parser.add_argument("--profile", default="delivery")

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.baseline.baseline_file import EVERYWHERE
+from nodegate.baseline.entry import Entry
 from nodegate.baseline.parameters import shown as conditions_shown
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.judge.waivers import Waivers
 from nodegate.learn.diff import diff
+from nodegate.learn.learn import Learned, LearnedFrom, learn
 from nodegate.numbers.comparison import shown
+from nodegate.numbers.margins import Margins
+from nodegate.records.run import Run
+from nodegate.records.run_folder import RunFolder
+from nodegate.report.json_file import load
+from nodegate.run.conditions import read_earlier
+from nodegate.run.judging import Judging
+from nodegate.run.run_evidence import RunEvidence
 
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.baseline.entry import Entry
-    from nodegate.learn.learn import Learned, LearnedFrom
-    from nodegate.numbers.margins import Margins
-    from nodegate.records.run import Run
-
-    Answer = tuple[list[str], int]  # the lines to print, the exit code
+Answer = tuple[list[str], int]  # the lines to print, the exit code
 
 SAME, DIFFERENT, NOT_COMPARED = 0, 1, 2  # as diff(1)
 
@@ -75,8 +77,6 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     Raises:
         UsageError: the run cannot be read or has nothing to learn from, or a file exists already.
     """
-    from nodegate.learn.learn import learn  # noqa: PLC0415 - numpy
-
     baselines = Baselines.read(more)
     run, good = measured_by_good_nodes(folder, baselines)
     known = {name: {**baselines.common, **platform.limits} for name, platform in baselines.platforms.items()}
@@ -99,14 +99,6 @@ def measured_by_good_nodes(folder: Path, baselines: Baselines) -> tuple[Run, dic
     Raises:
         UsageError: the folder has no run, or one without a report.
     """
-    from nodegate.judge.waivers import Waivers  # noqa: PLC0415 - as above
-    from nodegate.learn.learn import LearnedFrom  # noqa: PLC0415
-    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
-    from nodegate.run.conditions import read_earlier  # noqa: PLC0415
-    from nodegate.run.judging import Judging  # noqa: PLC0415
-    from nodegate.run.run_evidence import RunEvidence  # noqa: PLC0415
-
     evidence = RunFolder.existing(folder)
     earlier, report = read_earlier(evidence), load(folder)
     nodes = {node.name: node for node in earlier.nodes}
@@ -122,8 +114,6 @@ def measured_by_good_nodes(folder: Path, baselines: Baselines) -> tuple[Run, dic
 
 
 def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:
-    from nodegate.numbers.margins import Margins  # noqa: PLC0415
-
     try:
         return {name: Margins.of(Baseline(name, "", "", "", "", entries)) for name, entries in known.items()}
     except NotJudged as said:

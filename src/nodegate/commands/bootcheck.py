@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands import output
 from nodegate.words.catalogue import LANGUAGES, speaking
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

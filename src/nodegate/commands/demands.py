@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
+from nodegate.demands.demands import Demands
+from nodegate.demands.limits import baselines_of
+from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
-    from nodegate.demands.demands import Demands
-    from nodegate.node import Node
+from nodegate.inventory import inventory
+from nodegate.judge.waivers import signed_gaps
+from nodegate.node import Node
+from nodegate.policy import policy_file
+from nodegate.policy.policy import DEFAULT
+from nodegate.subjects.order import check_orders
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -34,12 +38,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: inventory, baseline or policy that a run would refuse, or a folder that cannot be written.
     """
-    from nodegate.baseline.baseline import Baselines  # noqa: PLC0415 - the list of commands needs none of it
-    from nodegate.demands.of_site import SiteDemands  # noqa: PLC0415
-    from nodegate.inventory import inventory  # noqa: PLC0415
-    from nodegate.policy import policy_file  # noqa: PLC0415
-    from nodegate.policy.policy import DEFAULT  # noqa: PLC0415
-
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes = read.select(asked.nodes)
     Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
@@ -61,10 +59,6 @@ def run(asked: argparse.Namespace) -> int:
 
 def _check(demands: Sequence[Demands], nodes: Sequence[Node]) -> None:
     """Refuse what no node could use, as a run would before it starts. The embedded files are the same in all."""
-    from nodegate.demands.limits import baselines_of  # noqa: PLC0415
-    from nodegate.run.gaps import signed_gaps  # noqa: PLC0415
-    from nodegate.subjects.order import check_orders  # noqa: PLC0415
-
     baselines_of(demands[0]).check_expected(nodes)
     check_orders(nodes)
     signed_gaps(nodes)

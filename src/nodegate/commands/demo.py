@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import compare, read_faults
 from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
 from nodegate.records.results import read
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.past.difference import Difference, Problem, Side
+from nodegate.inventory.hostlist import fold
+from nodegate.metric_names import words
+from nodegate.numbers.comparison import shown
+from nodegate.past import database, tables
+from nodegate.past.difference import Difference, Problem, Side, difference, folded, margins_of_suite, side
+from nodegate.past.store import number_of, store
+from nodegate.records.run_folder import RunFolder
+from nodegate.run import conditions
+from nodegate.run.rebuild import read_run
+from nodegate.text import day_of, visible
 
 MOST_LINES = 20  # of a section, without --all
 _LAST = "select id from runs where profile {which} and started_epoch_s < ? order by started_epoch_s desc limit 1"
@@ -39,11 +44,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: a run cannot be read, or they have no node in common.
     """
-    from nodegate.past import database  # noqa: PLC0415
-    from nodegate.past.change import margins_of_suite  # noqa: PLC0415
-    from nodegate.past.difference import difference  # noqa: PLC0415
-    from nodegate.text import visible  # noqa: PLC0415
-
     record = record_of(asked)
     with contextlib.ExitStack() as opened:
         base = opened.enter_context(database.reading(record)) if record.exists() else None
@@ -64,8 +64,6 @@ def _sides(asked: argparse.Namespace, base: sqlite3.Connection | None, record: P
         return one, two
     if base is None:
         raise UsageError("there is no record yet", file=str(record), hint="the first run that ends makes it")
-    from nodegate.past.difference import side  # noqa: PLC0415
-
     which, newest = ("= 'nightly'", "= 'nightly'") if asked.since_last_night else ("= 'delivery'", "!= ''")
     after = _newest(base, newest, float("inf"))
     last = side(base, after)
@@ -81,10 +79,6 @@ def _newest(base: sqlite3.Connection, which: str, before_s: float) -> int:
 
 def _side(name: str, base: sqlite3.Connection | None, record: Path) -> Side:
     """A run of the record, by its id or folder; of a folder that the record does not know from its files."""
-    from nodegate.past import tables  # noqa: PLC0415
-    from nodegate.past.difference import side  # noqa: PLC0415
-    from nodegate.past.store import number_of, store  # noqa: PLC0415
-
     if not (Path(name) / "run.json").is_file():
         asked = "select id from runs where name = ? order by started_epoch_s desc"
         found = base.execute(asked, (name,)).fetchone() if base else None
@@ -92,10 +86,6 @@ def _side(name: str, base: sqlite3.Connection | None, record: Path) -> Side:
             hint = "name a run folder, or an id as nodegate's reports have it"
             raise UsageError(f"no folder and no run of the record: {name}", file=str(record), hint=hint)
         return side(base, found[0])  # type: ignore[arg-type]
-    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.run import conditions  # noqa: PLC0415
-    from nodegate.run.rebuild import read_run  # noqa: PLC0415
-
     known = conditions.read(RunFolder(Path(name)))
     number = number_of(base, known.id, known.started_epoch_s) if base else None
     if base and number is not None:
@@ -108,12 +98,6 @@ def _side(name: str, base: sqlite3.Connection | None, record: Path) -> Side:
 
 
 def _lines(before: Side, after: Side, found: Difference, *, most: int | None) -> Iterator[str]:
-    from nodegate.inventory.hostlist import fold  # noqa: PLC0415
-    from nodegate.metric_names import words  # noqa: PLC0415
-    from nodegate.numbers.comparison import shown  # noqa: PLC0415
-    from nodegate.past.difference import folded  # noqa: PLC0415
-    from nodegate.text import day_of  # noqa: PLC0415
-
     sides = [f"{each.name} ({each.profile}, {day_of(each.started_s)})" for each in (before, after)]
     yield " -> ".join(sides)
     for name, own in (("new", found.new), ("still", found.still), ("gone", found.gone)):

@@ -17,7 +17,7 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
 from nodegate.launchers import LAUNCHERS
-from nodegate.policy.asked import by_contract
+from nodegate.policy.policy import by_contract
 from nodegate.text import counted, visible
 from nodegate.toolbox.tool_list import how_to_get
 from nodegate.toolbox.toolbox import Lacking, Toolbox

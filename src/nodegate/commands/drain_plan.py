@@ -17,8 +17,8 @@ from nodegate.inventory.hostlist import fold
 from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
+from nodegate.report.json_file import load
 from nodegate.report.model import Report
-from nodegate.report.reader import load
 from nodegate.run.conditions import read_earlier
 from nodegate.scheduler.jobs import slurm_name
 from nodegate.text import counted, day_of, visible

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.files.strict_yaml import did_you_mean
-
-if TYPE_CHECKING:
-    import argparse
-
-    from nodegate.learn.order import LearnedOrder
+from nodegate.judge.context import facts_of
+from nodegate.learn.order import LearnedOrder, learn_order, seen
+from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import NodeVerdict
+from nodegate.report.json_file import load
+from nodegate.subjects.order_items import items
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -50,12 +51,6 @@ def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
     Raises:
         UsageError: the run cannot be read, has several platforms, or has nothing to learn from.
     """
-    from nodegate.judge.context import facts_of  # noqa: PLC0415
-    from nodegate.learn.order import learn_order, seen  # noqa: PLC0415
-    from nodegate.records.run_folder import RunFolder  # noqa: PLC0415
-    from nodegate.records.verdict import NodeVerdict  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
-
     evidence, report = RunFolder.existing(folder), load(folder)
     good = {node.node: node.platform for node in report.nodes if node.verdict is NodeVerdict.ACCEPTED}
     platform = platform or _only(set(good.values()))
@@ -79,7 +74,5 @@ def _only(platforms: set[str]) -> str:
 
 
 def _items(_: argparse.Namespace) -> str:
-    from nodegate.subjects.order_items import items  # noqa: PLC0415
-
     rows = ((item.key, item.about.value, f"{item.sort.value} {item.unit}".strip()) for item in items().values())
     return "".join(f"{key:<16} {about:<9} {sort}\n" for key, about, sort in rows)

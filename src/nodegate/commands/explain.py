@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import re
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_whole
 from nodegate.files.paths import CHECKS, DOCS, suite_folder
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _WIDTH = 100
 _MOST_BYTES = 4 << 20

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
-
-if TYPE_CHECKING:
-    import argparse
+from nodegate.inventory.hostlist import expand
+from nodegate.past import database
+from nodegate.past.difference import margins_of_suite
+from nodegate.past.event import ACCEPT_AGAIN
+from nodegate.past.plot import write_plot
+from nodegate.past.questions import numbers, whom
+from nodegate.past.story import lines
+from nodegate.past.tell import tell
+from nodegate.text import counted, visible
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -32,18 +38,8 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record cannot be read, or knows nothing of a name.
     """
-    from nodegate.inventory.hostlist import expand  # noqa: PLC0415
-    from nodegate.past import database  # noqa: PLC0415
-    from nodegate.past.change import margins_of_suite  # noqa: PLC0415
-    from nodegate.past.event import ACCEPT_AGAIN  # noqa: PLC0415
-    from nodegate.past.questions import numbers, whom  # noqa: PLC0415
-    from nodegate.past.story import lines  # noqa: PLC0415
-    from nodegate.text import counted, visible  # noqa: PLC0415
-
     names, record = [name for each in asked.names for name in expand(each)], record_of(asked)
     if asked.accept_again is not None:
-        from nodegate.past.tell import tell  # noqa: PLC0415
-
         tell(record, ACCEPT_AGAIN, names, asked.accept_again)
         print(f"{counted(len(names), 'node')} accepted again: the next run in which nothing is wrong")
         print("with them is what later ones are compared with")
@@ -55,7 +51,5 @@ def run(asked: argparse.Namespace) -> int:
             sys.stdout.writelines(f"{visible(line)}\n" for line in lines(base, who, margins))
         told = [(who.name, numbers(base, who)) for who in found] if asked.plot else []
     if asked.plot:
-        from nodegate.past.plot import write_plot  # noqa: PLC0415
-
         write_plot(asked.plot, told)
     return 0

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from nodegate.job.command import job
 from nodegate.job.options import add_arguments, from_arguments
-
-if TYPE_CHECKING:
-    import argparse
 
 __all__ = ["add_arguments", "run"]
 

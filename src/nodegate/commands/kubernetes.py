@@ -9,15 +9,12 @@ import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands.hook import MODES, percent
 from nodegate.engines.context import HELP, OPTION, Context
+from nodegate.engines.kubernetes.write import Done
 from nodegate.errors import UsageError
 from nodegate.hook.guard import NOT_DONE, OPEN, PERCENT, Rules
-
-if TYPE_CHECKING:
-    from nodegate.engines.kubernetes.write import Done
 
 SCHEMA = "nodegate.kubernetes-verdict/1"
 DONE, BREAKER_OPEN, CANNOT = 0, 1, 2
@@ -77,7 +74,7 @@ def _verdict(asked: argparse.Namespace) -> int:
     from nodegate.engines.kubernetes.api import Refused, connect  # noqa: PLC0415
     from nodegate.engines.kubernetes.verdict import words  # noqa: PLC0415
     from nodegate.engines.kubernetes.write import Writer  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
+    from nodegate.report.json_file import load  # noqa: PLC0415
 
     report = load(asked.run)
     if report.run.evidence:

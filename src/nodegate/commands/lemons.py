@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
-from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
 from nodegate.errors import UsageError
-from nodegate.past.lemon import WINDOW_DAYS
+from nodegate.past import database
+from nodegate.past.lemon import WINDOW_DAYS, as_json, lines
+from nodegate.past.lemons import of_record
 from nodegate.text import day, visible
-
-if TYPE_CHECKING:
-    import argparse
 
 _MOST_DAYS = 366
 
@@ -33,10 +32,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no record, or it has too little of that time.
     """
-    from nodegate.past import database  # noqa: PLC0415
-    from nodegate.past.lemon_words import as_json, lines  # noqa: PLC0415
-    from nodegate.past.lemons import of_record  # noqa: PLC0415
-
     record = record_of(asked)
     since = _since(asked)
     if not record.exists():

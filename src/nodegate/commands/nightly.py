@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.engines import context as kube
-from nodegate.notices.option import add_notice, targets_of
-
-if TYPE_CHECKING:
-    import argparse
+from nodegate.night import state
+from nodegate.night.night import REPORTS, Night
+from nodegate.night.settings import settings
+from nodegate.notices.target import add_notice, targets_of
+from nodegate.text import visible
 
 ANOTHER_RUNS = 75
 
@@ -47,11 +48,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: an option, the site file or a target is wrong.
     """
-    from nodegate.night import state  # noqa: PLC0415
-    from nodegate.night.night import REPORTS, Night  # noqa: PLC0415
-    from nodegate.night.settings import settings  # noqa: PLC0415
-    from nodegate.text import visible  # noqa: PLC0415
-
     wanted = settings(asked)
     targets = targets_of(wanted.notices)
     try:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from nodegate.commands.record_option import add_record, record_of
 from nodegate.errors import UsageError
-from nodegate.notices.option import add_notice, targets_of
+from nodegate.notices.target import add_notice, targets_of
+from nodegate.notices.tell import tell_run
+from nodegate.report.json_file import load
 from nodegate.words.catalogue import LANGUAGES
 
 
@@ -27,9 +29,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no target, no report of a run, or the run judged another run's evidence again.
     """
-    from nodegate.notices.tell import tell_run  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
-
     targets = targets_of(asked.notice)
     if not targets:
         raise UsageError("name a target", hint="for example --to webhook:@/etc/nodegate/webhook")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.commands.record_option import add_record, record_of
-
-if TYPE_CHECKING:
-    import argparse
+from nodegate.run.rebuild import rebuild, run_folders
+from nodegate.text import counted, visible
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -26,9 +25,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record cannot be written.
     """
-    from nodegate.run.rebuild import rebuild, run_folders  # noqa: PLC0415
-    from nodegate.text import counted, visible  # noqa: PLC0415
-
     record = record_of(asked)
     done = rebuild(record, asked.folders or run_folders(record.parent))
     for line in done.left_out:

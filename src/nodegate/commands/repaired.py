@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from nodegate.commands.record_option import add_record, record_of
-
-if TYPE_CHECKING:
-    import argparse
+from nodegate.past.event import REPAIR
+from nodegate.past.tell import tell
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -23,9 +22,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the record knows nothing of that name, or cannot be written.
     """
-    from nodegate.past.event import REPAIR  # noqa: PLC0415
-    from nodegate.past.tell import tell  # noqa: PLC0415
-
     (event,) = tell(record_of(asked), REPAIR, [asked.name], asked.what)
     of = f" ({event.part})" if asked.name != event.node else ""
     print(f"noted: {event.node or asked.name}{of}: {event.text}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.certificate import page as certificate
+from nodegate.certificate.pdf import print_pdf
 from nodegate.errors import UsageError
+from nodegate.records.manifest import Manifest
+from nodegate.report import xlsx_file
+from nodegate.report.render import rerender
 from nodegate.words.catalogue import LANGUAGES
-
-if TYPE_CHECKING:
-    import argparse
 
 MOST_NAMED = 10  # files whose change is said one by one
 
@@ -34,21 +36,13 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run cannot be read, or the reports cannot be written.
     """
-    from nodegate.certificate import page as certificate  # noqa: PLC0415
-    from nodegate.records.manifest import Manifest  # noqa: PLC0415
-    from nodegate.report.rerender import rerender  # noqa: PLC0415
-
     if asked.xlsx:
-        from nodegate.report import xlsx_file  # noqa: PLC0415
-
         if asked.redact:
             raise UsageError("--xlsx holds serials and names", hint="write it from the run that --redact wrote")
         xlsx_file.write(asked.run, asked.xlsx)
         print(asked.xlsx)
         return 0
     if asked.pdf:
-        from nodegate.certificate.pdf import print_pdf  # noqa: PLC0415
-
         print_pdf(asked.run, asked.pdf, asked.lang or "en")
         print(asked.pdf)
         return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodegate.commands.record_option import add_record, record_of
 from nodegate.records.run_folder import RunFolder
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 from nodegate.rma import archive
 from nodegate.rma.clean import Clean
 from nodegate.rma.contents import contents

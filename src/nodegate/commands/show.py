@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import argparse
+from nodegate.causes.details import details
+from nodegate.records.results import is_cut, read
+from nodegate.text import visible
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -26,10 +27,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: the run cannot be read, or knows nothing of that name.
     """
-    from nodegate.causes.details import details  # noqa: PLC0415
-    from nodegate.records.results import is_cut, read  # noqa: PLC0415
-    from nodegate.text import visible  # noqa: PLC0415
-
     results = read(asked.run)
     if is_cut(asked.run):
         said = "its results are cut off: some nodes are missing here - continue the run (pytest --resume)"

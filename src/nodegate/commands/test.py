@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def run(arguments: Sequence[str]) -> int:

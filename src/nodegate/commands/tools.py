@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import subprocess
 import sys
@@ -9,14 +10,10 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import rmtree, which
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.text import visible
 from nodegate.toolbox import carried
-
-if TYPE_CHECKING:
-    import argparse
 
 HASHES = Path(carried.__file__).parent  # cublas-cu12.txt, cublas-cu13.txt
 PLACES = {"12": "nvidia/cublas/lib", "13": "nvidia/cu13/lib"}  # where NVIDIA's packages have their libraries

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from nodegate.engines.registry import pods_of
 from nodegate.triage import render
 from nodegate.triage.homes_of_pods import read_map
 from nodegate.triage.sources import STDIN
 from nodegate.triage.triage import triage
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

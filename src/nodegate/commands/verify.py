@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from nodegate.certificate.verify import check_signature, read_paper, verify
 from nodegate.errors import UsageError
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    import argparse
 
 EQUAL, DIFFERS = 0, 1  # 2, cannot tell, is any refusal's
 
@@ -33,9 +31,6 @@ def run(asked: argparse.Namespace) -> int:
     Raises:
         UsageError: it is not a certificate, the run has no manifest, or one of both cannot be read.
     """
-    from nodegate.certificate.paper import read_paper  # noqa: PLC0415
-    from nodegate.certificate.verify import check_signature, verify  # noqa: PLC0415
-
     given = (asked.signature, asked.signers, asked.signer)
     if any(given) and not all(given):
         raise UsageError("--signature, --signers and --signer go together")

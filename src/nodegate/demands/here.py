@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nodegate.demands.demands import MOST_BYTES, Demands, parse
 from nodegate.errors import UsageError
-from nodegate.files.trusted import read_trusted
+from nodegate.files.bounded import read_trusted
 
 FILE = Path("/etc/nodegate/demands.yaml")
 

@@ -22,8 +22,7 @@ from typing import NoReturn
 import yaml
 
 from nodegate.errors import UsageError
-from nodegate.files.hints import did_you_mean, shown
-from nodegate.files.text_file import MAX_BYTES, read_text
+from nodegate.files.text_file import MAX_BYTES, did_you_mean, read_text, shown
 
 Lines = Mapping[object, int]  # key of a mapping, or index of a list -> line
 __all__ = [

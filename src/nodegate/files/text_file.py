@@ -1,10 +1,13 @@
-"""A text file that the user names: read whole, or an error that says which file and why."""
+"""Text files that the user names: read whole, or an error that says which file and why; hints about what is in them."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_bounded, read_given
+from nodegate.text import some
 
 MAX_BYTES = 16 << 20
 
@@ -36,3 +39,25 @@ def _neighbours(path: Path) -> str:
     except OSError:
         return ""
     return f"did you mean {path.parent / near[0]}?" if near and not path.exists() else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint for an unknown word: the nearest known one, else the known ones (at most 12)."""
+    words = sorted(known)
+    near = get_close_matches(word, words, n=3, cutoff=0.7)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"known: {some(words, 12)}" if words else ""
+
+
+def shown(text: str) -> str:
+    """Foreign text for a message: quoted, control characters escaped, not too long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An inventory or baseline file: its name in messages, and the SHA-256 of its text."""
+
+    path: str
+    sha256: str

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ssl
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

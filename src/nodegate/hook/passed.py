@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nodegate.exit_codes import Exit
 from nodegate.files import strict_json
-from nodegate.files.trusted import read_trusted
+from nodegate.files.bounded import read_trusted
 from nodegate.text import shown, some
 
 STATE = "/var/lib/nodegate"  # what stays on a node over a boot

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from nodegate.files.atomic import replacing_bytes
-from nodegate.files.trusted import open_trusted
+from nodegate.files.bounded import open_trusted
 from nodegate.hook.verdict_cache import boot_id, now_s
 from nodegate.probe.hooks import MOST_CAUSES, SCHEMA
 

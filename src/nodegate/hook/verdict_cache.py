@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nodegate.exit_codes import Exit
 from nodegate.files.atomic import replacing
-from nodegate.files.trusted import read_trusted
+from nodegate.files.bounded import read_trusted
 
 FILE = Path("/run/nodegate/verdict.json")
 _SCHEMA = "nodegate.kept/2"

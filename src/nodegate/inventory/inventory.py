@@ -10,15 +10,14 @@ from functools import cached_property
 from typing import TextIO
 
 from nodegate.errors import UsageError
-from nodegate.files.source import Source
+from nodegate.files.text_file import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.ansible_cfg import Defaults, defaults
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
-from nodegate.inventory.var_files import VarFiles
-from nodegate.inventory.variables import Merger, Variables
+from nodegate.inventory.variables import Merger, VarFiles, Variables
 from nodegate.node import Node
 from nodegate.node_settings.table import CONNECTION, PREFIX
 

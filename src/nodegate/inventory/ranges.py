@@ -5,7 +5,7 @@ import re
 import string
 
 from nodegate.errors import UsageError
-from nodegate.files.hints import shown
+from nodegate.files.text_file import shown
 
 MAX_NAMES = 100_000
 

@@ -13,12 +13,11 @@ from nodegate.engines.registry import named
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.bounded import read_bounded
-from nodegate.files.source import Source
-from nodegate.files.text_file import read_text
-from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
+from nodegate.files.text_file import Source, read_text
+from nodegate.inventory import ansible_ini, ansible_yaml, listing, ranges
 from nodegate.inventory.connection import LOCAL_NAMES
 from nodegate.inventory.tree import Tree
-from nodegate.inventory.var_files import VAULT_HEADER
+from nodegate.inventory.variables import VAULT_HEADER
 
 STDIN = "-"
 IGNORED_FOLDERS = frozenset({"group_vars", "host_vars", "vars_plugins"})
@@ -128,7 +127,7 @@ class SourceReader:
         elif given.kind == INI:
             ansible_ini.read(given.text, name, base, self.tree)
         else:
-            plain_list.read(given.text, name, base, self.tree, lines=given.kind != ARGUMENT)
+            ansible_ini.read_plain(given.text, name, base, self.tree, lines=given.kind != ARGUMENT)
         sha256 = hashlib.sha256(given.text.encode("utf-8", "surrogatepass")).hexdigest()
         self.read_files.append(Source(name, sha256))
 

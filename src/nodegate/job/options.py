@@ -10,8 +10,7 @@ from nodegate.engines.registry import pods_of
 from nodegate.errors import UsageError
 from nodegate.job.prometheus import Access
 from nodegate.job.queries import Job
-from nodegate.notices.option import add_notice, targets_of
-from nodegate.notices.target import Target
+from nodegate.notices.target import Target, add_notice, targets_of
 
 _SPAN = re.compile(r"([0-9]{1,6})([smh])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}

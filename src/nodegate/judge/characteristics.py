@@ -1,12 +1,14 @@
-"""What nodes of one platform should have in common: versions, firmware and models, read from the probe's facts."""
+"""What a node is: versions, firmware and models, serial numbers, and the traits that set it apart from others."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median_low
 
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import NodeFacts
-from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.node import Node
 from nodegate.probe.driver import Driver
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.host import Host
@@ -24,6 +26,55 @@ from nodegate.unknown import Known, Unknown, Why
 MAX_TEXT = 200
 _MODULES = ("nvidia_uvm", "nvidia_peermem", "gdrdrv", "ib_uverbs", "ib_umad", "rdma_cm", "mlx5_ib")
 _NONE = "none"  # known to be absent: a value like any other
+_OF_ONE_LOT = 6  # digits of a GPU's serial number that boards of one delivery share
+_SHORTEST = 10  # of a serial number that has them
+_MOST_OF = 0.5  # of the GPUs of a node are of a lot, or the node is not
+
+
+@dataclass(frozen=True)
+class ClockSkew:
+    """A node's clock minus the controller's, in seconds, and how far from the truth that may be."""
+
+    skew_s: float
+    error_s: float
+
+
+@dataclass(frozen=True)
+class CommonSkew:
+    """By how much most nodes differ from the controller alike: `count` of `total` nodes."""
+
+    skew_s: float
+    count: int
+    total: int
+
+
+def clock_skew(facts: NodeFacts) -> ClockSkew | None:
+    """The skew of one node; None where it is not known."""
+    try:
+        clock = facts.clock
+    except CannotMeasure:
+        return None
+    return None if isinstance(clock.skew_s, Unknown) else ClockSkew(clock.skew_s, clock.skew_error_s)
+
+
+def common_skew(skews: Mapping[str, ClockSkew], limit_s: float) -> CommonSkew | None:
+    """What most clocks of a run say of the controller's; None unless they outvote it.
+
+    More than half of all clocks, the controller's included, agree with each other and, for certain, not with it. So it
+    takes two nodes, and one node alone is compared with the controller only.
+    """
+    if len(skews) < 2:
+        return None
+    middle = median_low(each.skew_s for each in skews.values())
+    agreeing = sum(differs(each, middle) <= limit_s < differs(each, 0.0) for each in skews.values())
+    if 2 * agreeing <= len(skews) + 1:
+        return None
+    return CommonSkew(middle, agreeing, len(skews))
+
+
+def differs(skew: ClockSkew, other_s: float) -> float:
+    """How far a clock is from another one for certain, given its error."""
+    return round(max(abs(skew.skew_s - other_s) - skew.error_s, 0.0), 3)
 
 
 class Characteristics(Mapping[str, Known[str]]):
@@ -212,3 +263,47 @@ def _joined(values: Iterable[Known[str]]) -> Known[str]:
 def _installed(size: Known[int]) -> Known[str]:
     gib = installed_gib(size)
     return gib if isinstance(gib, Unknown) else f"{gib} GiB"
+
+
+def serials(facts: NodeFacts) -> dict[str, str]:
+    """Part -> serial number: the chassis, each GPU and each disk, as far as the node knows them."""
+    found: dict[str, str] = {}
+    try:
+        chassis = facts.host.serial
+        if not isinstance(chassis, Unknown) and chassis:
+            found["chassis"] = chassis
+    except CannotMeasure:
+        pass
+    for gpu in facts.known_gpus:
+        if not isinstance(gpu.serial, Unknown) and gpu.serial:
+            found[f"GPU {gpu.index}"] = gpu.serial
+    try:
+        disks = facts.disks.devices
+    except CannotMeasure:
+        disks = ()
+    for disk in disks:
+        if not isinstance(disk.serial, Unknown) and disk.serial.strip():
+            found[f"disk {disk.name}"] = disk.serial.strip()
+    return found
+
+
+def traits_of(node: Node, known: Mapping[str, Known[str]], serials: Mapping[str, str]) -> dict[str, str]:
+    """The node's traits by name, places first: {"rack": "r7", "GPU VBIOS": "96.00.74", "GPU serials": "165292..."}.
+
+    Args:
+        node: the node, for what the inventory says of it.
+        known: its characteristics; what could not be read sets no node apart.
+        serials: part -> serial number.
+    """
+    places = {"rack": node.rack, "leaf": ", ".join(node.settings.leaf)}
+    found = {name: place for name, place in places.items() if place}
+    found |= {name: value for name, value in known.items() if not isinstance(value, Unknown)}
+    lot = _lot([serial for part, serial in serials.items() if part.startswith("GPU ")])
+    return found | ({"GPU serials": f"{lot}..."} if lot else {})
+
+
+def _lot(serials: list[str]) -> str:
+    """The first digits of most of a node's serial numbers; empty where they differ or are no numbers."""
+    heads = Counter(serial[:_OF_ONE_LOT] for serial in serials if serial.isdecimal() and len(serial) >= _SHORTEST)
+    head, count = heads.most_common(1)[0] if heads else ("", 0)
+    return head if count > _MOST_OF * len(serials) else ""

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import ByDesign, NotJudged
-from nodegate.judge.characteristics import Characteristics, characteristics
-from nodegate.judge.clocks import CommonSkew, common_skew
+from nodegate.judge.characteristics import Characteristics, CommonSkew, characteristics, common_skew
 from nodegate.judge.identity import Identities, Identity
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.records.finding import Finding, Limit, LimitKind, LimitValue
@@ -104,10 +103,6 @@ class Past:
     compared: bool = True
 
 
-def _no_past(_node: str) -> Past | None:
-    return None
-
-
 class Fleet:
     """The characteristics of all nodes of a run, by platform; `log` compares their kernel logs.
 
@@ -127,7 +122,7 @@ class Fleet:
         racks: Mapping[str, str] | None = None,
         past: Callable[[str], Past | None] | None = None,
     ) -> None:
-        self.past = past or _no_past
+        self.past = past or (lambda _node: None)
         self._nodes, self._racks = nodes, racks or {}
         self._identities = Identities(identities or {}, others)
         self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())

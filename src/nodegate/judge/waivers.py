@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import Loaded, did_you_mean
-from nodegate.inventory.hostlist import expand
+from nodegate.inventory.hostlist import expand, fold
+from nodegate.node import Node
 from nodegate.records.finding import Finding, Record
 from nodegate.records.verdict import Verdict
 from nodegate.text import day
@@ -20,6 +22,7 @@ from nodegate.text import day
 _REQUIRED = ("node", "reason", "owner", "expires")
 _RANGES = re.compile(r"\[[^]]*(?:[0-9]{2}[-,:]|[-,:][0-9]{2})")  # numbers of a hostlist, which no shell's pattern has
 _WORDS = ("node", "check", "claim", "reason", "owner", "expires", "subject")
+GAPS = "gaps"  # without the prefix, as a node has it
 
 
 @dataclass(frozen=True)
@@ -181,3 +184,26 @@ def _hostlist(loaded: Loaded, index: int, node: str) -> frozenset[str]:
         return frozenset(expand(node))
     except UsageError as problem:
         raise loaded.wrong(problem.message, (index, "node"), problem.hint) from None
+
+
+def signed_gaps(nodes: Iterable[Node]) -> tuple[Waiver, ...]:
+    """The gaps of all nodes, as waivers of claims: one for all nodes that have the same.
+
+    Raises:
+        UsageError: an unknown claim, or a gap without reason, owner or day, with the file and line that set it.
+    """
+    known = [claim.name for claim in claims()]
+    found: dict[Waiver, set[str]] = {}
+    for node in nodes:
+        for gap in _gaps(node, known):
+            found.setdefault(gap, set()).add(node.name)
+    return tuple(replace(gap, node=fold(names), nodes=frozenset(names)) for gap, names in found.items())
+
+
+def _gaps(node: Node, known: Sequence[str]) -> Iterator[Waiver]:
+    file, line = node.place(GAPS)
+    for claim, gap in node.settings.gaps.items():
+        if claim not in known:
+            hint = did_you_mean(claim, known)
+            raise node.wrong(f"nodegate_gaps: unknown claim {claim[:60]!r}", hint, variable=GAPS)
+        yield Waiver("", "", gap.reason, gap.owner, gap.expires, claim=claim, file=file, line=line)

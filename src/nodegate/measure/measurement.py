@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import not_begun
-from nodegate.records.from_labels import attempt_from_labels
-from nodegate.records.plain import from_plain, to_plain
+from nodegate.records.plain import attempt_from_labels, from_plain, to_plain
 from nodegate.records.program_run import Attempt, ProgramRun
 
 if TYPE_CHECKING:

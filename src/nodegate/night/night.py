@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import BUSY
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.night import retention, state
-from nodegate.night.runs import NOT_ALL, Ended, Runs, ended_before, fold_or_all
+from nodegate.night.runs import NOT_ALL, Ended, Runs, Turn, ended_before, fold_or_all, in_turn, overdue, turns
+from nodegate.night.settings import NightSettings
 from nodegate.night.state import NightState
-from nodegate.night.tell import Teller
-from nodegate.night.turns import Turn, in_turn, overdue, turns
+from nodegate.node import Node
+from nodegate.notices.target import Target
+from nodegate.notices.tell import tell_event, tell_run
 from nodegate.past import database
 from nodegate.records.run_folder import RunFolder
+from nodegate.report.model import Report
 from nodegate.scheduler.jobs import by_slurm_name
 from nodegate.scheduler.slurm import busy_nodes
 from nodegate.text import counted, day_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from nodegate.night.settings import NightSettings
-    from nodegate.node import Node
-    from nodegate.notices.target import Target
 
 ALL_ACCEPTED, NOT_DONE = 0, 2
 REPORTS = Path("reports")
@@ -87,7 +83,7 @@ class Night:
             chosen, waiting = waiting[:most], waiting[most:]
             began = time.time()
             pattern = fold_or_all(chosen, len(nodes), self._wanted.nodes)
-            ended = self._one(runs, REPORTS / _folder_name(began), pattern)
+            ended = self._one(runs, REPORTS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(began))}-nightly", pattern)
             took_s = time.time() - began
             if ended.trouble:
                 break
@@ -184,10 +180,6 @@ class Night:
         self._now.overdue = names
 
 
-def _folder_name(began_s: float) -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(began_s))}-nightly"
-
-
 class _signals:  # noqa: N801 - reads as a word of the with statement
     """While a night runs, Ctrl-C and systemd's stop end its run in good order, which then writes its report."""
 
@@ -203,3 +195,22 @@ class _signals:  # noqa: N801 - reads as a word of the with statement
 
     def _asked(self, *_: object) -> None:
         self._runs.asked_to_end = True
+
+
+class Teller:
+    """Sends the notices of a night; what could not be sent is added to `lines`."""
+
+    def __init__(self, targets: Sequence[Target], wanted: NightSettings, lines: list[str]) -> None:
+        self._targets = targets
+        self._record, self._lang, self._lines = wanted.record, wanted.lang, lines
+
+    def run(self, folder: Path, report: Report) -> None:
+        """Send what is new in a run."""
+        if self._targets:
+            to = (self._targets, self._record, self._lang)
+            self._lines += tell_run(folder, *to, entrance="nightly", report=report)
+
+    def event(self, kind: str, **fields: object) -> None:
+        """Send what no run says: the night was not done or was cut short, or nodes wait for too long."""
+        if self._targets:
+            self._lines += tell_event(kind, fields, self._targets, self._record, self._lang)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sqlite3
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.past import database
@@ -14,10 +15,6 @@ from nodegate.profile import Profile
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions
 from nodegate.run.rebuild import run_folders
-
-if TYPE_CHECKING:
-    import sqlite3
-    from pathlib import Path
 
 _GOING = ".deleted-"  # so a folder is named while it is deleted: what is left of it after a kill goes the next time
 

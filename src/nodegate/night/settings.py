@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
 from nodegate.past.record import DEFAULT
 from nodegate.site.site_file import LONGEST_CYCLE_S, LONGEST_KEPT_S, NAME, Site, beside, read
-
-if TYPE_CHECKING:
-    import argparse
 
 WITHIN_S, EVERY_S = 2 * 3600.0, 7 * 86400.0
 

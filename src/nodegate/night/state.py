@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.files.bounded import read_whole
 from nodegate.records.store import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FILE, LOCK, LOG = "nightly.json", "nightly.lock", "nightly.log"
 LOGS = 14  # of earlier nights

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nodegate.errors import UsageError
-from nodegate.files.hints import did_you_mean, shown
+from nodegate.files.text_file import did_you_mean, shown
 from nodegate.text import day, names, port_number
 
 _SLURM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", re.ASCII)

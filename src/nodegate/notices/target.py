@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import re
 import shlex
 import stat
+import sys
 import urllib.parse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ _SHORTEST = 8  # letters of a piece of an address that may be a secret
 _LIKE_AN_ADDRESS = re.compile(r"([A-Za-z]{2,20}):(?:https?://|@|\$)")
 _MAIL = re.compile(r"[^\s@,<>;:]{1,64}@[^\s@,<>;:]{1,255}")
 _HINT = "for example feishu:@/etc/nodegate/feishu, a file of mode 0600 with the address"
+FORMS = "feishu:, dingtalk:, slack:, webhook:, mailto: or apprise: and an address, @FILE or $NAME; or a program"
 
 
 class NotSent(Exception):  # noqa: N818 - reads as the sentence that it raises
@@ -211,3 +214,20 @@ def _mark(address: str) -> str:
     """Makes two addresses of one host different: a few letters of a hash, over none of its passwords."""
     public = re.sub(r"//[^/@]*@", "//", address)
     return hashlib.sha256(public.encode()).hexdigest()[:8]
+
+
+def add_notice(command: argparse.ArgumentParser, what: str, option: str = "--notice") -> None:
+    """The option. `what` says what a target gets."""
+    text = f"{what}; repeatable: {FORMS}"
+    command.add_argument(option, dest="notice", action="append", default=[], metavar="TARGET", help=text)
+
+
+def targets_of(texts: Iterable[str]) -> tuple[Target, ...]:
+    """The targets that a command was given; what others can see of them is said on stderr.
+
+    Raises:
+        UsageError: one of them cannot be used.
+    """
+    found = parse_all(texts)
+    sys.stderr.writelines(f"nodegate: {each.warning}\n" for each in found if each.warning)
+    return found

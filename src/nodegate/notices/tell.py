@@ -6,14 +6,16 @@ interrupted or judged no node, and an event, are always sent.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.notices.deliver import deliver
 from nodegate.notices.message import MOST_ITEMS, Notice
+from nodegate.notices.target import NotSent, Target
 from nodegate.text import visible
 from nodegate.words.catalogue import words
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 FOLDER = "notices"  # beside the record
 INTERRUPTED, NOTHING_JUDGED = "interrupted", "nothing-judged"
 ALWAYS = (INTERRUPTED, NOTHING_JUDGED)  # sent even if nothing changed
+ATTEMPT_S = 10.0  # of a module without a LIMIT_S of its own
+TOTAL_S = 30.0  # of all attempts for one target
+PAUSES_S = (1.0, 4.0)
+_LONGEST = 300
 
 
 def tell_run(
@@ -56,7 +62,7 @@ def tell_run(
         return []
     from nodegate.notices.box import Sent  # noqa: PLC0415 - a watch has none of this
     from nodegate.notices.news import news  # noqa: PLC0415
-    from nodegate.report.reader import load  # noqa: PLC0415
+    from nodegate.report.json_file import load  # noqa: PLC0415
 
     try:
         read = report or load(folder)
@@ -89,7 +95,7 @@ def tell_event(
 
     `kind` is one of `text.EVENTS`, or any other word; `text_fields` is what to say of it, a line each.
     """
-    from nodegate.notices.text import of_event  # noqa: PLC0415
+    from nodegate.notices.news import of_event  # noqa: PLC0415
     from nodegate.report.json_file import utc  # noqa: PLC0415
 
     now = time.time()
@@ -109,7 +115,7 @@ def tell_line(line: str, targets: Sequence[Target], entrance: str) -> list[str]:
 
 
 def _of_run(report: Report, found: News, lang: str, entrance: str, folder: Path) -> Notice:
-    from nodegate.notices.text import nothing_judged, of_run  # noqa: PLC0415
+    from nodegate.notices.news import nothing_judged, of_run  # noqa: PLC0415
     from nodegate.report.json_file import utc  # noqa: PLC0415
     from nodegate.report.model import node_counts, worst_first  # noqa: PLC0415
 
@@ -168,3 +174,37 @@ def _is_readable(record: Path) -> bool:
     except UsageError:
         return False
     return True
+
+
+def deliver(target: Target, notice: Notice) -> NotSent | None:
+    """Send a notice; returns what went wrong, without a secret, or None."""
+    end, pauses = time.monotonic() + TOTAL_S, list(PAUSES_S)
+    while True:
+        failed = _within(target, notice, min(ATTEMPT_S, max(0.1, end - time.monotonic())))
+        if failed is None:
+            return None
+        wait = max(pauses.pop(0), failed.after_s) if pauses and failed.again else TOTAL_S
+        if time.monotonic() + wait >= end:
+            break
+        time.sleep(wait)
+    return NotSent(target.without_secrets(visible(str(failed), most=_LONGEST)), keep=failed.keep)
+
+
+def _within(target: Target, notice: Notice, limit_s: float) -> NotSent | None:
+    """One attempt. Looking up a name or an answer of one byte a second has no limit of its own, so a thread has it."""
+    module, results = import_module(f"nodegate.notices.{target.scheme}"), list[NotSent | None]()
+    limit_s = getattr(module, "LIMIT_S", limit_s)
+
+    def attempt() -> None:
+        try:
+            module.send(target, notice, limit_s)
+            results.append(None)
+        except NotSent as said:
+            results.append(said)
+        except Exception as fault:  # noqa: BLE001 - no fault of a target, or of ours here, may end a run
+            results.append(target.failed(f"an internal error ({type(fault).__name__})"))
+
+    thread = threading.Thread(target=attempt, daemon=True, name=f"notice to {target.scheme}")
+    thread.start()
+    thread.join(limit_s + 1.0)
+    return results[0] if results else target.failed(f"no answer within {limit_s:.0f} s")

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import open_regular
 from nodegate.past.event import BOOT, HOOK, HOOK_DROPPED, HOOK_FIT, HOOK_UNREAD, OF_SLURM, Event
 from nodegate.records.store import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 FILE = "events.jsonl"
 MOST_LINE_BYTES = 1 << 16

@@ -7,11 +7,13 @@ answer; not warnings, settings, drift, what is waived, nor the Xids of programs.
 
 from __future__ import annotations
 
+import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegate.knowledge.tables import xids
 from nodegate.knowledge.words import Cause as Blame
@@ -21,12 +23,8 @@ from nodegate.past.questions import Stay
 from nodegate.records.cause import Class, Severity
 from nodegate.records.verdict import NodeVerdict, Verdict
 
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    _Rows = Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]
-    _Boards = Mapping[str, Sequence[Stay]]
+_Rows = Mapping[tuple[int, str], Mapping[object, tuple[Any, ...]]]
+_Boards = Mapping[str, Sequence[Stay]]
 
 DAY_S = 86400.0
 _NO_TIME_S = 1e11  # no run begins so late

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.past import database
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
 QUESTIONS = {

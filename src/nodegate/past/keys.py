@@ -1,12 +1,14 @@
-"""By what the parts of a node are known over months: a board by its serial number, anything else by its place."""
+"""By what parts are known over months: a board by its serial number, else by its place; and what is kept of a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+from nodegate.metric import Metric
+from nodegate.past.event import Event
+from nodegate.records.cause import Cause
+from nodegate.records.run import NodeReport, Run
 
 CHASSIS = "chassis"
 SERIAL, PLACE = "S/N ", "node "
@@ -48,3 +50,39 @@ class Keys:
         """Its key, and those of its place, where values are that were kept when no serial number was known."""
         end = "" if device in _NODE else f"/{device}"
         return tuple(dict.fromkeys((self.of(device), self.machine + end, f"{PLACE}{self.node}{end}")))
+
+
+@dataclass(frozen=True)
+class KeptNode:
+    """A node of a run.
+
+    `sound`: whether its numbers are what later runs are compared with. `placed` are its parts, `traits` its versions,
+    firmware and models by name, `events` what its kernel log has.
+    """
+
+    report: NodeReport
+    sound: bool
+    causes: tuple[Cause, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    traits: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its name in the inventory of that run."""
+        return self.report.node
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A run. `metrics` gives what was measured on a node, one node at a time, which keeps few of them in memory."""
+
+    run: Run
+    folder: str
+    nodes: Sequence[KeptNode]
+    shared: frozenset[str]
+    metrics: Callable[[str], Sequence[Metric]]
+
+    def keys(self, node: KeptNode) -> Keys:
+        """By what the parts of one of its nodes are known."""
+        return Keys(node.name, node.placed, self.shared)

@@ -7,15 +7,16 @@ then nodes, without the faults of boards that are named. docs/reference/statisti
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from nodegate.past.chance import at_least, beyond
-from nodegate.past.faults import DAY_S, Fault, Machine, newest, read
+from nodegate.past.faults import DAY_S, Fault, Machine, Seen, newest, read
 from nodegate.past.lemon import (
     BATCH,
     BOARD,
@@ -34,12 +35,6 @@ from nodegate.past.lemon import (
     Unit,
 )
 
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from nodegate.past.faults import Seen
-
 LONG = 3  # times as long: in which a board or node is named that fails seldom, and again
 LEAST_OTHERS = 2  # nodes of a platform, with which one is compared
 FALSE_RATE = 0.01  # of what is named on one day; over months of days several times as much
@@ -48,6 +43,7 @@ SAME_KIND, SAME_KIND_DAYS = 3, 14.0  # recurrence: of one kind in so many days
 GONE_AGAIN, GONE_AGAIN_DAYS = 4, 7.0  # recurrence: of any kind that went away again, in so many days
 QUIET_DAYS = 14.0
 PLACES = ("rack", "leaf")  # the traits that say where a node is
+Key = TypeVar("Key", bound=Hashable)
 
 
 def of_record(
@@ -298,3 +294,26 @@ def _recurs(faults: Sequence[Fault], until_s: float) -> str:
     newest = [each for each in faults if each.at_s >= until_s - GONE_AGAIN_DAYS * DAY_S]
     gone = {each.day for each in newest if each.gone_s is not None and each.gone_s < until_s}
     return "any" if len(gone) >= GONE_AGAIN else ""
+
+
+def at_least(count: int, of_others: int, share: float) -> float:
+    """The chance that so many or more faults fall on one, if all fail alike.
+
+    Two Poisson rates compared exactly (Przyborowski and Wilenski 1940): given the sum, each fault falls on the one with
+    its share of the exposure. So a fleet of a few nodes, or without any other fault, needs no special rule.
+
+    Args:
+        count: its own faults, at least one.
+        of_others: the faults of those that it is compared with.
+        share: its exposure by that of all, between 0 and 1.
+    """
+    from scipy.special import betainc  # noqa: PLC0415 - heavy
+
+    return float(betainc(count, of_others + 1, share))
+
+
+def beyond(chances: Mapping[Key, float], asked: int, rate: float) -> set[Key]:
+    """Those of `asked` questions that are beyond chance; about `rate` of them is false (Benjamini and Hochberg)."""
+    ranked = sorted(chances.items(), key=lambda each: each[1])
+    last = max((place for place, (_, p) in enumerate(ranked, 1) if p <= rate * place / asked), default=0)
+    return {key for key, _ in ranked[:last]}

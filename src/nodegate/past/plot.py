@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.files.atomic import write_whole
 from nodegate.metric_names import words
 from nodegate.numbers.comparison import shown
+from nodegate.past.questions import Told
 from nodegate.text import day_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from nodegate.past.questions import Told
 
 WIDTH, HEIGHT, LEFT, TITLE = 900, 130, 90, 18
 _STYLE = (

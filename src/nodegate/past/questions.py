@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.past.keys import CHASSIS, PLACE, SERIAL
 from nodegate.records.verdict import NodeVerdict
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 VERSIONS = ("cuda", "driver", "nccl", "tool_version")  # conditions with which one quantity goes on
 _NEWEST_NODE = """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
-from nodegate.past import database, events, from_03, store
+from nodegate.past import database, events, store
 from nodegate.past.event import KEPT_TWICE
 from nodegate.past.series import earlier
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from nodegate.past.event import Event
-    from nodegate.past.kept import KeptRun
-    from nodegate.past.keys import Keys
+    from nodegate.past.keys import KeptRun, Keys
     from nodegate.past.lemon import Told
     from nodegate.past.questions import LastVerdict
     from nodegate.past.series import Key
@@ -44,7 +43,7 @@ class FleetRecord:
         Raises:
             UsageError: it is something else: a mistaken option.
         """
-        beside = self.file.with_name(from_03.FILE)
+        beside = self.file.with_name(database.OLD_FILE)
         if not self.file.exists() and not (self.keeps and beside.is_file()):
             return
         try:
@@ -52,7 +51,7 @@ class FleetRecord:
                 pass
         except UsageError as broken:
             cause = broken.__cause__
-            if cause is None or isinstance(cause, from_03.OtherTables):
+            if cause is None or isinstance(cause, database.OtherTables):
                 raise
             self._lose(broken)
 

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import sys
 import time
 from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from nodegate.metric import Metric
 from nodegate.past.event import ACCEPT_AGAIN
-from nodegate.past.ids import Ids
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from nodegate.metric import Metric
-    from nodegate.past.keys import Keys
+from nodegate.past.keys import Keys
+from nodegate.past.tables import Ids
 
 Key = tuple[str, str, str, str]  # device, metric, conditions, unit
 FIRST = 16  # of each series the first values, never forgotten: what the part was when it was accepted

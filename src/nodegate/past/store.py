@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.past import events, series
-from nodegate.past.ids import Ids
 from nodegate.past.keys import CHASSIS, SERIAL, Placed
-from nodegate.past.spans import PLACES, TRAITS
+from nodegate.past.tables import PLACES, TRAITS, Ids
 from nodegate.records.claim import State
 from nodegate.records.verdict import Verdict
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from nodegate.past.event import Event
-    from nodegate.past.kept import KeptNode, KeptRun
-    from nodegate.past.keys import Keys
+    from nodegate.past.keys import KeptNode, KeptRun, Keys
 
 LOOKED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL))
 _NEW_RUN = """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from nodegate.metric_names import words
 from nodegate.numbers.comparison import shown
-from nodegate.past.change import changes, least_step
+from nodegate.numbers.margins import Margins
+from nodegate.past.difference import changes, least_step
 from nodegate.past.event import (
     ACCEPT_AGAIN,
     BOOT,
@@ -22,15 +24,8 @@ from nodegate.past.event import (
     XID,
 )
 from nodegate.past.keys import CHASSIS, SERIAL
-from nodegate.past.questions import key_of_part, numbers, stays
+from nodegate.past.questions import Stay, Told, Whom, key_of_part, numbers, stays
 from nodegate.text import counted, day_of
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterator, Sequence
-
-    from nodegate.numbers.margins import Margins
-    from nodegate.past.questions import Stay, Told, Whom
 
 MOST_CAUSES = MOST_EVENTS = 20
 _FEW = 8  # of the first and of the newest values, whose means are shown

@@ -7,10 +7,8 @@ passed, warned or failed: of the others nothing is known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import sqlite3
+import sqlite3
+from collections.abc import Sequence
 
 APPLICATION, VERSION = 0x6E676672, 1  # "ngfr": which program wrote the file, and the form of its tables
 TABLES = (
@@ -105,3 +103,65 @@ def names(base: sqlite3.Connection, schema: str = "main") -> frozenset[str]:
     """The tables that there are."""
     asked = f"select name from {schema}.sqlite_master where type = 'table'"  # noqa: S608 - `schema` is ours
     return frozenset(name for (name,) in base.execute(asked))
+
+
+class Ids:
+    """The numbers of the rows of a table, by the values that make each the only one. Names are never a stranger's."""
+
+    def __init__(self, base: sqlite3.Connection, table: str, *columns: str) -> None:
+        self._base, self._known = base, dict[tuple[object, ...], int]()
+        names, same = ", ".join(columns), " and ".join(f"{each} = ?" for each in columns)
+        marks = ", ".join("?" * len(columns))
+        self._find = f"select id from {table} where {same}"  # noqa: S608 - as the docstring says
+        self._add = f"insert into {table} ({names}) values ({marks})"  # noqa: S608
+
+    def of(self, *values: object) -> int:
+        """The number of this row, which is added where it is not there."""
+        number = self._known.get(values)
+        if number is None:
+            found = self._base.execute(self._find, values).fetchone()
+            number = int(found[0]) if found else self._base.execute(self._add, values).lastrowid or 0
+            self._known[values] = number
+        return number
+
+    def forget(self) -> None:
+        """Keep nothing in memory: of a table with many rows, each of which is asked for once."""
+        self._known.clear()
+
+
+class Spans:
+    """A table of them: a row is a key, its value, and when the value was first and last seen.
+
+    Runs may come in any order: a record that is made again reads them from their folders.
+    """
+
+    def __init__(self, table: str, key: Sequence[str], value: Sequence[str]) -> None:
+        columns = ", ".join((*key, *value, "from_epoch_s", "to_epoch_s"))
+        marks = ", ".join("?" * (len(key) + len(value) + 2))
+        same = " and ".join(f"{each} = ?" for each in key)
+        self._find = f"select id, {columns} from {table} where {same} order by from_epoch_s, id"  # noqa: S608
+        self._add = f"insert into {table} ({columns}) values ({marks})"  # noqa: S608 - names of this file
+        self._from = f"update {table} set from_epoch_s = ? where id = ?"  # noqa: S608
+        self._to = f"update {table} set to_epoch_s = ? where id = ?"  # noqa: S608
+        self._start = 1 + len(key)
+
+    def seen(self, base: sqlite3.Connection, key: tuple[object, ...], value: tuple[str, ...], at: float) -> None:
+        """The value was seen at a time."""
+        rows = base.execute(self._find, key).fetchall()
+        before = next((row for row in reversed(rows) if row[-2] <= at), None)
+        after = next((row for row in rows if row[-2] > at), None)
+        if before and before[self._start : -2] == value:
+            if at > before[-1]:
+                base.execute(self._to, (at, before[0]))
+            return
+        if after and after[self._start : -2] == value:
+            base.execute(self._from, (at, after[0]))
+            return
+        if before and before[-1] > at:  # it was so before and after, and is another now: what is known of after stays
+            base.execute(self._to, (at, before[0]))
+            base.execute(self._add, (*before[1:-2], before[-1], before[-1]))
+        base.execute(self._add, (*key, *value, at, at))
+
+
+PLACES = Spans("places", ("part",), ("node", "slot"))
+TRAITS = Spans("traits", ("part", "name"), ("value",))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from nodegate.errors import UsageError
 from nodegate.past import database
@@ -13,10 +14,6 @@ from nodegate.past.event import ACCEPT_AGAIN, Event
 from nodegate.past.events import FILE, append, keep
 from nodegate.past.questions import key_of_part, whom
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 MOST_CHARACTERS = 1000
 

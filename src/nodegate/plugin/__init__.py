@@ -43,9 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings(config)
     if not settings.active or config.option.help:
         return
-    from nodegate.plugin.notices import RunNotices  # noqa: PLC0415 - pytest of other projects does not pay for us
     from nodegate.plugin.run import PytestRun  # noqa: PLC0415
-    from nodegate.plugin.terminal import Terminal  # noqa: PLC0415
+    from nodegate.plugin.terminal import RunNotices, Terminal  # noqa: PLC0415
 
     try:
         run = PytestRun(config, settings)

@@ -1,6 +1,6 @@
-"""What ends a run early: Ctrl-C, SIGTERM, SIGHUP. The first ends the measuring, a later one the wait for the nodes.
+"""What ends a run early: Ctrl-C, SIGTERM, SIGHUP; and the user's own streams, which pytest's capturing replaces.
 
-None of them stops the writing of the reports.
+The first signal ends the measuring, a later one the wait for the nodes. None stops the writing of the reports.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import os
 import select
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import pytest
 
 Handler = Callable[[int, FrameType | None], object]
 TOLD = (signal.SIGTERM, signal.SIGHUP)  # by systemd, by a batch system, by a terminal that was closed
+_WIDTH_OF_A_LOG = 120
 
 
 class Interrupts:
@@ -96,3 +98,25 @@ def _is_hung_up(file: int) -> bool:
     looker = select.poll()
     looker.register(file, 0)
     return any(events & select.POLLHUP for _, events in looker.poll(0))
+
+
+def width(reporter: pytest.TerminalReporter) -> int:
+    """Characters of a line: those of the terminal, or as COLUMNS asks; a log or a mail has no width of its own."""
+    is_known = reporter.isatty or os.environ.get("COLUMNS")
+    return reporter.config.get_terminal_writer().fullwidth if is_known else _WIDTH_OF_A_LOG
+
+
+def stdin(config: pytest.Config) -> TextIO:
+    """Standard input, which pytest's capturing has replaced."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is not None:
+        capturing.suspend_global_capture(in_=True)
+    return sys.stdin
+
+
+def own_stderr() -> TextIO | None:
+    """A stream to the user's terminal or log that pytest's capturing does not close."""
+    try:
+        return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    except OSError:
+        return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nodegate.engines import context as kube
-from nodegate.notices.option import FORMS
+from nodegate.notices.target import FORMS
 from nodegate.past.record import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings

@@ -13,12 +13,10 @@ import pytest
 
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
-from nodegate.plugin.at_once import AtOnce
 from nodegate.plugin.collection import CheckCollection, site_checks
-from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line
+from nodegate.plugin.interrupt import Interrupts, leave_out_places_without_line, own_stderr, stdin, width
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
-from nodegate.plugin.listeners import Listeners
-from nodegate.plugin.streams import own_stderr, stdin, width
+from nodegate.plugin.listeners import AtOnce, Listeners
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.run import CheckInfo, Run

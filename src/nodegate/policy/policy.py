@@ -1,18 +1,21 @@
 """A policy: for each claim its class of defect, its clause, and how much of the fleet may fail it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
 
+from nodegate.baseline.baseline import Baseline
 from nodegate.claims.table import claims
 from nodegate.metric import Statistic
+from nodegate.records.claim import Claim
 
 MOST_DAYS = 1_000_000
 DEFAULT = "default"
 OTHER = "other"  # every check that belongs to no claim
 PLATFORM = "platform"  # that a node is of a platform that the policy is for
+NOT_ASKED = "no policy or baseline of this node requires it (nodegate explain policies)"
 
 
 class DefectClass(str, Enum):
@@ -126,3 +129,28 @@ class Policy:
 def _on_numbers_of(check: str) -> tuple[str, ...]:
     """The claims that a check proves by its numbers."""
     return tuple(claim.name for claim in claims() if check in claim.numbers)
+
+
+def is_asked_for(check: str, policy: Policy | None, baseline: Callable[[], Baseline]) -> bool:
+    """Whether a check is to be judged on a node: one that only contracts ask for, where one of them does."""
+    proven = _by_contract(check)
+    return not proven or not by_contract(policy, baseline()).isdisjoint(proven)
+
+
+def by_contract(policy: Policy | None, baseline: Baseline | None) -> frozenset[str]:
+    """The claims that only contracts ask for, and that a policy or a limit of a node does ask for."""
+    named = policy.items if policy else {}
+    return frozenset(
+        claim.name for claim in claims() if claim.asked_by and (claim.name in named or _has(baseline, claim))
+    )
+
+
+def _has(baseline: Baseline | None, claim: Claim) -> bool:
+    return baseline is not None and any(baseline.find(key) is not None for key in claim.asked_by)
+
+
+@cache
+def _by_contract(check: str) -> frozenset[str]:
+    """The claims that a check proves, where only contracts ask for all of them."""
+    proven = [claim for claim in claims() if check in claim.proving]
+    return frozenset(claim.name for claim in proven if all(each.asked_by for each in proven))

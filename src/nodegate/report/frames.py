@@ -19,9 +19,9 @@ from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import Verdict
 from nodegate.report.cause_rows import cause_rows
+from nodegate.report.json_file import load
 from nodegate.report.looks import Looks
 from nodegate.report.model import Report, worst_first
-from nodegate.report.reader import load
 from nodegate.report.stats import number
 
 if TYPE_CHECKING:

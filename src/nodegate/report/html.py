@@ -22,7 +22,7 @@ from nodegate.report.claim_rows import claim_rows
 from nodegate.report.fleet_result import fleet_result
 from nodegate.report.json_file import utc
 from nodegate.report.model import Report, check_ids, in_order, node_counts
-from nodegate.report.not_judged import not_applicable, not_judged
+from nodegate.report.not_judged import not_applicable, not_judged, waived
 from nodegate.report.page_data import letter, page_data
 from nodegate.report.pictures.burn import Burn, curves
 from nodegate.report.pictures.burn import finding_of as burn_said
@@ -30,7 +30,6 @@ from nodegate.report.pictures.dots import dots, finding
 from nodegate.report.pictures.racks import NONE, gpu_bars
 from nodegate.report.pictures.rails import heat_maps
 from nodegate.report.stats import Measurement, measurements
-from nodegate.report.waived import waived
 from nodegate.text import number, visible
 from nodegate.words.catalogue import LANGUAGES, TAGS, known, phrase, say, speaking, spoken, term, words
 

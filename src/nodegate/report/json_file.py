@@ -1,26 +1,33 @@
-"""report.json for other programs: run, policy, claims, nodes, causes and statistics, schema `nodegate.report/4`."""
+"""report.json, schema `nodegate.report/4`, written and read: run, policy, claims, nodes, causes and statistics."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
+from itertools import groupby
+from pathlib import Path
 from typing import IO, TypedDict
 
 from nodegate.claims.table import titles
+from nodegate.errors import UsageError
+from nodegate.files.bounded import read_whole
 from nodegate.policy.policy import DefectClass, Policy
 from nodegate.records.cause import CheckFinding
 from nodegate.records.claim import Shown
+from nodegate.records.finding import Record
 from nodegate.records.part import Part
-from nodegate.records.results import RESULTS
-from nodegate.records.run import Drift, NodeReport, Run, shared
-from nodegate.records.store import to_bytes
+from nodegate.records.results import RESULTS, fingerprint, is_cut, read
+from nodegate.records.run import CheckInfo, Drift, NodeReport, Run, shared
+from nodegate.records.store import from_bytes, to_bytes
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.fleet_result import Defect, fleet_result
-from nodegate.report.model import Report, check_ids, node_counts, worst_first
+from nodegate.report.model import Report, by_check, check_ids, node_counts, worst_first
 from nodegate.report.stats import Measurement
 
 SCHEMA = "nodegate.report/4"
+MOST_BYTES = 1 << 28  # 1,250 nodes have ten megabytes
+_OTHER = "another release wrote it: judge its evidence again (pytest --replay FOLDER)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +277,41 @@ def _checks(report: Report) -> Iterator[CheckRow]:
     for check in check_ids(report):
         info = report.checks.get(check)
         yield CheckRow(check, info.title if info else "", info.failure_modes if info else ())
+
+
+def load(folder: Path) -> Report:
+    """The report of a run folder; its nodes are worst first, as in report.json.
+
+    Raises:
+        UsageError: a file is missing, is not a report of this schema, or was changed.
+    """
+    file = folder / "report.json"
+    try:
+        raw = read_whole(file, MOST_BYTES)
+    except OSError as error:
+        hint = "name the folder of a finished run"
+        raise UsageError(f"cannot be read ({error.strerror})", file=str(file), hint=hint) from error
+    try:
+        found = from_bytes(ReportFile, raw.replace(b"\n", b""), MOST_BYTES)
+    except ValueError as error:
+        raise UsageError(f"not a report of schema {SCHEMA}: {error}", file=str(file), hint=_OTHER) from error
+    if found.schema != SCHEMA:
+        raise UsageError(f"not a report of schema {SCHEMA}", file=str(file), hint=_OTHER)
+    return _report(found, _results(found, folder))
+
+
+def _results(known: ReportFile, folder: Path) -> Iterable[Record]:
+    """The results beside it, if they are those that the report was made from."""
+    if known.details.results == RESULTS and fingerprint(folder) != (known.results_sha256, known.details.lines):
+        hint = "continue the run (pytest --resume), or judge its evidence again (pytest --replay)"
+        said = "is cut off" if is_cut(folder) else "does not belong to this report.json"
+        raise UsageError(said, file=str(folder / RESULTS), hint=hint)
+    return read(folder)
+
+
+def _report(found: ReportFile, results: Iterable[Record]) -> Report:
+    checks = {row.check: CheckInfo(row.title, row.failure_modes) for row in found.checks}
+    by_node = groupby(sorted(results, key=lambda record: record.node), key=lambda record: record.node)
+    records = {node: tuple(by_check(own, checks)) for node, own in by_node}
+    nodes = tuple(NodeReport(**shared(row, NodeReport), records=records.get(row.node, ())) for row in found.nodes)
+    return Report(found.run, nodes, found.drift, checks, found.policy)

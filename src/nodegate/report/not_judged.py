@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from nodegate.records.finding import Finding, Record, kinds
 from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.model import Report, check_ids, in_order
-from nodegate.words.catalogue import known
+from nodegate.words.catalogue import known, phrase
 
 NO_RESULT = known("no result: the run ended before this check, or it was not requested")
 NO_LIMIT = known("no baseline has a limit for what was measured, and too few nodes measured the same to compare with")
@@ -95,3 +95,24 @@ def _folded(pairs: _Pairs) -> list[Gap]:
         for ((said, no_limit), nodes), checks in alike.items()
     ]
     return sorted(gaps, key=lambda gap: (-len(gap.nodes) * len(gap.checks), gap.reason))
+
+
+@dataclass(frozen=True)
+class Waived:
+    """Failures of one check that one waiver covers, with what was found."""
+
+    waiver: str
+    check: str
+    found: str
+    nodes: tuple[str, ...]
+
+
+def waived(report: Report) -> list[Waived]:
+    """The failures that waivers cover, by waiver."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for node in report.nodes:
+        for record in node.records:
+            if record.waiver:
+                found = "; ".join(dict.fromkeys(f"{each.part.said}: {each.brief}" for each in record.decisive))
+                alike.setdefault((phrase(record.waiver), record.check, found), []).append(node.node)
+    return [Waived(waiver, check, found, in_order(nodes)) for (waiver, check, found), nodes in alike.items()]

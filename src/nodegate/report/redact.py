@@ -8,14 +8,13 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from nodegate.files.source import Source
+from nodegate.files.text_file import Source
 from nodegate.inventory.hostlist import natural
 from nodegate.policy.policy import Policy
 from nodegate.records.claim import Shown
-from nodegate.records.contract import Contract
 from nodegate.records.finding import Finding, Limit, Record
 from nodegate.records.part import Part
-from nodegate.records.run import Drift, NodeReport, Run
+from nodegate.records.run import Contract, Drift, NodeReport, Run
 from nodegate.report.model import Report
 
 GONE = "[redacted]"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegate.errors import UsageError
 from nodegate.records.manifest import MANIFEST, Manifest
@@ -12,13 +13,9 @@ from nodegate.records.verdict import Verdict
 from nodegate.report import csv_file
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.claim_rows import claim_rows
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
+from nodegate.report.model import Report
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from nodegate.report.model import Report
 
 _MOST_ROWS = 1_048_576  # of a sheet, and characters of a cell: Excel's own limits
 _MOST_LETTERS = 32_767

@@ -11,7 +11,7 @@ from nodegate.files.bounded import read_bounded, read_given
 from nodegate.files.gz import Damaged, compress, content, expand
 from nodegate.files.strict_json import loads
 from nodegate.past import database
-from nodegate.past.change import margins_of_suite
+from nodegate.past.difference import margins_of_suite
 from nodegate.past.questions import whom
 from nodegate.past.story import lines as story
 from nodegate.records.evidence import SCHEMA, most_bytes

@@ -17,14 +17,14 @@ from nodegate.causes.lines import LINE_LENGTH, line, worst_in_short
 from nodegate.claims.prove import claims_of_node, why
 from nodegate.claims.verdict import unsigned
 from nodegate.demands.demands import Demands
-from nodegate.demands.here import of_another
+from nodegate.demands.here import is_own_name, of_another
 from nodegate.demands.limits import baselines_of
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
-from nodegate.judge.waivers import Waivers
+from nodegate.judge.waivers import Waivers, signed_gaps
 from nodegate.measure.registry import is_active
 from nodegate.node import Node
 from nodegate.profile import Profile
@@ -34,14 +34,13 @@ from nodegate.records.finding import Record
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.run.decision import decide
 from nodegate.run.for_the_record import placed_parts
-from nodegate.run.gaps import signed_gaps
-from nodegate.run.job_port import job_port
 from nodegate.subjects.order import check_orders
-from nodegate.text import visible
+from nodegate.text import port_number, shown, visible
 from nodegate.words.catalogue import known, phrase, say, term
 
 WHO = "nodegate bootcheck"  # the holder that the node's lock shows
 PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
+_LOOPBACK = ("localhost", "ip6-localhost")
 
 
 @dataclass(frozen=True)
@@ -189,8 +188,6 @@ def measure_here(node: Node) -> Evidence:
 
 def _no_fleet() -> Fleet:
     """A node by itself: checks that compare skip, those that only ask what other nodes saw judge it alone."""
-    from nodegate.judge.fleet import Fleet  # noqa: PLC0415 - few checks ask for it
-
     return Fleet({})
 
 
@@ -201,3 +198,45 @@ def _unknown(why: str) -> str:
 def _line(text: str) -> str:
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= LINE_LENGTH else flat[: LINE_LENGTH - 3] + "..."
+
+
+@dataclass(frozen=True)
+class JobPort:
+    """The port that must be free on this node, or why it need not be: in words, empty where there is no port."""
+
+    number: int | None = None
+    left_out: str = ""
+
+
+def job_port(environ: Mapping[str, str]) -> JobPort:
+    """The port of the job that this runs in: looked at on the node of rank 0, before its first task.
+
+    Raises:
+        UsageError: MASTER_PORT is not a port.
+    """
+    written, address = environ.get("MASTER_PORT", "").strip(), environ.get("MASTER_ADDR", "").strip()
+    if not written:
+        return JobPort()
+    number = port_number(written)
+    if number is None:
+        raise UsageError(f"MASTER_PORT={shown(written)} is not a TCP port", hint="give one of 1 to 65535")
+    if environ.get("SLURM_LOCALID", "0") != "0":  # another task of the node may listen by now
+        return JobPort(left_out=f"MASTER_PORT {number} not looked at: the node's first task does")
+    if address and not _is_here(address):
+        return JobPort(left_out=f"MASTER_PORT {number} not looked at: {shown(address)} opens it")
+    return JobPort(number)
+
+
+def _is_here(address: str) -> bool:
+    """Whether an address is this machine's, without asking a name server, which may not answer."""
+    if address.casefold() in _LOOPBACK or is_own_name(address):
+        return True
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, address)
+            with socket.socket(family, socket.SOCK_DGRAM) as one:
+                one.bind((address, 0))
+        except OSError:
+            continue
+        return True
+    return False

@@ -17,12 +17,9 @@ from nodegate.records.evidence import FACTS, Evidence
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
-from nodegate.run.holding import Holding
-from nodegate.run.load import Load, left_out
-from nodegate.run.plan import Connections, Plan
-from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
-from nodegate.run.progress import Progress
-from nodegate.run.reaches import Reaches, is_lent
+from nodegate.run.holding import Holding, Reaches, is_lent
+from nodegate.run.load import Connections, Load, Plan, left_out
+from nodegate.run.progress import WAIT_SLICE_S, Progress, ThreadPool
 from nodegate.run.run_evidence import drop_what_failed
 from nodegate.toolbox.toolbox import Toolbox
 from nodegate.transport.session import Session

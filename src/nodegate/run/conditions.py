@@ -7,29 +7,26 @@ import getpass
 import os
 import platform
 import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_json import loads
 from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
+from nodegate.judge.waivers import GAPS
 from nodegate.node import Connection, Node
 from nodegate.notices.target import hidden
 from nodegate.profile import Profile
 from nodegate.records.manifest import MANIFEST
 from nodegate.records.run import Run, shared
+from nodegate.records.run_folder import RunFolder
 from nodegate.records.store import converted, from_bytes, in_lines, in_one_line, to_bytes
-from nodegate.run.gaps import GAPS
+from nodegate.run.settings import Settings
 from nodegate.subjects.order import ORDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from nodegate.records.run_folder import RunFolder
-    from nodegate.run.settings import Settings
 
 SCHEMA = "nodegate.run/2"
 RUN_FILE = "run.json"

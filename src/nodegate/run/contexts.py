@@ -9,24 +9,23 @@ from dataclasses import dataclass, field
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import CannotMeasure, NotApplicable, Unreachable
 from nodegate.facts import FACTS, NodeFacts
+from nodegate.judge.characteristics import serials
 from nodegate.judge.context import Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.identity import Identity, identity
 from nodegate.judge.node_in_use import busy_reason, use_unknown
-from nodegate.judge.serials import serials
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import NodePeers
 from nodegate.past.event import Event
 from nodegate.past.keys import Placed
-from nodegate.policy.asked import by_contract
+from nodegate.policy.policy import by_contract
 from nodegate.probe.hooks import HookVerdict
 from nodegate.profile import Profile
 from nodegate.records.evidence import Evidence
 from nodegate.records.part import Kind
 from nodegate.records.taken_key import TakenKey
-from nodegate.run.for_the_record import events_of, placed_parts
-from nodegate.run.hooks_for_the_record import last_hook
+from nodegate.run.for_the_record import events_of, last_hook, placed_parts
 from nodegate.run.register import Register
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.unknown import Known

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
+from nodegate.judge.characteristics import traits_of
+from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet, Past
-from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import MEASURED, wanted
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.numbers.peers import Earlier, NodePeers, Peers
 from nodegate.packed import pack, unpack
 from nodegate.past.keys import Keys
+from nodegate.past.lemon import Told
+from nodegate.past.record import FleetRecord
 from nodegate.past.series import key_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from nodegate.judge.context import Context
-    from nodegate.metric import Metric
-    from nodegate.node import Node
-    from nodegate.numbers.peers import Earlier, NodePeers, Peers
-    from nodegate.past.lemon import Told
-    from nodegate.past.record import FleetRecord
-    from nodegate.run.contexts import Contexts
-    from nodegate.run.register import Register
+from nodegate.run.contexts import Contexts
+from nodegate.run.register import Register
 
 
 class FleetView:
@@ -86,8 +83,6 @@ class FleetView:
     def peers(self) -> Peers:
         """Everything that was measured under load on every node of this run, for comparison."""
         if self._peers is None:
-            from nodegate.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
-
             asked = self._register.asked
             measured = ((node, self._contexts.platform(node), self.metrics(node)) for node in asked)
             self._peers = Peers.of_nodes(measured, {node: self.traits(node) for node in asked})

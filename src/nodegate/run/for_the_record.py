@@ -1,4 +1,7 @@
-"""What a run leaves to the fleet's record: its verdicts and causes, where parts are, what the kernel log has."""
+"""What a run leaves to the fleet's record: verdicts, causes, where parts are, what kernel log and hooks have.
+
+Of what the hooks of a node noted each change of verdict is an event; passes are counted a day.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,22 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.exit_codes import Exit
 from nodegate.judge.identity import real_serial
 from nodegate.knowledge.xid_lines import GpuEvent, gpu_events
-from nodegate.past.event import BOOT, XID, Event
-from nodegate.past.kept import KeptNode, KeptRun
-from nodegate.past.keys import CHASSIS, Keys, Placed
+from nodegate.past.event import BOOT, HOOK, HOOK_DROPPED, HOOK_FIT, HOOK_UNREAD, XID, Event
+from nodegate.past.keys import CHASSIS, KeptNode, KeptRun, Keys, Placed
 from nodegate.records import part
 from nodegate.records.part import Kind
 from nodegate.records.verdict import GOOD
-from nodegate.run.hooks_for_the_record import hook_events
-from nodegate.unknown import Unknown
+from nodegate.unknown import Unknown, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
+    from nodegate.probe.hooks import HookVerdict
     from nodegate.records.part import Parts
     from nodegate.report.model import Report
     from nodegate.run.judging import Judging
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 MOST_EVENTS = 64  # of one node and run, the newest
 _SAME_S = 3600.0  # equal Xids of one GPU within an hour are one event
 _LOG = "kernel log"
+MOST_CHANGES = 256  # of one node and run, the newest
+_DAY_S = 86400
 
 
 def placed_parts(facts: NodeFacts, parts: Parts) -> tuple[Placed, ...]:
@@ -93,3 +98,57 @@ def kept_run(
         for summary in [judging.contexts.summary(node.node)]
     ]
     return KeptRun(report.run, folder, nodes, judging.view.shared, judging.view.metrics)
+
+
+def hook_events(facts: NodeFacts, keys: Keys) -> Iterator[Event]:
+    """The events, changes first. Collected twice they are the same, by boot id and number."""
+    verdicts = _verdicts(facts)
+    yield from _missing(facts, verdicts, keys)
+    for each in _changes(verdicts)[-MOST_CHANGES:]:
+        text = f"{each.hook}: {each.line}"
+        yield Event(each.epoch_s, HOOK, keys.node, keys.machine, f"{each.boot_id}/{each.sequence}", text)
+    days = Counter((each.boot_id, each.epoch_s // _DAY_S) for each in verdicts if each.answer == Exit.FIT.word)
+    for (boot_id, day), count in days.items():
+        yield Event(day * _DAY_S, HOOK_FIT, keys.node, keys.machine, boot_id, str(count))
+
+
+def _missing(facts: NodeFacts, verdicts: Sequence[HookVerdict], keys: Keys) -> Iterator[Event]:
+    """What the spool does not have, or not as a hook writes it."""
+    with contextlib.suppress(CannotMeasure, NotApplicable):
+        hooks, now_s = facts.hooks, facts.host.clock_epoch_s
+        if isinstance(hooks.verdicts, Unknown):
+            return
+        oldest_s = verdicts[0].epoch_s if verdicts else now_s
+        for kind, count, at_s in ((HOOK_DROPPED, hooks.dropped, oldest_s), (HOOK_UNREAD, hooks.unread, now_s)):
+            if count:
+                yield Event(at_s, kind, keys.node, keys.machine, str(count), str(count))
+
+
+def last_hook(facts: NodeFacts) -> HookVerdict | None:
+    """The last of them, whichever hook; None where none is known."""
+    return max(_looked(_verdicts(facts)), key=lambda each: each.epoch_s, default=None)
+
+
+def _verdicts(facts: NodeFacts) -> Sequence[HookVerdict]:
+    """What they noted; nothing where the evidence is from before, or the spool cannot be read."""
+    try:
+        return value_or(facts.hooks.verdicts, ())
+    except (CannotMeasure, NotApplicable):
+        return ()
+
+
+def _looked(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:
+    """Who found the node busy did not look."""
+    return [each for each in verdicts if each.answer != Exit.BUSY.word]
+
+
+def _changes(verdicts: Sequence[HookVerdict]) -> list[HookVerdict]:
+    """Those that say something else than the one before them, whichever hook; a first one that is fit says nothing."""
+    found: list[HookVerdict] = []
+    last: tuple[str, tuple[str, ...], bool] = (Exit.FIT.word, (), False)
+    for each in _looked(verdicts):
+        what = (each.answer, each.causes, bool(each.done))
+        if what != last:
+            found.append(each)
+        last = what
+    return found

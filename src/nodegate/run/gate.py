@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baseline
 from nodegate.engines.engine import BUSY
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
+from nodegate.measure.measurement import Measurement
+from nodegate.metric import Metric
+from nodegate.numbers.assessments import Bounds
+from nodegate.numbers.peers import Measured
+from nodegate.numbers.suspects import Doubt, suspects, with_their_like
 from nodegate.records.evidence import FACTS
 from nodegate.records.verdict import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.measurement import Measurement
-    from nodegate.metric import Metric
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import Measured
-    from nodegate.numbers.suspects import Doubt
-    from nodegate.run.judging import Judging
-
+from nodegate.run.judging import Judging
 
 # Failures with which load would do harm, even if they are waived: to someone's job, to a node whose driver asks for
 # a reset first, or by one more process that cannot be ended.
@@ -75,11 +70,6 @@ class Gate:
 
         `alone`: whether each node is measured without the others; then all nodes of the platform are looked at again.
         """
-        from nodegate.numbers.suspects import (  # noqa: PLC0415 - pandas only where something was measured
-            suspects,
-            with_their_like,
-        )
-
         of_platforms, baselines = self._known(measured)
         found = suspects(of_platforms, baselines, bounds, self._judging.view.earlier)
         return with_their_like(found, of_platforms) if alone else found

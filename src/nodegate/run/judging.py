@@ -17,8 +17,7 @@ from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.past.record import FleetRecord
-from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
-from nodegate.policy.policy import Policy
+from nodegate.policy.policy import NOT_ASKED, Policy, by_contract, is_asked_for
 from nodegate.profile import Profile
 from nodegate.records.claim import Shown
 from nodegate.records.finding import Record

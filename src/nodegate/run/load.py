@@ -1,35 +1,35 @@
-"""The stages under load, over all nodes at once: gpu, node, links, fabric, with a barrier between them."""
+"""What a campaign measures, and its stages under load over all nodes at once: gpu, node, links, fabric."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from nodegate.errors import CannotMeasure
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
-from nodegate.measure.measurement import document
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Measurement, Runs, Target, document
 from nodegate.measure.program_run import not_begun
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.numbers.assessments import Bounds
+from nodegate.numbers.suspects import Doubt
 from nodegate.records.evidence import Evidence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from nodegate.measure.measurement import Measurement, Runs, Target
-    from nodegate.metric import Metric
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.suspects import Doubt
-    from nodegate.records.program_run import Attempt
-    from nodegate.records.run_folder import RunFolder
-    from nodegate.run.gate import Gate
-    from nodegate.run.plan import Plan
-    from nodegate.run.pool import ThreadPool
+from nodegate.records.program_run import Attempt
+from nodegate.records.run_folder import RunFolder
+from nodegate.run.gate import Gate
+from nodegate.run.progress import ThreadPool
+from nodegate.scheduler.hold import Holder
+from nodegate.toolbox.toolbox import Toolbox
+from nodegate.transport.session import Session
 
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
 MOST_AMONG_NODES = 3  # looks at a number of several nodes: the partners are others each time
+NODES_AT_ONCE = 64
 
 
 class Load:
@@ -216,3 +216,43 @@ def _those(
 ) -> frozenset[str]:
     """The nodes of whose attempts a measurement says so; none where it says nothing of the kind."""
     return frozenset(name for name, each in attempts.items() if says is not None and says(each))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes to measure and how.
+
+    `take_lock`: hold the node's lock while it is measured, so that two runs never use a node at once.
+    `keep`: evidence that is already in the run folder is used (a resumed run).
+    `holders` keep jobs off the nodes that they know while these are under load.
+    `judged_here`: the reader of `arrivals` judges, and the load waits for that; else the gate judges alone.
+    """
+
+    nodes: Sequence[Node]
+    durations: Durations
+    measurements: tuple[Measurement, ...] = ()
+    facts_after: bool = False
+    take_lock: bool = False
+    keep: bool = False
+    judged_here: bool = True
+    nodes_at_once: int = NODES_AT_ONCE
+    facts_s: float | None = None  # --facts-within
+    holders: Sequence[Holder] = ()
+
+    @property
+    def under_load(self) -> bool:
+        """Whether more than facts is requested."""
+        return bool(self.measurements) or self.facts_after
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The evidence that a node must have at the end, without facts."""
+        return (*(each.name for each in self.measurements), *((FACTS_AFTER,) if self.facts_after else ()))
+
+
+@dataclass(frozen=True)
+class Connections:
+    """How the campaign reaches nodes and finds their tools."""
+
+    connect: Callable[[Node], Session]
+    toolbox: Callable[[Session], Toolbox]

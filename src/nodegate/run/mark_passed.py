@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.hook.passed import FILE, STATE, text_of
+from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.verdict import GOOD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from nodegate.node import Node
-    from nodegate.report.model import Report
-    from nodegate.run.judging import Judging
-    from nodegate.transport.session import Session
+from nodegate.report.model import Report
+from nodegate.run.judging import Judging
+from nodegate.transport.session import Session
 
 _PROFILES = frozenset((Profile.DELIVERY, Profile.NIGHTLY))  # those that put load on a node
 _WRITE = f"umask 022 && mkdir -p {STATE} && cat >{STATE}/.{FILE}.new && mv -f {STATE}/.{FILE}.new {STATE}/{FILE}"

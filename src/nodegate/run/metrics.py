@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
@@ -22,7 +22,7 @@ from nodegate.job.command import judged
 from nodegate.job.finding import Class
 from nodegate.job.finding import Finding as Said
 from nodegate.job.parts import short
-from nodegate.job.prometheus import Folder, Server, Source, server_time
+from nodegate.job.prometheus import Access, Folder, Server, Source, server_time
 from nodegate.job.queries import Job
 from nodegate.job.render import line_of
 from nodegate.judge.judge import record_of
@@ -35,11 +35,6 @@ from nodegate.records.run_folder import RunFolder
 from nodegate.records.verdict import GOOD, NodeVerdict, Verdict
 from nodegate.report.model import Report
 from nodegate.suite import Check
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nodegate.job.prometheus import Access
 
 _ASKED = "asked.json"
 _SINCE_S = 1800

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.demands.of_site import SiteDemands
 from nodegate.errors import UsageError
-from nodegate.judge.waivers import Waivers
+from nodegate.files.text_file import Source
+from nodegate.judge.waivers import Waivers, signed_gaps
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.node import Node
 from nodegate.past.record import FleetRecord
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
-from nodegate.records.contract import Contract
+from nodegate.records.run import Contract
 from nodegate.records.run_folder import RunFolder
 from nodegate.run import conditions, earlier_folder
-from nodegate.run.agreed_burn import as_agreed
-from nodegate.run.gaps import signed_gaps
+from nodegate.run.conditions import Earlier
 from nodegate.run.holding import holders
 from nodegate.run.judging import Judging
-from nodegate.run.plan import Connections, Plan
+from nodegate.run.load import Connections, Plan
 from nodegate.run.run_evidence import RunEvidence
-from nodegate.run.site_of_run import of_run
+from nodegate.run.settings import Settings
+from nodegate.run.site_of_run import as_agreed, of_run
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
+from nodegate.toolbox.carried import Carried
+from nodegate.toolbox.toolbox import Toolbox
+from nodegate.transport import Options, connect
+from nodegate.transport.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-    from typing import TextIO
-
-    from nodegate.files.source import Source
-    from nodegate.job.answer import Answer
-    from nodegate.node import Node
-    from nodegate.run.conditions import Earlier
-    from nodegate.run.settings import Settings
-    from nodegate.toolbox.carried import Carried
-    from nodegate.toolbox.toolbox import Toolbox
-    from nodegate.transport import Options
-    from nodegate.transport.session import Session
+    from nodegate.job.answer import Answer  # numpy
 
 
 @dataclass(frozen=True)
@@ -69,15 +65,11 @@ class Prepared:
         Raises:
             Unreachable: with the kind, and what to do about it.
         """
-        from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
-
         return connect(node, self.options)
 
     @cached_property
     def options(self) -> Options:
         """How nodes are reached. One for the run: the connections to jump hosts are shared."""
-        from nodegate.transport import Options  # noqa: PLC0415
-
         asked = self.settings
         return Options(
             host_keys=asked.host_keys,
@@ -123,8 +115,6 @@ class Prepared:
         return look(settings.metrics, RunFolder(before) if before else None, folder, self.judging.register.asked)
 
     def _toolbox(self, session: Session) -> Toolbox:
-        from nodegate.toolbox.toolbox import Toolbox  # noqa: PLC0415
-
         return Toolbox(session, session.node, carried=self.carried)
 
 
@@ -254,7 +244,6 @@ def _tools(settings: Settings, nodes: Iterable[Node]) -> Carried | None:
     """The tools of --tools; settings of tools and launches that are invalid are refused before a node is contacted."""
     from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
     from nodegate.measure.rdma.rails import traffic_of  # noqa: PLC0415
-    from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
     carried = Carried(settings.tools) if settings.tools else None

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
 from nodegate.judge.waivers import Waivers
 from nodegate.past import database, events
 from nodegate.past.event import Event
+from nodegate.past.keys import KeptRun
 from nodegate.past.record import FleetRecord
 from nodegate.past.store import number_of, store
 from nodegate.records.run_folder import RunFolder
-from nodegate.report.reader import load
+from nodegate.report.json_file import load
 from nodegate.run import conditions
 from nodegate.run.for_the_record import kept_run
 from nodegate.run.judging import Judging
 from nodegate.run.run_evidence import RunEvidence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from nodegate.past.kept import KeptRun
 
 
 @dataclass

@@ -13,6 +13,7 @@ from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.past.event import HOOK_DROPPED, HOOK_UNREAD
+from nodegate.past.record import FleetRecord
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.results import RESULTS, ResultsFile, write_all
@@ -25,19 +26,17 @@ from nodegate.report.prometheus import Beside
 from nodegate.report.render import render
 from nodegate.report.stats import Measurement
 from nodegate.run import conditions, slurm_events
+from nodegate.run.contexts import NodeSummary
 from nodegate.run.decision import decide
 from nodegate.run.for_the_record import kept_run
 from nodegate.run.judging import Judging
-from nodegate.run.order_serials import unseen
+from nodegate.run.notes import fleet_allows, stale_demands, unseen
 from nodegate.run.pack_evidence import pack_evidence
 from nodegate.run.packed_findings import PackedRecords
-from nodegate.run.stale_demands import stale_demands
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate.job.answer import Answer
-    from nodegate.past.record import FleetRecord
-    from nodegate.run.contexts import NodeSummary
+    from nodegate.job.answer import Answer  # numpy
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
@@ -220,8 +219,6 @@ def _notes(judging: Judging) -> Iterator[str]:
 def _allows(judging: Judging) -> Iterator[str]:
     """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
     if any(judging.view.metrics(name) for name in judging.register.asked):
-        from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
-
         platforms = {name: judging.contexts.platform(name) for name in judging.register.asked}
         if said := fleet_allows(
             platforms, judging.view.metrics, judging.view.peers(), lambda node: judging.contexts.of(node).baseline

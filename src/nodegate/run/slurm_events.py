@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from nodegate.hook import slurm
+from nodegate.node import Node
 from nodegate.past.event import DOWN, DRAIN, HOOK, HOOK_FIT, IN_SERVICE, Event
 from nodegate.past.keys import Keys
+from nodegate.run.contexts import NodeSummary
 from nodegate.scheduler.jobs import by_slurm_name
 from nodegate.scheduler.programs import NoAnswer, answer
 from nodegate.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from nodegate.node import Node
-    from nodegate.run.contexts import NodeSummary
 
 DAYS = 28
 MOST = 64  # of one node and run, the newest

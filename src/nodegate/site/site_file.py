@@ -6,24 +6,19 @@ variable that has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodegate.claims.table import titles
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
-from nodegate.files.strict_yaml import shown
+from nodegate.files.strict_yaml import Loaded, shown
 from nodegate.files.typed_yaml import mapping
 from nodegate.measure.durations import LONGEST_BURN_S, seconds
-from nodegate.records.contract import PARTIES, Contract, Criterion, Party
+from nodegate.records.run import PARTIES, Contract, Criterion, Party
 from nodegate.words.catalogue import LANGUAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nodegate.files.strict_yaml import Loaded
 
 NAME = "site.yaml"
 LONGEST_KEPT_S = 3660 * 86400.0  # ten years

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodegate.files.hints import did_you_mean, shown
+from nodegate.files.text_file import did_you_mean, shown
 from nodegate.node import Node
 from nodegate.node_settings.kinds import PATH
 from nodegate.toolbox.tool_list import NAMES

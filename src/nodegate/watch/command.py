@@ -8,7 +8,7 @@ from typing import TextIO
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.notices.option import targets_of
+from nodegate.notices.target import targets_of
 from nodegate.notices.tell import tell_line
 from nodegate.text import visible
 from nodegate.watch import render

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodegate.notices.option import add_notice
+from nodegate.notices.target import add_notice
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.rules import RULES
 from nodegate.watch.scales import LONGEST_S, SHORTEST_S, WINDOWS
