@@ -1,9 +1,11 @@
 """Boards: the GPUs of a node are of one kind, which is the platform's, and each is there once."""
 
+from operator import attrgetter
+
 import pytest
 
 from nodegate.api import Baseline, Gpus, Pci, Profile, Unknown, Verdict, Verdicts, Why, absence, gibibytes, part
-from nodegate.subjects.boards import has_number, id_on_bus, part_number, serial, usual, uuid, vbios
+from nodegate.subjects.boards import has_number, id_on_bus, usual
 from nodegate.subjects.gpu import answering
 
 pytestmark = pytest.mark.tier("bootcheck")
@@ -56,8 +58,8 @@ def test_revision(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Ve
     answers = answering(gpus, verdicts)
     otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for quantity, read, action in (
-        ("part number", part_number, _WRONG_BOARD),
-        ("VBIOS", vbios, "update it to the version of the other GPUs"),
+        ("part number", attrgetter("part_number"), _WRONG_BOARD),
+        ("VBIOS", attrgetter("vbios"), "update it to the version of the other GPUs"),
     ):
         usually = usual(read(gpu) for gpu in answers)
         for gpu in answers:
@@ -121,12 +123,12 @@ def test_identity(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     answers = answering(gpus, verdicts)
     most = int(baseline.number("gpu.per_board").value)
     for gpu in answers:
-        for name, read, allowed in (("UUID", uuid, 1), ("serial number", serial, most)):
+        for name, read, allowed in (("UUID", attrgetter("uuid"), 1), ("serial number", attrgetter("serial"), most)):
             number = read(gpu)
-            if read is uuid and not isinstance(number, Unknown) and not has_number(number):
+            if name == "UUID" and not isinstance(number, Unknown) and not has_number(number):
                 number = Unknown(Why.FAILED, "NVML gives an empty one")
             if isinstance(number, Unknown):
-                absent = Verdict.ERROR if read is uuid else absence("serial_number", gpu, gpus, baseline)
+                absent = Verdict.ERROR if name == "UUID" else absence("serial_number", gpu, gpus, baseline)
                 verdicts.unknown(part=gpu.part, quantity=name, reason=number, absent=absent)
                 continue
             if not has_number(number):

@@ -14,7 +14,7 @@ from nodegate.metric import DIGITS
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
-from nodegate.subjects.counters import allowed, none_allowed, whole
+from nodegate.subjects.counters import allowed, whole
 from nodegate.subjects.gpu import memory_limit_c
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def test_ecc(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
     for loads in burn.loads.values():
         for load in loads:
             for kind, limit, verdict in (
-                ("uncorrected", none_allowed("none on a healthy GPU"), Verdict.FAIL),
+                ("uncorrected", Limit(0, "", "none on a healthy GPU"), Verdict.FAIL),
                 ("corrected", allowed(per_hour, load.watched_s), Verdict.WARN),
             ):
                 verdicts.at_most(

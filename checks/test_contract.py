@@ -9,8 +9,9 @@ import pytest
 from nodegate.api import Unknown, Verdict, Why, part
 from nodegate.measure.burn import findings, under_load
 from nodegate.metric_names import words
-from nodegate.subjects import contract, nccl_settings, pcie
-from nodegate.subjects.software import judge_dma_buf
+from nodegate.subjects import nccl_settings, pcie
+from nodegate.subjects.host import judge_dma_buf
+from nodegate.subjects.reported import words_of
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Burn, Driver, Environment, Host, Pci, Verdicts
@@ -28,7 +29,7 @@ def test_event_reasons(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> No
     burn.clock_reasons finds what is a fault by any contract. A GPU that NVML calls idle is not slowed down.
     """
     most = baseline.number("contract.event_reasons_percent")
-    allowed = contract.words(baseline.find("contract.event_reasons_allowed"))
+    allowed = words_of(baseline.find("contract.event_reasons_allowed"))
     for loads in burn.loads.values():
         if not any(load.under_load for load in loads):
             findings.not_measured(loads, "clock event reasons", verdicts)
@@ -121,7 +122,7 @@ def test_nccl_unset(environment: Environment, baseline: Baseline, verdicts: Verd
     An algorithm or protocol that is set for every job hides what NCCL would choose, and makes a benchmark fit one size
     of message. software.nccl_settings finds what harms by any contract.
     """
-    unset = contract.words(baseline.limit("contract.nccl_unset"))
+    unset = words_of(baseline.limit("contract.nccl_unset"))
     for origin, settings in nccl_settings.origins(environment).items():
         whose = part.setting(origin)
         if isinstance(settings, Unknown):

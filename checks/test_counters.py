@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.api import Unknown, Verdict, part
+from nodegate.api import Limit, Unknown, Verdict, part
 from nodegate.subjects.counters import (
     NVLINK5,
+    Growth,
     allowed,
-    growth,
     is_too_many,
     judged,
-    none_allowed,
     not_counted,
     of_link,
     of_nvlink5,
@@ -96,19 +95,19 @@ def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
     for pair in counters.gpus:
         before, after, name = pair.before.ecc, pair.after.ecc, pair.part
         grown = {
-            "uncorrected memory errors": growth(
+            "uncorrected memory errors": Growth(
                 name, "volatile", before.volatile_uncorrected, after.volatile_uncorrected
             ),
-            "uncorrectable errors in SRAM": growth(
+            "uncorrectable errors in SRAM": Growth(
                 name, "sram", before.aggregate_sram_uncorrected, after.aggregate_sram_uncorrected
             ),
-            "uncorrectable errors in DRAM": growth(
+            "uncorrectable errors in DRAM": Growth(
                 name, "dram", before.aggregate_dram_uncorrected, after.aggregate_dram_uncorrected
             ),
         }
         for what, each in grown.items():
             judged(each, fatal, verdicts, what=what, remedy=_RESET, code="uncorrected")
-        lasting = growth(name, "corrected", before.volatile_corrected, after.volatile_corrected)
+        lasting = Growth(name, "corrected", before.volatile_corrected, after.volatile_corrected)
         what = "corrected memory errors"
         judged(lasting, corrected, verdicts, what=what, remedy=_RESET, otherwise=Verdict.WARN, code="corrected")
         skip_if_none((*grown.values(), lasting), pair, "does not count memory errors", verdicts)
@@ -138,9 +137,9 @@ def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
                 of_part(pair.after, "correctable"),
             ),
         ]
-        grown = [(growth(pair.part, what, first, last), verdict) for verdict, what, first, last in rows]
+        grown = [(Growth(pair.part, what, first, last), verdict) for verdict, what, first, last in rows]
         for each, verdict in grown:
-            limit = none_allowed("none on a healthy GPU")
+            limit = Limit(0, "", "none on a healthy GPU")
             judged(each, limit, verdicts, what=each.counter, remedy=_RESET, otherwise=verdict)
         skip_if_none([each for each, _ in grown], pair, "does not remap rows", verdicts)
     _no_gpu(counters, verdicts)
@@ -188,7 +187,7 @@ def test_pcie_replays(counters: Counters, baseline: Baseline, verdicts: Verdicts
     """
     per_lane = baseline.table("counters.pcie_replays_per_lane_per_min")
     for pair in counters.gpus:
-        grown = growth(pair.part, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
+        grown = Growth(pair.part, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
         lanes, generation = pair.before.link_width, pair.before.link_gen_max
         if not grown.is_reported:
             verdicts.lacking(part=pair.part, text="does not report PCIe replays")
@@ -216,7 +215,7 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
             ("non-fatal PCIe errors", before.nonfatal, after.nonfatal, hard, Verdict.FAIL),
             ("correctable PCIe errors", before.correctable, after.correctable, soft, Verdict.WARN),
         ):
-            grown = growth(pair.part, what, first, last)
+            grown = Growth(pair.part, what, first, last)
             judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict, code=what.split()[0])
     if not verdicts.findings:
         end_without_counters(counters.pci, verdicts)
@@ -251,7 +250,7 @@ def _carrier(counters: Counters, pair: Pair[RdmaPort], baseline: Baseline, verdi
     per_hour = baseline.find_number("counters.carrier_changes_per_h")
     if both is None or per_hour is None:
         return
-    grown = growth(pair.part, "carrier", both[0].carrier_changes, both[1].carrier_changes)
+    grown = Growth(pair.part, "carrier", both[0].carrier_changes, both[1].carrier_changes)
     judged(grown, allowed(per_hour, counters.seconds), verdicts, what="carrier changes", remedy=_CABLE, code="carrier")
 
 

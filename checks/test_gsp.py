@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Unknown, part
+from nodegate.subjects.boards import gsp_by_driver, gsp_state, usual_gsp
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Driver, Fleet, Gpus, Node, Verdicts
@@ -26,12 +26,12 @@ def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     answers = answering(gpus, verdicts)
     policy = baseline.find("gpu.gsp")
-    usual = most_common(state(gpu) for gpu in answers)
+    usual = usual_gsp(gsp_state(gpu) for gpu in answers)
     for gpu in answers:
         verdicts.equal(
             part=gpu.part,
             quantity="GSP firmware",
-            observed=state(gpu),
+            observed=gsp_state(gpu),
             expected=policy or usual,
             source="" if policy else "most GPUs of this node",
             action=_SET,
@@ -46,7 +46,7 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
     if isinstance(driver.gpus, Unknown):
         reason = f"could not read /proc/driver/nvidia/gpus: {driver.gpus}"
         verdicts.cannot(reason, next_step="see the findings of gpu.bound", blocked_by="gpu.bound")
-    by_address = {entry.address: state_by_driver(entry) for entry in driver.gpus}
+    by_address = {entry.address: gsp_by_driver(entry) for entry in driver.gpus}
     for gpu in answering(gpus, verdicts):
         by_driver = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
         if by_driver is None:
@@ -55,7 +55,7 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
         verdicts.equal(
             part=gpu.part,
             quantity="GSP firmware by NVML",
-            observed=state(gpu),
+            observed=gsp_state(gpu),
             expected=by_driver,
             source="/proc/driver/nvidia/gpus",
             action="reload the driver or reboot, then read both again",
@@ -69,14 +69,14 @@ def test_version(gpus: Gpus, verdicts: Verdicts) -> None:
     """
     version = gpus.driver_version
     for gpu in answering(gpus, verdicts):
-        if state(gpu) == "off":
+        if gsp_state(gpu) == "off":
             witness = "gsp.state: it judges whether that is right"
             verdicts.lacking(part=gpu.part, text="GSP firmware is off", witness=witness)
             continue
         verdicts.equal(
             part=gpu.part,
             quantity="GSP firmware version",
-            observed=firmware_version(gpu),
+            observed=gpu.gsp_firmware,
             expected=version if isinstance(version, Unknown) else version.partition(" ")[0],
             source="the driver's version",
             action="install driver and firmware from one package, then reboot",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.api import Unknown, Verdict, Why, gibibytes, part, percent, some
+from nodegate.probe.readings import mapped
 from nodegate.probe.section import next_step
 from nodegate.subjects.host import (
     SHARED_MEMORY,
@@ -17,12 +18,11 @@ from nodegate.subjects.host import (
     has_slurmd,
     how_it_hangs,
     judge_limit,
-    magnitude,
+    judge_version,
     pair_in_gib,
     surely,
     waits_in_gpu_driver,
 )
-from nodegate.subjects.software import judge_version
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Clock, Cpus, Fleet, Host, Jobs, Mounts, Node, ResourceLimits, Verdicts
@@ -233,7 +233,7 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     verdicts.at_most(
         part=part.host("clock"),
         quantity="offset",
-        observed=magnitude(clock.offset_s),
+        observed=mapped(clock.offset_s, abs),
         limit=baseline.number("host.clock_offset_max_s"),
         action="check that chrony reaches its servers (chronyc sources)",
         otherwise=Verdict.WARN,

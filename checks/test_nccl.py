@@ -8,7 +8,7 @@ import pytest
 
 from nodegate.api import Verdict, part
 from nodegate.measure.nccl import findings
-from nodegate.subjects.software import judge_version
+from nodegate.subjects.host import judge_version
 
 if TYPE_CHECKING:
     from nodegate.api import Baseline, Gpus, Nccl, NodePeers, Verdicts

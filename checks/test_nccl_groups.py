@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nodegate.api import Limit, Verdict, part, with_unit
+from nodegate.api import Limit, Verdict, counted, part, with_unit
 from nodegate.measure.groups import findings, transport
 from nodegate.measure.groups.result import APART_NAME, NAMES
-from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
+from nodegate.measure.nccl.findings import CORRUPT
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 
@@ -74,7 +74,7 @@ def test_data(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
         verdicts,
         nccl_groups,
         lambda run: run.test is not None and run.test.corrupt,
-        lambda run: f"{wrong_elements(run.test.wrong if run.test else 0)}: {CORRUPT}",
+        lambda run: f"{counted(run.test.wrong if run.test else 0, 'wrong element')}: {CORRUPT}",
         "right data",
     )
 

@@ -9,7 +9,7 @@ import pytest
 from nodegate.api import NotJudged, Verdict, part, with_unit
 from nodegate.measure.rdma import findings, saying
 from nodegate.measure.rdma.beside import excused, nearest, shared_rail
-from nodegate.measure.rdma.fault_location import Fault
+from nodegate.measure.rdma.findings import Fault
 from nodegate.measure.rdma.result import BOTH_AT_ONCE, INSIDE
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings

@@ -25,8 +25,8 @@ from nodegate.api import (
     part,
 )
 from nodegate.subjects import nccl_settings, pcie
+from nodegate.subjects.host import judge_dma_buf, judge_version
 from nodegate.subjects.rdma import end_without_rails
-from nodegate.subjects.software import judge_dma_buf, judge_version
 
 pytestmark = pytest.mark.tier("bootcheck")
 

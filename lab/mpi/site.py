@@ -19,9 +19,8 @@ from nodegate.launchers.launcher import heard, look
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import Launch, plan_of, words
-from nodegate.measure.groups.network import door
 from nodegate.measure.groups.plan import Group
-from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.groups.settings import door, launch_settings
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
 from nodegate.node import Connection, Node

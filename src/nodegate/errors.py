@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from nodegate.unknown import Why
+
+T = TypeVar("T")
 
 
 class UsageError(Exception):
@@ -95,6 +100,16 @@ class Unreachable(CannotMeasure):
     def __init__(self, kind: str, reason: str, *, next_step: str, whose: str = "") -> None:
         self.kind = kind
         super().__init__(reason, next_step=next_step, whose=whose)
+
+
+def tried(do: Callable[[], T]) -> T | CannotMeasure:
+    """What it gives, or why it gives nothing. Raises Unreachable where the connection broke."""
+    try:
+        return do()
+    except Unreachable:
+        raise
+    except CannotMeasure as why:
+        return why
 
 
 class Busy(CannotMeasure):

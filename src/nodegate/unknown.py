@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn, TypeVar, Union
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 _DROPPED = 26  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
 
 
@@ -52,6 +55,23 @@ class Unknown:
 
 
 Known = Union[T, Unknown]  # noqa: UP007 - a generic alias needs the old spelling before Python 3.12
+
+
+def known(readings: Iterable[T | Unknown]) -> list[T]:
+    """Those that are known."""
+    return [reading for reading in readings if not isinstance(reading, Unknown)]
+
+
+def unread(*readings: object) -> Unknown | None:
+    """The first that is unknown; None where all are known."""
+    return next((reading for reading in readings if isinstance(reading, Unknown)), None)
+
+
+def both(one: A | Unknown, other: B | Unknown, make: Callable[[A, B], T | Unknown]) -> T | Unknown:
+    """What is made of two readings; the first that is unknown."""
+    if isinstance(one, Unknown):
+        return one
+    return other if isinstance(other, Unknown) else make(one, other)
 
 
 def value_or(reading: T | Unknown, default: T) -> T:

@@ -39,8 +39,51 @@ def of(*records: Record) -> Shown:
     return each
 
 
-def test_a_claim_is_proven_where_every_check_passes_and_every_part_keeps_an_absolute_limit() -> None:
-    assert of(RESULTS, SPEED) == Shown("compute", State.PROVEN, by=("burn.results", "burn.speed"))
+def left(why: str, **more: bool) -> Shown:
+    return Shown("compute", State.NOT_PROVEN, why, ("burn.speed",), **more)
+
+
+PROVEN = Shown("compute", State.PROVEN, by=("burn.results", "burn.speed"))
+COMPARED = left("no absolute limit: compared with other nodes or parts only")
+FLOOR = left("the value of a good board is unknown, there is only a floor of 650 TFLOPS (h100.yaml)")
+PROVING = [kind for kind in LimitKind if kind.is_absolute and kind is not LimitKind.FLOOR]
+UNJUDGED = replace(found(Verdict.NOT_JUDGED, index=1), limit=None, note="no limit burn.speed")
+WAIVER = "slow by contract (owner me, expires 2027-01-01)"
+WAIVED_CLOCK = record("burn.clock", found(Verdict.FAIL, index=3), waiver=WAIVER)
+OPENS = (NotDone("no other node takes part"), NotApplicable("nobody looked"))
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([SPEED], PROVEN),
+        *(([record("burn.speed", found(kind=kind))], PROVEN) for kind in PROVING),
+        ([record("burn.speed", found(kind=LimitKind.FLOOR))], FLOOR),
+        *(
+            ([record("burn.speed", found(), found(index=1, kind=kind))], COMPARED)
+            for kind in LimitKind
+            if not kind.is_absolute
+        ),
+        ([record("burn.speed", found(), UNJUDGED)], left("no limit burn.speed")),
+        ([record("burn.speed", Finding(gpu(0), Verdict.ERROR, text="no libcuda"))], left("no libcuda")),
+        (
+            [record("burn.speed", found(), replace(found(Verdict.WARN, index=1), observed=600.0))],
+            left("GPU 1: bf16 600 TFLOPS, expected 650 TFLOPS"),
+        ),
+        *(([record("burn.speed", refusal(each, node="gpu01"))], left(str(each))) for each in OPENS),
+        ([], left(LEFT_OUT, left_out=True)),
+        ([WAIVED_CLOCK], left(LEFT_OUT, left_out=True)),
+    ],
+)
+def test_a_claim_is_proven_where_every_check_passes_and_every_part_keeps_an_absolute_limit(
+    others: list[Record], said: Shown
+) -> None:
+    assert of(RESULTS, *others) == said
+
+
+def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended() -> None:
+    assert shown([COMPUTE], [RESULTS], CHECKS, asked=CHECKS) == (left(ENDED, is_ended=True),)
+    assert shown([COMPUTE], [RESULTS], CHECKS, asked=("burn.results",)) == (left(LEFT_OUT, left_out=True),)
 
 
 def test_a_failure_of_any_check_that_speaks_to_it_refutes_it() -> None:
@@ -50,45 +93,7 @@ def test_a_failure_of_any_check_that_speaks_to_it_refutes_it() -> None:
     assert refuted.why.startswith("GPU 3: bf16 700 TFLOPS, expected 650 TFLOPS")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LimitKind if not kind.is_absolute])
-def test_to_be_as_fast_as_others_proves_nothing(kind: LimitKind) -> None:
-    one_compared = record("burn.speed", found(), found(index=1, kind=kind))
-    assert of(RESULTS, one_compared) == Shown(
-        "compute", State.NOT_PROVEN, "no absolute limit: compared with other nodes or parts only", ("burn.speed",)
-    )
-
-
-@pytest.mark.parametrize("kind", [kind for kind in LimitKind if kind.is_absolute and kind is not LimitKind.FLOOR])
-def test_every_kind_of_absolute_limit_proves(kind: LimitKind) -> None:
-    assert of(RESULTS, record("burn.speed", found(kind=kind))).state is State.PROVEN
-
-
-def test_a_floor_proves_nothing() -> None:
-    claim = of(RESULTS, record("burn.speed", found(kind=LimitKind.FLOOR)))
-    assert (claim.state, claim.why) == (
-        State.NOT_PROVEN,
-        "the value of a good board is unknown, there is only a floor of 650 TFLOPS (h100.yaml)",
-    )
-
-
-def test_a_part_without_a_limit_leaves_it_open() -> None:
-    unjudged = replace(found(Verdict.NOT_JUDGED, index=1), limit=None, note="no limit burn.speed")
-    assert of(RESULTS, record("burn.speed", found(), unjudged)) == Shown(
-        "compute", State.NOT_PROVEN, "no limit burn.speed", ("burn.speed",)
-    )
-
-
-def test_what_could_not_be_measured_leaves_it_open() -> None:
-    lacking = record("burn.speed", Finding(gpu(0), Verdict.ERROR, text="no libcuda"))
-    assert of(RESULTS, lacking) == Shown("compute", State.NOT_PROVEN, "no libcuda", ("burn.speed",))
-
-
-def test_a_check_that_was_not_asked_for_leaves_it_open_and_says_so() -> None:
-    assert of(RESULTS) == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)
-
-
 CLOSES = (ByDesign("only one GPU", witness="h100.yaml gpu.count"), NotDemanded("the inventory requires none"))
-OPENS = (NotDone("no other node takes part"), NotApplicable("nobody looked"))
 
 
 @pytest.mark.parametrize("silence", CLOSES, ids=repr)
@@ -97,12 +102,6 @@ def test_a_check_that_is_silent_by_design_or_undemanded_counts_for_nothing(silen
     assert of(RESULTS, absent) == Shown("compute", State.PROVEN, by=("burn.results",))
     none_applies = record("burn.results", refusal(silence, node="gpu01"))
     assert shown([COMPUTE], [none_applies, absent], CHECKS) == ()
-
-
-@pytest.mark.parametrize("silence", OPENS, ids=repr)
-def test_every_other_silence_leaves_it_open(silence: NotApplicable) -> None:
-    left = record("burn.speed", refusal(silence, node="gpu01"))
-    assert of(RESULTS, left) == Shown("compute", State.NOT_PROVEN, str(silence), ("burn.speed",))
 
 
 SILENT = replace(COMPUTE, silent_ok=(("burn.gpu_burn", "burn.results compares every word"),), speak=())
@@ -145,15 +144,10 @@ def test_of_two_nodes_the_pair_is_the_fleet() -> None:
 
 
 def test_a_waived_failure_is_no_proof() -> None:
-    waived = record("burn.speed", found(Verdict.FAIL), waiver="slow by contract (owner me, expires 2027-01-01)")
+    waived = record("burn.speed", found(Verdict.FAIL), waiver=WAIVER)
     claim = of(RESULTS, waived)
     assert (claim.state, claim.is_waived, claim.signed) == (State.NOT_PROVEN, True, waived.waiver)
     assert node_verdict([RESULTS, waived], [claim]) is NodeVerdict.WAIVED
-
-
-WAIVER = "slow by contract (owner me, expires 2027-01-01)"
-WAIVED_CLOCK = record("burn.clock", found(Verdict.FAIL, index=3), waiver=WAIVER)
-UNJUDGED = replace(found(Verdict.NOT_JUDGED, index=1), limit=None, note="no limit burn.speed")
 
 
 @pytest.mark.parametrize(
@@ -169,10 +163,6 @@ def test_who_waives_a_failure_has_not_signed_for_what_nothing_proves(speed: Reco
     claim = of(RESULTS, speed, WAIVED_CLOCK)
     assert (claim.state, claim.is_waived, claim.signed, claim.by) == (State.NOT_PROVEN, False, "", ("burn.speed",))
     assert node_verdict([RESULTS, speed, WAIVED_CLOCK], [claim]) is NodeVerdict.INCOMPLETE
-
-
-def test_a_waived_failure_does_not_hide_that_a_proving_check_was_left_out() -> None:
-    assert of(RESULTS, WAIVED_CLOCK).left_out
 
 
 OPEN = Shown("compute", State.NOT_PROVEN, "no limit", ("burn.speed",))
@@ -200,33 +190,16 @@ def test_a_failure_and_an_error_come_before_what_is_signed() -> None:
     assert node_verdict([RESULTS, record("burn.clock", found(Verdict.ERROR))], signed) is NodeVerdict.INCOMPLETE
 
 
-def test_a_warning_that_is_not_good_enough_leaves_it_open_and_says_by_how_much() -> None:
-    cold = replace(found(Verdict.WARN, index=1), observed=600.0)
-    open_one = of(RESULTS, record("burn.speed", found(), cold))
-    assert (open_one.state, open_one.why) == (State.NOT_PROVEN, "GPU 1: bf16 600 TFLOPS, expected 650 TFLOPS")
-
-
 def test_what_is_proven_says_how_much() -> None:
     telling = replace(COMPUTE, amounts=("burn.speed", "burn.results"))
     (proven,) = shown(
         [telling], [RESULTS, record("burn.speed", found(), replace(found(index=1), observed=712.5))], CHECKS
     )
+    (unproven,) = shown([telling], [record("burn.speed", found())], CHECKS)
+    assert (unproven.state, unproven.amounts) == (State.NOT_PROVEN, ())
     assert proven.amounts == (Amount("bf16", "TFLOPS", 700.0, 712.5, 2, "GPU"),)
     assert in_words(proven.amounts) == "2 GPUs: bf16 700 to 712 TFLOPS"
     assert (
         in_words([*proven.amounts, Amount("bf16", "TFLOPS", 690.0, 701.0, 8, "GPU")])
         == "10 GPUs: bf16 690 to 712 TFLOPS"
     )
-
-
-def test_what_is_open_says_no_numbers() -> None:
-    telling = replace(COMPUTE, amounts=("burn.speed",))
-    (open_one,) = shown([telling], [record("burn.speed", found())], CHECKS)
-    assert (open_one.state, open_one.amounts) == (State.NOT_PROVEN, ())
-
-
-def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended() -> None:
-    (ended,) = shown([COMPUTE], [RESULTS], CHECKS, asked=CHECKS)
-    assert ended == Shown("compute", State.NOT_PROVEN, ENDED, ("burn.speed",), is_ended=True)
-    (left_out,) = shown([COMPUTE], [RESULTS], CHECKS, asked=("burn.results",))
-    assert left_out == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)

@@ -15,7 +15,7 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
 from nodegate.records.verdict import Verdict
 from nodegate.run.bootcheck import Exit
-from nodegate.subjects.software import older
+from nodegate.subjects.host import older
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

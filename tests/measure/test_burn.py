@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fleet.machine import Machine
 from support.attempts import attempts
-from support.burning import burnt, document, every_window, ran, ran_by_others, window
+from support.burning import burnt, document, every_window, ran, window
 
 from nodegate.measure.burn import run as burn
 from nodegate.toolbox.tool_list import CublasPlaces
@@ -17,32 +17,7 @@ FAKE = Path(__file__).resolve().parents[1] / "support" / "fake_tools" / "gpu_bur
 H100 = Machine.hgx_h100()
 
 
-def metric(found: burn.Burn, name: str, device: str):
-    (one,) = [each for each in found.metrics if (each.name, each.device) == (name, device)]
-    return one
-
-
 # What a document says
-
-
-def test_every_gpu_gives_its_rates_and_its_clock_power_and_temperature_under_load():
-    found = burnt(H100)
-    assert {each.name for each in found.metrics} == {
-        "burn.bf16_tflops",
-        "burn.fp32_tflops",
-        "burn.fp64_tflops",
-        "burn.sm_clock_mhz",
-        "burn.power_w",
-        "burn.temperature_c",
-    }
-    rate = metric(found, "burn.bf16_tflops", "GPU 3")
-    assert (rate.values, rate.unit, rate.better) == ((pytest.approx(702.1),), "TFLOPS", "higher")
-    assert rate.conditions["path"] == "cublas"
-    assert rate.conditions["matrix"] == "8192"
-    assert rate.conditions["cublas"] == "120401"
-    assert metric(found, "burn.sm_clock_mhz", "GPU 3").values == (1755,)
-    assert metric(found, "burn.temperature_c", "GPU 3").better == "lower"
-    assert len(found.metrics) == 8 * 6
 
 
 def test_the_warm_up_and_the_time_before_the_load_do_not_count():
@@ -81,23 +56,6 @@ def test_a_quantity_that_nvml_does_not_give_says_why():
 
     load = burnt(H100, no_memory_sensor).runs[0].gpus[0]
     assert load.middle("memory_temperature_c") == Unknown(Why.NOT_SUPPORTED, "NVML 3")
-
-
-def test_a_suspect_that_is_burnt_again_has_a_value_for_each_attempt():
-    slow, good = document(H100), document(H100)
-    slow["gpus"][0]["phases"][0]["tflops"] = 600.0
-    found = burn.parse(attempts([[ran(slow)], [ran(good)]]))
-    rate = metric(found, "burn.bf16_tflops", "GPU 0")
-    assert (rate.values, rate.best) == ((600.0, 700.0), 700.0)
-
-
-def test_rates_of_gpu_burn_have_names_of_their_own():
-    found = burn.parse(
-        attempts([[ran(document(H100)), ran_by_others("healthy.txt"), ran_by_others("one-device.txt", "tensor cores")]])
-    )
-    assert metric(found, "burn.gpu_burn_fp32_tflops", "GPU 1").values == (pytest.approx(50.816),)
-    assert metric(found, "burn.gpu_burn_tensor_tflops", "GPU 3").values == (pytest.approx(611.673),)
-    assert all("gpu_burn" not in each.name for each in found.rates())
 
 
 # What cannot be read

@@ -7,7 +7,7 @@ from support.counting import CounterCase, counted
 from nodegate.errors import CannotMeasure
 from nodegate.records.finding import Limit
 from nodegate.records.verdict import Verdict
-from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, allowed, growth, port_growth, replays_allowed
+from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, Growth, allowed, port_growth, replays_allowed
 from nodegate.unknown import Unknown, Why
 
 MISSING, DENIED = Unknown(Why.MISSING), Unknown(Why.DENIED)
@@ -32,7 +32,7 @@ def counters(during=lambda machine: None, before=lambda machine: None, **more):
     ],
 )
 def test_a_counter_is_what_was_added_and_unknown_where_a_reading_is(before, after, by):
-    grown = growth("GPU 0", "replays", before, after)
+    grown = Growth("GPU 0", "replays", before, after)
     assert grown.is_reported is (by is not None)
     if isinstance(by, int):
         assert grown.by == by

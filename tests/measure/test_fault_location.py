@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.measure.rdma.fault_location import Fault, Trial, locate_fault
+from nodegate.measure.rdma.findings import Fault, Trial, locate_fault
 
 
 def good(partner, known=None):

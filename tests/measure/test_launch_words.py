@@ -18,10 +18,9 @@ from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import heard
 from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import RANK, Launch, plan_of, sweep, words
-from nodegate.measure.groups.network import Door, door, networks
 from nodegate.measure.groups.plan import pair
 from nodegate.measure.groups.result import read
-from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.groups.settings import Door, door, launch_settings, networks
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
 from nodegate.records.program_run import LaunchPlan, Plan, ProgramRun

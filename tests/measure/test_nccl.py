@@ -55,6 +55,9 @@ def run_here(
         return nccl.NCCL.measure([target], pool)[node.name].runs
 
 
+LAST_SIZE = "; the last size that it finished is 536870912 bytes"
+
+
 def replayed(rans):
     """Through the evidence file and back, as a run does it."""
     return nccl.NCCL.of_document(json.loads(json.dumps(document("nccl", attempts([rans])))))
@@ -75,17 +78,6 @@ def test_every_collective_is_run_once_over_all_gpus_and_measured(tmp_path):
         "nccl.alltoall_gb_per_s": (336.35,),
         "nccl.sendrecv_gb_per_s": (346.61,),
     }
-    assert found.metrics[0].conditions == {
-        "tool": "nccl-tests",
-        "tool_version": "2.19.6",
-        "nccl": "2.27.3",
-        "cuda": "12.8",
-        "size_bytes": str(GIB),
-        "gpus": "8",
-        "algorithm": "default",
-        "dtype": "float",
-    }
-    assert found.metrics[1].conditions["algorithm"] == "ring"
     assert found.version == "2.27.3"
     assert found.over_ring == pytest.approx(1.295, abs=0.001)
 
@@ -133,19 +125,12 @@ def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
 @pytest.mark.parametrize(
     ("told", "endings", "why"),
     [
-        ({"faults": {"*": "hang"}}, ["hung"] * 2 + ["incomplete"] * 4, "did not end within 12 s, and finished no size"),
-        (
-            {"faults": {"all_gather": "stall"}},
-            ["whole", "whole", "hung", *["incomplete"] * 3],
-            "did not end within 12 s; the last size that it finished is 536870912 bytes",
-        ),
+        ({"faults": {"*": "hang"}}, ["hung"] * 2 + ["incomplete"] * 4, ", and finished no size"),
+        ({"faults": {"all_gather": "stall"}}, ["whole", "whole", "hung", *["incomplete"] * 3], LAST_SIZE),
         (
             {"faults": {"all_reduce": "crawl"}, "busbw": 0.5},
             ["slow", "whole", *["incomplete"] * 4],
-            (
-                "did not end within 12 s; the last size that it finished is 536870912 bytes: "
-                "at 0.5 GB/s it needs more time than the limit"
-            ),
+            f"{LAST_SIZE}: at 0.5 GB/s it needs more time than the limit",
         ),
     ],
     ids=["the second hang", "any other at once", "what is only slow too"],
@@ -153,7 +138,8 @@ def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
 def test_a_hang_ends_the_launches(tmp_path, told, endings, why):
     found = replayed(run_here(fake.install(tmp_path / "tools", **told), HANGING)).all
     assert [outcome.ending for outcome in found] == endings
-    assert next(outcome.why for outcome in found if outcome.ending in {"hung", "slow"}) == why
+    said = next(outcome.why for outcome in found if outcome.ending in {"hung", "slow"})
+    assert said == f"did not end within 12 s{why}"
 
 
 def test_an_end_of_the_run_starts_nothing_more(tmp_path):
@@ -321,21 +307,6 @@ def test_gpus_that_cannot_be_counted_are_an_error_and_no_skip(tmp_path):
 
 
 # Several attempts
-
-
-def test_each_attempt_gives_a_value_and_the_last_whole_one_counts():
-    first = [fake.ran(what, faults={"*": "slow"}) for what in WHATS]
-    second = [fake.ran(what) for what in WHATS]
-    found = parse(attempts([first, second]))
-    assert found.metrics[0].values == (286.68, 476.35)
-    assert found.metrics[0].best == 476.35
-    third = [fake.ran(what, faults={"*": "crash"}) for what in WHATS]
-    assert parse(attempts([first, third])).final("all_reduce").ending == "whole"
-
-
-def test_an_attempt_under_other_conditions_is_a_metric_of_its_own():
-    found = parse(attempts([[fake.ran(what) for what in WHATS], [fake.ran(what, nccl="2.21.5") for what in WHATS]]))
-    assert [metric.conditions["nccl"] for metric in found.named("all_reduce")] == ["2.27.3", "2.21.5"]
 
 
 def test_a_launch_that_left_nothing_is_not_forgotten():

@@ -11,8 +11,8 @@ from support.nccl_fleet import facts, table
 from nodegate import suite
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups import plan
-from nodegate.measure.groups.bisect import bisect, rounds_for
 from nodegate.measure.groups.launch import for_node
+from nodegate.measure.groups.plan import bisect, rounds_for
 from nodegate.measure.groups.result import parse, read
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.groups.tour import disjoint
@@ -135,65 +135,40 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
     assert (read(other).ending, read(other).why) == (read(ran).ending, read(ran).why)
 
 
+NO_DAEMON = "A daemon failed to report back after being spawned."
+NO_PMIX = "version 16.05 or later: configure and build SLURM --with-pmix."
+NO_NAME = "ssh: Could not resolve hostname gpu2: Name or service not known"
+NOTHING = "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was printed"
+TWICE = "ranks began on gpu1, gpu2 (2 of 2 nodes); the launch failed: Open MPI accepted a TCP connection"
+
+
 @pytest.mark.parametrize(
-    ("changes", "ending", "why"),
+    ("stdout", "stderr", "code", "ending", "why"),  # without a code: at its time limit
     [
-        ({"stdout": "", "stderr": "", "exit_code": 0}, "incomplete", "the output of nccl-tests is empty"),
-        (
-            {"stdout": "", "exit_code": None, "timed_out": True},
-            "refused",
-            "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was printed",
-        ),
-        (
-            {"stdout": "", "stderr": BEGUN, "exit_code": None, "timed_out": True},
-            "refused",
-            "no GPU was listed within 60 s: ranks began on gpu1 (1 of 2 nodes); it says: ssh: connect to host gpu2",
-        ),
-        (
-            {"stdout": "# nThread 1 nGpus 1", "stderr": DOCKER, "exit_code": None, "timed_out": True},
-            "refused",
-            "ranks began on gpu1, gpu2 (2 of 2 nodes); the launch failed: Open MPI accepted a TCP connection",
-        ),
-        (
-            {"stdout": TWO.partition("NCCL version")[0], "exit_code": None, "timed_out": True},
-            "hung",
-            "did not end within 60 s, and finished no size",
-        ),
-        (
-            {"stdout": "", "stderr": "version 16.05 or later: configure and build SLURM --with-pmix.", "exit_code": 1},
-            "refused",
-            "the launch failed: configure and build SLURM --with-pmix",
-        ),
-        ({"stdout": table("all_reduce", 3, 380.0)}, "incomplete", "3 of 2 GPUs took part"),
-        ({"exit_code": 139, "stdout": TWO}, "incomplete", "exit code 139"),
-        ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not from nccl-tests"),
-        (
-            {"stdout": "", "stderr": "A daemon failed to report back after being spawned.", "exit_code": 255},
-            "refused",
-            "A daemon failed to report back",
-        ),
-        (
-            {
-                "stdout": "",
-                "stderr": "ssh: Could not resolve hostname gpu2: Name or service not known",
-                "exit_code": 255,
-            },
-            "refused",
-            "Could not resolve hostname gpu2",
-        ),
-        (
-            {"stdout": "", "stderr": "srun: error: Unable to allocate resources: x", "exit_code": 1},
-            "refused",
-            "allocate",
-        ),
-        ({"stdout": "", "gpus": -3, "count": -1}, "incomplete", "empty"),
-        ({}, "whole", ""),
+        ("", "", 0, "incomplete", "the output of nccl-tests is empty"),
+        ("", "", None, "refused", NOTHING),
+        ("", BEGUN, None, "refused", "60 s: ranks began on gpu1 (1 of 2 nodes); it says: ssh: connect to host gpu2"),
+        ("# nThread 1 nGpus 1", DOCKER, None, "refused", TWICE),
+        (TWO.partition("NCCL version")[0], "", None, "hung", "did not end within 60 s, and finished no size"),
+        ("", NO_PMIX, 1, "refused", "the launch failed: configure and build SLURM --with-pmix"),
+        (table("all_reduce", 3, 380.0), "", 0, "incomplete", "3 of 2 GPUs took part"),
+        (TWO, "", 139, "incomplete", "exit code 139"),
+        ("x" * 100000, "", 1, "incomplete", "is not from nccl-tests"),
+        ("", NO_DAEMON, 255, "refused", "A daemon failed to report back"),
+        ("", NO_NAME, 255, "refused", "Could not resolve hostname gpu2"),
+        ("", "srun: error: Unable to allocate resources: x", 1, "refused", "allocate"),
+        (TWO, "", 0, "whole", ""),
     ],
 )
-def test_what_a_launch_left_is_read_for_what_it_is(changes, ending, why):
-    run = read(a_run(**changes))
+def test_what_a_launch_left_is_read_for_what_it_is(stdout, stderr, code, ending, why):
+    run = read(a_run(stdout=stdout, stderr=stderr, exit_code=code, timed_out=code is None))
     assert run.ending == ending
     assert why in run.why
+
+
+def test_a_plan_that_cannot_be_leaves_a_launch_incomplete():
+    run = read(a_run(stdout="", gpus=-3, count=-1))
+    assert (run.ending, "empty" in run.why) == ("incomplete", True)
 
 
 def test_nothing_at_all_is_a_reason_and_no_result():

@@ -9,8 +9,8 @@ from support.pages import Page
 from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import Launcher, heard, look
-from nodegate.measure.groups.ended import refusal
 from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.nccl.launches import refusal
 from nodegate.node import Node
 
 PAGE = Page("adding-a-launcher.md")

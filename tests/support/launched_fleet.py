@@ -20,7 +20,8 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.groups import launch_session, tour
+from nodegate.measure.groups import launch as launching
+from nodegate.measure.groups import tour
 from nodegate.measure.groups.launch import plan_of
 from nodegate.measure.groups.result import NcclGroups
 from nodegate.measure.groups.run import NCCL_GROUPS
@@ -238,7 +239,7 @@ def measured(fabric, limits=None, durations=OF_PROFILE[Profile.DELIVERY]):
 @contextmanager
 def _drawn(fabric):
     clock = SimpleNamespace(monotonic=lambda: fabric.clock_s)
-    with mock.patch.object(launch_session, "run_group", fabric.run_group), mock.patch.object(tour, "time", clock):
+    with mock.patch.object(launching, "run_group", fabric.run_group), mock.patch.object(tour, "time", clock):
         yield
 
 

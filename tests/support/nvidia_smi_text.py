@@ -3,7 +3,7 @@
 import re
 
 from nodegate.tools import nvidia_smi
-from nodegate.tools.nvidia_smi_shown import Shown
+from nodegate.tools.nvidia_smi_fields import Shown
 
 _GPU = re.compile(r"GPU ([0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*")
 # Where the XML has another name than the text in small letters, with _ for blanks.

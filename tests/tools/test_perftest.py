@@ -12,68 +12,6 @@ from nodegate.errors import CannotMeasure
 from nodegate.tools import perftest
 
 
-def rows(name):
-    return perftest.parse(recording("perftest", name))
-
-
-def test_a_run_by_time_is_read():
-    report = rows("healthy.txt")
-    assert report.test == "RDMA_Write BW"
-    assert (report.settings["Device"], report.settings["Number of qps"], report.settings["Link type"]) == (
-        "mlx5_0",
-        "4",
-        "IB",
-    )
-    assert report.bandwidth == (perftest.Bandwidth(1048576, 233100, 391.87),)
-    assert not report.stalled
-
-
-def test_mb_per_second_of_version_4_5_are_2_to_the_20_bytes():
-    (row,) = rows("mb-per-second.txt").bandwidth
-    assert row.average_gbps == pytest.approx(98.169, abs=0.001)
-
-
-def test_every_size_of_a_sweep_is_read_in_mib_per_second():
-    found = {row.size_bytes: row.average_gbps for row in rows("all-sizes.txt").bandwidth}
-    assert found == pytest.approx({2: 0.0554, 65536: 192.520, 8388608: 194.957}, abs=0.001)
-
-
-def test_a_latency_has_its_median_and_percentile():
-    (row,) = rows("latency.txt").latency
-    assert (row.typical_us, row.average_us, row.min_us, row.max_us) == (1.68, 1.69, 1.62, 5.04)
-
-
-def test_a_latency_by_time_has_an_average_only():
-    (row,) = rows("latency-by-time.txt").latency
-    assert (row.typical_us, row.average_us) == (None, 1.69)
-
-
-def test_what_cuda_prints_around_the_table_is_passed_over():
-    report = rows("cuda.txt")
-    assert [row.average_gbps for row in report.bandwidth] == [380.41]
-    assert perftest.trouble(recording("perftest", "cuda.txt"), "") is None
-
-
-def test_a_row_of_0_iterations_is_no_result():
-    report = rows("peer-lost.txt")
-    assert report.stalled
-    assert report.bandwidth == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("empty.txt", "is empty"),
-        ("truncated.txt", r"no result row, it ends at: #bytes"),
-        ("row-cut.txt", "cannot be read at: 1048576"),
-        ("completion-error.txt", "no result row, it ends at: scnt=512, ccnt=0"),
-    ],
-)
-def test_output_without_a_result_is_quoted(name, said):
-    with pytest.raises(CannotMeasure, match=said):
-        rows(name)
-
-
 @pytest.mark.parametrize("change", [("Gb/sec", "Gb/min"), ("391.87", "nan"), ("391.87", "-nan"), ("391.87", "inf")])
 def test_a_unit_or_a_number_that_nobody_knows_is_refused(change):
     with pytest.raises(CannotMeasure, match=r"cannot be read at|no result row"):
@@ -167,12 +105,6 @@ HEAD = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRa
 def test_the_message_rate_decides_where_the_head_names_another_unit(head, row, gbps):
     (found,) = perftest.parse(head + row).bandwidth
     assert found.average_gbps == pytest.approx(gbps, rel=0.001)
-
-
-@pytest.mark.parametrize("name", ["healthy.txt", "latency.txt", "all-sizes.txt", "mb-per-second.txt", "empty.txt"])
-def test_a_healthy_run_is_no_trouble(name):
-    noise = "Conflicting CPU frequency values detected: 800.0 != 3500.0. CPU Frequency is not max.\n"
-    assert perftest.trouble(recording("perftest", name), noise) is None
 
 
 # Version, options and JSON

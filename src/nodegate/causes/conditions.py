@@ -71,14 +71,6 @@ class Condition:
         found = (place for place, pattern in enumerate(self.findings) if _fits(pattern, finding))
         return next(found, len(self.findings))
 
-    def words_for(self, finding: CheckFinding) -> str:
-        """What is wrong, in a few words; empty where the finding is shown instead."""
-        return _filled(self.says, finding)
-
-    def action_for(self, finding: CheckFinding) -> str:
-        """What to do, in few words; empty where the finding's own action stands."""
-        return _filled(self.do, finding)
-
     def severity_of(self, finding: CheckFinding) -> Severity:
         """How bad it is, as this finding shows it: only a failure is as bad as the condition can be."""
         own = _SEVERITY.get(finding.finding.verdict, Severity.DEGRADED)
@@ -125,11 +117,7 @@ def _fits(pattern: str, finding: CheckFinding, *, exact: bool = False) -> bool:
 
 @cache
 def conditions() -> Conditions:
-    """The table of this installation's suite.
-
-    Raises:
-        UsageError: it is not as it should be, with file and line.
-    """
+    """The table of this installation's suite. Raises UsageError: it is not as it should be, with file and line."""
     return read(suite_folder(CHECKS) / FILE)
 
 
@@ -170,7 +158,7 @@ def _condition(loaded: Loaded, place: int, name: str, entries: Mapping[str, obje
     )
 
 
-def _filled(templates: tuple[tuple[str, str], ...], finding: CheckFinding) -> str:
+def filled(templates: tuple[tuple[str, str], ...], finding: CheckFinding) -> str:
     """The first template that fits a failure or a warning, with the finding's fields; empty where one is missing."""
     seen = finding.finding
     if seen.verdict not in (Verdict.FAIL, Verdict.WARN):

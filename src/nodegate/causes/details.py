@@ -28,11 +28,12 @@ def details(records: Iterable[Record], wanted: str, *, everything: bool = False)
     for record in records:
         by_node.setdefault(record.node, []).append(record)
     causes = {node: causes_of(found, conditions()) for node, found in by_node.items()}
-    if wanted in by_node:
-        return _node(wanted, causes[wanted], everything=everything)
-    chosen = [cause for found in causes.values() for cause in found if _is_meant(cause, wanted)]
+    every = [cause for found in causes.values() for cause in found]
+    chosen = causes.get(wanted) or [cause for cause in every if _is_meant(cause, wanted)]
+    if not chosen and wanted in by_node:
+        return iter([f"{wanted}: no open findings"])
     if not chosen:
-        names = [*by_node, *(cause.id for found in causes.values() for cause in found)]
+        names = [*by_node, *(cause.id for cause in every)]
         near = did_you_mean(wanted, names)
         hint = near if near.startswith("did") else "name a node, a cause's id, or a part by serial number or address"
         raise UsageError(f"the run has no node and no cause {shown(wanted)}", hint=hint)
@@ -41,13 +42,6 @@ def details(records: Iterable[Record], wanted: str, *, everything: bool = False)
 
 def _is_meant(cause: Cause, wanted: str) -> bool:
     return wanted in (cause.id, cause.condition) or any(part.is_called(wanted) for part in cause.parts)
-
-
-def _node(name: str, causes: tuple[Cause, ...], *, everything: bool) -> Iterator[str]:
-    if not causes:
-        yield f"{name}: no open findings"
-    for cause in causes:
-        yield from _cause(cause, everything=everything)
 
 
 def _cause(cause: Cause, *, everything: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from nodegate.causes.conditions import Condition, Conditions
+from nodegate.causes.conditions import Condition, Conditions, filled
 from nodegate.errors import TOOL, UNREACHABLE_KINDS
 from nodegate.numbers.batches import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
@@ -220,8 +220,8 @@ def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], s
         follows=tuple(each for group in groups for each in group.follows),
         nodes=(node,),
         waiver=covering[0] if covering and all(covering) else "",
-        words=first.condition.words_for(decisive),
-        do=first.condition.action_for(decisive),
+        words=filled(first.condition.says, decisive),
+        do=filled(first.condition.do, decisive),
     )
 
 

@@ -13,9 +13,9 @@ from nodegate.engines.registry import job_here
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.exit_codes import Exit
 from nodegate.inventory.hostlist import fold
-from nodegate.measure.groups.bisect import Ties
-from nodegate.measure.groups.network import door, networks
+from nodegate.measure.groups.plan import Ties
 from nodegate.measure.groups.search import search
+from nodegate.measure.groups.settings import door, networks
 from nodegate.text import counted, number
 from nodegate.tools import nccl_tests
 

@@ -33,6 +33,6 @@ class Job(Protocol):
     def step(self, nodes: Sequence[str], ranks: int, words: Sequence[str], limit_s: float, network: str = "") -> Ended:
         """A program with so many ranks on each of these nodes, beside whatever else runs in the job.
 
-        `network` is where ranks of MPI meet, as `measure.groups.network.networks` says it; empty: not known.
+        `network` is where ranks of MPI meet, as `measure.groups.settings.networks` says it; empty: not known.
         """
         ...

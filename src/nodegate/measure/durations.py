@@ -46,11 +46,7 @@ OF_PROFILE = {
 
 
 def durations_of(profile: Profile, *, burn: str = "", hang_after: str = "", all_pairs: bool = False) -> Durations:
-    """The durations of a run.
-
-    Raises:
-        UsageError: `burn` or `hang_after` is not a valid duration.
-    """
+    """The durations of a run. Raises UsageError: `burn` or `hang_after` is not a valid duration."""
     chosen = OF_PROFILE[profile]
     if burn:
         chosen = replace(chosen, burn_s=seconds(burn))

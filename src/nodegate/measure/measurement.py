@@ -113,11 +113,7 @@ class Measurement:
     alone: bool = False
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
-        """The result in a node's evidence.
-
-        Raises:
-            CannotMeasure: it has nothing that can be judged.
-        """
+        """The result in a node's evidence. Raises CannotMeasure: it has nothing that can be judged."""
         return self.parse(attempts_of(document))
 
 

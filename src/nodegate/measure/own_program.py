@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, tried
 from nodegate.measure.measurement import Target
 from nodegate.measure.program_run import reason, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
@@ -49,11 +49,7 @@ def program(name: str, *, options: Mapping[str, object], purpose: str) -> bytes:
 
 
 def run_own(target: Target, name: str, *, options: Mapping[str, object], purpose: str, timeout_s: float) -> ProgramRun:
-    """Run one of them.
-
-    Raises:
-        Unreachable: the connection broke.
-    """
+    """Run one of them. Raises Unreachable: the connection broke."""
     argv = [target.node.connection.python, *PYTHON_OPTIONS, "-"]
     return run(target.session, name, argv, timeout_s=timeout_s, stdin=program(name, options=options, purpose=purpose))
 
@@ -82,6 +78,22 @@ def read_attempts(
     if not found:
         raise failed[-1] if failed else nothing
     return found, failed, others
+
+
+def by_another(
+    ran: ProgramRun, parse: Callable[[str, str], D], unended: Callable[[ProgramRun], CannotMeasure | None]
+) -> D | CannotMeasure:
+    """What the program of others beside ours gave, or why it gave nothing."""
+    if ran.cannot:
+        return reason(ran)
+    why = unended(ran)
+    return tried(lambda: parse(ran.stdout, ran.stderr)) if why is None else why
+
+
+def rate(data: Mapping[str, object], key: str, most: float, unit: str) -> Known[float]:
+    """A rate that can be: above 0, and below what any GPU reaches."""
+    found = read.number(data, key)
+    return found if isinstance(found, Unknown) or 0 < found < most else read.wrong(f"a rate in {unit}", found)
 
 
 def checked_document(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:
@@ -126,9 +138,6 @@ def facts_by_index(gpus: Gpus, measured: Mapping[int, Sequence[MeasuredGpu]]) ->
     """What the probe saw of each GPU, by the index under which it was measured: by address, else by that index."""
     by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
     by_number = {gpu.index: gpu for gpu in gpus.devices}
-    found: dict[int, Gpu] = {}
-    for index, (first, *_) in measured.items():
-        gpu = by_number.get(index) if isinstance(first.address, Unknown) else by_address.get(first.address)
-        if gpu is not None:
-            found[index] = gpu
-    return found
+    of_first = ((index, several[0].address) for index, several in measured.items())
+    found = ((at, by_number.get(at) if isinstance(own, Unknown) else by_address.get(own)) for at, own in of_first)
+    return {index: gpu for index, gpu in found if gpu is not None}

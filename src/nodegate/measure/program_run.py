@@ -23,11 +23,7 @@ def run(
     as_root: bool = False,
     plan: Plan = _NO_PLAN,
 ) -> ProgramRun:
-    """Run a program on a node and keep its result.
-
-    Raises:
-        Unreachable: the connection broke.
-    """
+    """Run a program on a node and keep its result. Raises Unreachable: the connection broke."""
     started = time.time()
     output = session.run(argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root)
     return kept(what, argv, output, started_epoch_s=started, plan=plan)

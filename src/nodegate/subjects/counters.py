@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from nodegate.errors import CannotMeasure
@@ -19,25 +20,18 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, both
 from nodegate.verdicts import Verdicts
 
 T = TypeVar("T")
 # InfiniBand PortCounters (IBTA, volume 1, 16.1.3.5): these stop at their full scale. Others have 32 or 64 bits.
-FULL_SCALES = {
-    "link_error_recovery": (1 << 8) - 1,
-    "link_downed": (1 << 8) - 1,
-    "port_xmit_constraint_errors": (1 << 8) - 1,
-    "port_rcv_constraint_errors": (1 << 8) - 1,
-    "local_link_integrity_errors": (1 << 4) - 1,
-    "excessive_buffer_overrun_errors": (1 << 4) - 1,
-    "symbol_error": (1 << 16) - 1,
-    "port_rcv_errors": (1 << 16) - 1,
-    "port_rcv_remote_physical_errors": (1 << 16) - 1,
-    "port_rcv_switch_relay_errors": (1 << 16) - 1,
-    "port_xmit_discards": (1 << 16) - 1,
-    "VL15_dropped": (1 << 16) - 1,
+_BITS = {
+    4: "local_link_integrity_errors excessive_buffer_overrun_errors",
+    8: "link_error_recovery link_downed port_xmit_constraint_errors port_rcv_constraint_errors",
+    16: "symbol_error port_rcv_errors port_rcv_remote_physical_errors port_rcv_switch_relay_errors port_xmit_discards "
+    "VL15_dropped",
 }
+FULL_SCALES = {name: (1 << bits) - 1 for bits, names in _BITS.items() for name in names.split()}
 FULL_32_BITS = (1 << 32) - 1
 _RESTARTED = "look at the kernel log and the power supply: a node that restarts under load is not fit for work"
 
@@ -70,18 +64,18 @@ class Growth:
     @property
     def by(self) -> Known[int]:
         """How many were added."""
-        if isinstance(self.after, Unknown):
-            return self.after
-        if isinstance(self.before, Unknown):
-            return self.before
-        if self.after < self.before:
-            return Unknown(Why.FAILED, f"it dropped from {self.before} to {self.after}: it was reset in between")
-        return self.after - self.before
+        return both(self.after, self.before, _added)
 
     @property
     def is_reported(self) -> bool:
         """Whether this device has the counter at all: absent both times means that it does not."""
         return not all(isinstance(each, Unknown) and each.is_absent for each in (self.before, self.after))
+
+
+def _added(after: int, before: int) -> Known[int]:
+    if after < before:
+        return Unknown(Why.FAILED, f"it dropped from {before} to {after}: it was reset in between")
+    return after - before
 
 
 @dataclass(frozen=True)
@@ -139,15 +133,13 @@ class Counters:
 
     def nvlinks(self, pair: Pair[Gpu]) -> Known[tuple[Pair[NvLink], ...]]:
         """The NVLinks of a GPU that were reported both times; unknown where either reading is."""
-        before, after = pair.before.nvlinks, pair.after.nvlinks
-        if isinstance(before, Unknown):
-            return before
-        if isinstance(after, Unknown):
-            return after
-        known = {link.link: link for link in before}
-        return tuple(
-            Pair(part.nvlink(pair.part, link.link), known[link.link], link) for link in after if link.link in known
-        )
+
+        def pairs(before: Iterable[NvLink], after: Iterable[NvLink]) -> tuple[Pair[NvLink], ...]:
+            was = {link.link: link for link in before}
+            there = (link for link in after if link.link in was)
+            return tuple(Pair(part.nvlink(pair.part, link.link), was[link.link], link) for link in there)
+
+        return both(pair.before.nvlinks, pair.after.nvlinks, pairs)
 
     def netdev(self, name: str) -> tuple[NetDevice, NetDevice] | None:
         """A network device before and after; None where it is not known both times."""
@@ -163,11 +155,6 @@ class Counters:
             "vanished": tuple(each for each in before if each not in after),
             "appeared": tuple(each for each in after if each not in before),
         }
-
-
-def growth(whose: Part, counter: str, before: Known[int], after: Known[int]) -> Growth:
-    """One counter that NVML or the kernel keeps in 64 bits, or in 32."""
-    return Growth(whose, counter, before, after)
 
 
 def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
@@ -211,22 +198,13 @@ HOUR_S = 3600.0
 def allowed(per_hour: NumberLimit, seconds: float) -> NumberLimit:
     """What a limit per hour allows in this many seconds, rounded up: one event in a short window is no rate."""
     most = math.ceil(per_hour.value * max(seconds, 0.0) / HOUR_S)
-    source = f"{per_hour.value:g} an hour over {_time(seconds)}; {per_hour.source}"
-    return replace(per_hour, value=most, unit="", source=source)
-
-
-def none_allowed(why: str) -> NumberLimit:
-    """Not a single event."""
-    return Limit(0, "", why)
+    time = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+    return replace(per_hour, value=most, unit="", source=f"{per_hour.value:g} an hour over {time}; {per_hour.source}")
 
 
 def whole(count: Known[float]) -> Known[int]:
     """A count without its decimals."""
     return int(count) if isinstance(count, (int, float)) else count
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 
 CLEAR = "perfquery -R, or a reload of the driver, resets it"
@@ -246,15 +224,19 @@ def judged(
     """Leave a finding for a counter that this device has."""
     if not grown.is_reported:
         return
-    if grown.full:
-        _say_full(grown, verdicts, what)
+    quantity = f"{what} under load"
+    if grown.full:  # no error: ports in service have full counters, of link_downed too, and most of them are good
+        text = f"{what} not judged: at its maximum since before the load ({grown.after}), so it cannot show new errors"
+        verdicts.found(
+            Verdict.NOT_JUDGED, part=grown.part, text=text, action=_CLEAR_FIRST, quantity=quantity, code=COUNTER_FULL
+        )
         return
     observed = grown.by
     if grown.ran_full and limit is not None and not isinstance(observed, Unknown) and observed <= limit.value:
         observed = Unknown(Why.FAILED, f"it reached its maximum {grown.after} and stopped counting; {CLEAR}")
     verdicts.at_most(
         part=grown.part,
-        quantity=f"{what} under load",
+        quantity=quantity,
         observed=observed,
         limit=limit,
         action=remedy,
@@ -263,23 +245,9 @@ def judged(
     )
 
 
-def _say_full(grown: Growth, verdicts: Verdicts, what: str) -> None:
-    """Not an error: ports in service have full counters, of link_downed too, and most of them are good."""
-    text = f"{what} not judged: at its maximum since before the load ({grown.after}), so it cannot show new errors"
-    verdicts.found(
-        Verdict.NOT_JUDGED,
-        part=grown.part,
-        text=text,
-        action=_CLEAR_FIRST,
-        quantity=f"{what} under load",
-        code=COUNTER_FULL,
-    )
-
-
 def is_too_many(grown: Growth, limit: NumberLimit) -> bool:
     """Whether a counter needs a finding of its own: it grew above its limit, is unknown or full."""
-    by = grown.by
-    return grown.full or grown.ran_full or isinstance(by, Unknown) or by > limit.value
+    return grown.full or grown.ran_full or isinstance(grown.by, Unknown) or grown.by > limit.value
 
 
 def skip_if_none(grown: Iterable[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
@@ -295,44 +263,41 @@ def of_part(gpu: Gpu, name: str) -> Known[int]:
 
 def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
     """The error counters of one NVLink."""
-    before, after = link.before, link.after
-    return (
-        growth(link.part, "replay", before.replay_errors, after.replay_errors),
-        growth(link.part, "recovery", before.recovery_errors, after.recovery_errors),
-        growth(link.part, "CRC", before.crc_errors, after.crc_errors),
-    )
+    read = {kind: attrgetter(f"{kind.lower()}_errors") for kind in ("replay", "recovery", "CRC")}
+    return tuple(Growth(link.part, kind, errors(link.before), errors(link.after)) for kind, errors in read.items())
 
 
 NVLINK5: Mapping[str, Callable[[NvLink5], Known[int]]] = {
-    "recoveries that failed": lambda five: five.failed_recoveries,
-    "recovered links": lambda five: five.recovered,
-    "malformed packets": lambda five: five.malformed_packets,
-    "buffer overruns": lambda five: five.buffer_overruns,
-    "receive errors": lambda five: five.receive_errors,
-    "link integrity errors": lambda five: five.link_integrity,
-    "discarded packets": lambda five: five.discards,
+    "recoveries that failed": attrgetter("failed_recoveries"),
+    "recovered links": attrgetter("recovered"),
+    "malformed packets": attrgetter("malformed_packets"),
+    "buffer overruns": attrgetter("buffer_overruns"),
+    "receive errors": attrgetter("receive_errors"),
+    "link integrity errors": attrgetter("link_integrity"),
+    "discarded packets": attrgetter("discards"),
 }
 
 
 def of_nvlink5(pair: Pair[Gpu]) -> tuple[Growth, ...]:
     """The error counters of all links of NVLink 5 together; where they were not read, the first."""
     before, after = pair.before.nvlink5, pair.after.nvlink5
-    if isinstance(before, Unknown) or isinstance(after, Unknown):
-        unread = after if isinstance(after, Unknown) else before
-        return (growth(pair.part, next(iter(NVLINK5)), unread, unread),)  # type: ignore[arg-type]
-    return tuple(growth(pair.part, what, count(before), count(after)) for what, count in NVLINK5.items())
+    if isinstance(after, Unknown):
+        return (Growth(pair.part, next(iter(NVLINK5)), after, after),)
+    if isinstance(before, Unknown):
+        return (Growth(pair.part, next(iter(NVLINK5)), before, before),)
+    return tuple(Growth(pair.part, what, count(before), count(after)) for what, count in NVLINK5.items())
 
 
 def replays_allowed(
     per_lane: Limit[tuple[float, ...]], lanes: Known[int], generation: Known[int], seconds: float
 ) -> Known[NumberLimit]:
     """How many PCIe replays a link may have in some seconds; `per_lane` is a rate per minute for each generation."""
-    if isinstance(lanes, Unknown):
-        return lanes
-    if isinstance(generation, Unknown):
-        return generation
-    if generation < 1:
-        return Limit(0, "", per_lane.source)
-    rate = per_lane.value[min(generation, len(per_lane.value)) - 1]
-    most = math.ceil(math.ceil(rate * lanes) * seconds / 60)
-    return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}", kind=per_lane.kind)
+
+    def of_link(lanes: int, generation: int) -> NumberLimit:
+        if generation < 1:
+            return Limit(0, "", per_lane.source)
+        rate = per_lane.value[min(generation, len(per_lane.value)) - 1]
+        most = math.ceil(math.ceil(rate * lanes) * seconds / 60)
+        return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}", kind=per_lane.kind)
+
+    return both(lanes, generation, of_link)

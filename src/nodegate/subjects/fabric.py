@@ -13,7 +13,7 @@ from nodegate.probe.services import ImexDomain, ImexNode, Services
 from nodegate.records.finding import OWN_WORD, VIRTUAL
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, both, known
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -64,20 +64,15 @@ def members(gpus: Sequence[Gpu], verdicts: Verdicts, *, demanded: bool) -> Itera
 
 def spans_nodes(gpus: Iterable[Gpu]) -> bool:
     """Whether a GPU is in an NVLink domain of several nodes: else the UUID of its cluster is all zeros."""
-    ids = [gpu.fabric.cluster_uuid for gpu in gpus if not isinstance(gpu.fabric, Unknown)]
-    return any(not isinstance(each, Unknown) and bool(set(each) - set("0-")) for each in ids)
+    ids = known(fabric.cluster_uuid for fabric in known(gpu.fabric for gpu in gpus))
+    return any(set(each) - set("0-") for each in ids)
 
 
 def has_domain(gpus: Gpus) -> bool:
     """Whether a GPU may be in an NVLink domain of several nodes, for all that is known: its word is missing."""
-    return any(
-        gpu.lost is not None
-        or (
-            not _absent(gpu.fabric)
-            and (isinstance(gpu.fabric, Unknown) or isinstance(gpu.fabric.cluster_uuid, Unknown))
-        )
-        for gpu in gpus.devices
-    )
+    lost = any(gpu.lost is not None for gpu in gpus.devices)
+    fabrics = [gpu.fabric for gpu in gpus.devices if not _absent(gpu.fabric)]
+    return lost or any(isinstance(each, Unknown) or isinstance(each.cluster_uuid, Unknown) for each in fabrics)
 
 
 def domain_of(gpus: Iterable[Gpu]) -> str | None:
@@ -149,10 +144,7 @@ def judge_connections(own: ImexNode, service: Part, action: str, verdicts: Verdi
 
 def place(fabric: GpuFabric) -> Known[str]:
     """The cluster that a GPU is in, and the clique of it."""
-    if isinstance(fabric.cluster_uuid, Unknown):
-        return fabric.cluster_uuid
-    clique = fabric.clique
-    return clique if isinstance(clique, Unknown) else f"{fabric.cluster_uuid}, clique {clique}"
+    return both(fabric.cluster_uuid, fabric.clique, lambda cluster, clique: f"{cluster}, clique {clique}")
 
 
 def _absent(fabric: Known[GpuFabric]) -> bool:
@@ -188,20 +180,14 @@ _CONFIGURATION = (
     "invalid location",
     "GPU state is invalid",
 )
+_CONFIGURED = {1: (Verdict.PASS, "")}
+_CONFIGURED |= {code: (Verdict.FAIL, f"configuration: {words}") for code, words in enumerate(_CONFIGURATION, start=2)}
 _FIELDS = (
     _Field(0, 0x3, "bandwidth", {1: (Verdict.FAIL, "bandwidth is degraded"), 2: (Verdict.PASS, "")}),
     _Field(2, 0x3, "route recovery", {1: (Verdict.WARN, "route recovery in progress"), 2: (Verdict.PASS, "")}),
     _Field(4, 0x3, "route", {1: (Verdict.FAIL, "route is unhealthy"), 2: (Verdict.PASS, "")}),
     _Field(6, 0x3, "access timeout", {1: (Verdict.FAIL, "access timeout recovery pending"), 2: (Verdict.PASS, "")}),
-    _Field(
-        8,
-        0xF,
-        "configuration",
-        {
-            1: (Verdict.PASS, ""),
-            **{code: (Verdict.FAIL, f"configuration: {words}") for code, words in enumerate(_CONFIGURATION, start=2)},
-        },
-    ),
+    _Field(8, 0xF, "configuration", _CONFIGURED),
     _Field(12, 0x3, "partition", {1: (Verdict.PASS, ""), 2: (Verdict.FAIL, "no partition assigned")}),
     _Field(14, 0x3, "fabric manager", {1: (Verdict.PASS, ""), 2: (Verdict.FAIL, "fabric manager disconnected")}),
 )

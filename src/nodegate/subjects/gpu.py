@@ -14,10 +14,11 @@ from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.probe.kernel_log import KernelLog
 from nodegate.probe.pci import Pci, PciDevice
+from nodegate.probe.readings import mapped
 from nodegate.records import part
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Part
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, both, value_or
 from nodegate.verdicts import Verdicts
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
@@ -34,14 +35,11 @@ def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
     """
     if not gpus.devices:
         verdicts.cannot("NVML lists no GPU", next_step=_SEE_LOST, blocked_by="gpu.lost")
-    lost = {gpu.index: reason for gpu in gpus.devices if (reason := lost_reason(gpu)) is not None}
-    for gpu in gpus.devices:
-        if gpu.index in lost:
-            reason = lost[gpu.index]
-            verdicts.unknown(
-                part=gpu.part, quantity="its state", reason=reason, action=_SEE_LOST, blocked_by="gpu.lost"
-            )
-    return tuple(gpu for gpu in gpus.devices if gpu.index not in lost)
+    lost = [(gpu, reason) for gpu in gpus.devices if (reason := lost_reason(gpu)) is not None]
+    for gpu, why in lost:
+        verdicts.unknown(part=gpu.part, quantity="its state", reason=why, action=_SEE_LOST, blocked_by="gpu.lost")
+    gone = {gpu.index for gpu, _ in lost}
+    return tuple(gpu for gpu in gpus.devices if gpu.index not in gone)
 
 
 def lost_reason(gpu: Gpu) -> Unknown | None:
@@ -54,7 +52,7 @@ def lost_reason(gpu: Gpu) -> Unknown | None:
 
 def named(reading: Known[int], names: Mapping[int, str]) -> Known[str]:
     """A code or switch in words; one that has no word keeps its number."""
-    return reading if isinstance(reading, Unknown) else names.get(reading, f"unknown ({reading})")
+    return mapped(reading, lambda code: names.get(code, f"unknown ({code})"))
 
 
 def on_off(reading: Known[bool]) -> Known[str]:
@@ -64,16 +62,13 @@ def on_off(reading: Known[bool]) -> Known[str]:
 
 def worded(limit: AnyLimit, names: Mapping[int, str]) -> AnyLimit:
     """A limit whose code or switch is given in words, to stand beside a `named` reading."""
-    return (
-        replace(limit, value=names.get(limit.value, f"unknown ({limit.value})"))
-        if isinstance(limit.value, int)
-        else limit
-    )
+    code = limit.value
+    return replace(limit, value=names.get(code, f"unknown ({code})")) if isinstance(code, int) else limit
 
 
 def mebibytes(reading: Known[int]) -> Known[int]:
     """Bytes as whole MiB, rounded up."""
-    return reading if isinstance(reading, Unknown) else -(-reading // MEBIBYTE)
+    return mapped(reading, lambda size: -(-size // MEBIBYTE))
 
 
 _REVISION_OF_NOTHING = 0xFF
@@ -105,23 +100,17 @@ def presence(pci: Pci, driver: Driver, gpus: Gpus) -> tuple[Presence, ...]:
     A login's device cgroup makes /dev/nvidiaN answer EPERM, and NVML then leaves healthy GPUs out: a count by NVML
     alone would call them lost.
     """
-    by_address = _by_address(pci, gpus)
+    addressed = [(address_of(gpu, pci, gpus), gpu) for gpu in gpus.devices]
+    by_address = {address: gpu for address, gpu in addressed if address}
     whole = not isinstance(gpus.count, Unknown)
     found = [_of_device(device, by_address.pop(device.address, None), driver, whole=whole) for device in pci.gpus]
-    nameless = [gpu for gpu in gpus.devices if not address_of(gpu, pci, gpus)]
+    nameless = [gpu for address, gpu in addressed if not address]
     return (*found, *(_off_bus(gpu) for gpu in (*by_address.values(), *nameless)))
 
 
 def answers_on_bus(device: PciDevice) -> bool | Unknown:
     """Whether a PCIe device responds: revision ff or a configuration space of ff is what an absent device reads as."""
-    if device.revision == _REVISION_OF_NOTHING:
-        return False
-    return device.answers
-
-
-def _by_address(pci: Pci, gpus: Gpus) -> dict[str, Gpu]:
-    named = ((address_of(gpu, pci, gpus), gpu) for gpu in gpus.devices)
-    return {address: gpu for address, gpu in named if address}
+    return False if device.revision == _REVISION_OF_NOTHING else device.answers
 
 
 def address_of(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
@@ -139,7 +128,8 @@ def address_of(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
 
 def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver, *, whole: bool) -> Presence:
     """How a GPU of PCIe stands. `whole`: NVML or nvidia-smi listed every GPU that it knows."""
-    entry = _driver_entry(device, driver)
+    entries = value_or(driver.gpus, ())
+    entry = next((each for each in entries if each.address == device.address), None)
     whose = _part(device, gpu, entry)
     if answers_on_bus(device) is False:
         return Presence(whose, Standing.LOST, "its PCIe configuration space reads all ff")
@@ -187,11 +177,6 @@ def _off_bus(gpu: Gpu) -> Presence:
     return _by_nvml(gpu.part, lost)
 
 
-def _driver_entry(device: PciDevice, driver: Driver) -> DriverGpu | None:
-    entries = () if isinstance(driver.gpus, Unknown) else driver.gpus
-    return next((entry for entry in entries if entry.address == device.address), None)
-
-
 def _part(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> Part:
     """Index, address and serial by NVML where it knows them; else the UUID that the driver's file keeps."""
     if gpu is not None and gpu.lost is None and not isinstance(gpu.address, Unknown):
@@ -221,11 +206,7 @@ def margin_c(gpu: Gpu) -> Known[int]:
     own = gpu.temperature_margin_c
     if not isinstance(own, Unknown) or own.why not in NORMAL_ABSENCE:
         return own
-    if isinstance(gpu.temperature_slowdown_c, Unknown):
-        return gpu.temperature_slowdown_c
-    if isinstance(gpu.temperature_c, Unknown):
-        return gpu.temperature_c
-    return gpu.temperature_slowdown_c - gpu.temperature_c
+    return both(gpu.temperature_slowdown_c, gpu.temperature_c, lambda slowdown, now: slowdown - now)
 
 
 def memory_limit_c(gpu: Gpu, usual: NumberLimit) -> NumberLimit:

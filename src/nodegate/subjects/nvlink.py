@@ -48,13 +48,9 @@ def linked(
 
 def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unknown]]]:
     """The numbers of the links that are down, and those whose state could not be read, with the reason."""
-    down, unread = [], []
-    for link in links:
-        if isinstance(link.up, Unknown):
-            unread.append((link.link, link.up))
-        elif not link.up:
-            down.append(link.link)
-    return down, unread
+    states = [(link.link, link.up) for link in links]
+    down = [number for number, up in states if up is False]
+    return down, [(number, up) for number, up in states if isinstance(up, Unknown)]
 
 
 def links_up(links: Iterable[NvLink]) -> int:
@@ -78,11 +74,8 @@ def speeds_mbps(links: Iterable[NvLink]) -> list[int]:
 
 def slow(links: Iterable[NvLink], limit: NumberLimit) -> list[NvLink]:
     """The links that are up and not proven fast: below the limit, or of unknown speed."""
-    return [
-        link
-        for link in links
-        if link.up is True and not (isinstance(link.speed_mbps, int) and link.speed_mbps >= limit.value)
-    ]
+    up = (link for link in links if link.up is True)
+    return [link for link in up if not (isinstance(link.speed_mbps, int) and link.speed_mbps >= limit.value)]
 
 
 def errors(links: Iterable[NvLink]) -> LinkErrors:
@@ -95,11 +88,8 @@ def errors(links: Iterable[NvLink]) -> LinkErrors:
     readings = [(link, reading) for link in found for reading in (link.replay_errors, link.recovery_errors)]
     read = sum(_says(link.replay_errors) or _says(link.recovery_errors) for link in found)
     absent = {link.link for link in found if link.up is not True or not read}  # these may be silent
-    unread = {
-        link.link: why
-        for link, why in readings
-        if isinstance(why, Unknown) and not (why.is_absent and link.link in absent)
-    }
+    unknown = ((link.link, why) for link, why in readings if isinstance(why, Unknown))
+    unread = {number: why for number, why in unknown if not (why.is_absent and number in absent)}
     crc = sum(link.crc_errors for link in found if isinstance(link.crc_errors, int) and _says(link.crc_errors))
     bad = {kind: by_link for kind, by_link in counted.items() if by_link}
     return LinkErrors(bad, tuple(unread.items()), read, crc)

@@ -71,11 +71,7 @@ class Order:
         self._demands, self._facts = tuple(demands), facts
 
     def about(self, about: About) -> tuple[Demand, ...]:
-        """The demands of one check.
-
-        Raises:
-            NotApplicable: there are none.
-        """
+        """The demands of one check. Raises NotApplicable: there are none."""
         found = tuple(demand for demand in self._demands if demand.item.about is about)
         if not found:
             raise NotDemanded(f"the inventory requires none ({VARIABLE})")
@@ -108,11 +104,7 @@ def check_orders(nodes: Iterable[Node]) -> None:
 
 
 def demands(node: Node) -> tuple[Demand, ...]:
-    """Everything that the inventory demands of a node.
-
-    Raises:
-        UsageError: as for `check_orders`.
-    """
+    """Everything that the inventory demands of a node. Raises UsageError: as for `check_orders`."""
     return tuple(_demand(node, key, value) for key, value in node.settings.expect.items())
 
 

@@ -9,6 +9,7 @@ from nodegate.facts import NodeFacts
 from nodegate.probe.gpu import Gpu
 from nodegate.probe.host import Host
 from nodegate.probe.mounts import Disk
+from nodegate.probe.readings import mapped
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.subjects import upkeep
@@ -69,10 +70,6 @@ def of_key(key: str) -> Item | None:
     return _ITEMS.get(key)
 
 
-def _mib(size: Known[int]) -> Known[int]:
-    return size if isinstance(size, Unknown) else size >> 20
-
-
 def _gpus(read: Callable[[Gpu], Known[int] | Known[float] | Known[str]]) -> Callable[[NodeFacts], Readings]:
     return lambda facts: [(gpu.part, read(gpu)) for gpu in facts.gpus.devices]
 
@@ -86,7 +83,15 @@ def _disks(read: Callable[[Disk], Known[int] | Known[str]]) -> Callable[[NodeFac
 
 
 def _gigabytes(disk: Disk) -> Known[int]:
-    return disk.size_bytes if isinstance(disk.size_bytes, Unknown) else round(disk.size_bytes / 1e9)
+    return mapped(disk.size_bytes, lambda size: round(size / 1e9))
+
+
+def _memory_mib(gpu: Gpu) -> Known[int]:
+    return mapped(gpu.memory_total_bytes, lambda size: size >> 20)
+
+
+def _installed(host: Host) -> Known[int]:
+    return installed_gib(host.memory_total_bytes)
 
 
 def _of(
@@ -96,8 +101,7 @@ def _of(
 
 
 def _kernel_module(facts: NodeFacts) -> Known[str]:
-    flavour = facts.driver.open_kernel_module
-    return flavour if isinstance(flavour, Unknown) else "open" if flavour else "proprietary"
+    return mapped(facts.driver.open_kernel_module, lambda is_open: "open" if is_open else "proprietary")
 
 
 def _nic_firmware(facts: NodeFacts, model: str = "") -> Readings:
@@ -107,11 +111,6 @@ def _nic_firmware(facts: NodeFacts, model: str = "") -> Readings:
 
 def _nic_models(facts: NodeFacts) -> Readings:
     return [(part.nic(device.name, address=device.address), device.hca_type) for device in facts.rdma.devices]
-
-
-def _numa_nodes(facts: NodeFacts) -> Known[int]:
-    online = facts.cpus.numa_nodes
-    return online if isinstance(online, Unknown) else len(online)
 
 
 def _nccl(facts: NodeFacts) -> Readings:
@@ -129,92 +128,63 @@ def _cuda(facts: NodeFacts) -> Readings:
 
 
 _DRIVER, _KERNEL, _BIOS = part.software("driver"), part.software("kernel"), part.setting("BIOS")
+_IDLE = upkeep.setting("CPU idle states", lambda of: of.idle_latency_us)
+_BALANCING = upkeep.setting("NUMA balancing", lambda of: on_off(of.numa_balancing))
 _CPU, _MANAGER = part.Part(part.Kind.CPU, "CPU"), part.service("nvidia-fabricmanager")
 _V, _P, _S = About.VERSIONS, About.PARTS, About.SETTINGS
+_TEXT, _VERSION, _NUMBER, _SWITCH = Sort.TEXT, Sort.VERSION, Sort.NUMBER, Sort.SWITCH
 _ITEMS: Mapping[str, Item] = {
     item.key: item
     for item in (
-        Item("driver", "version", _V, Sort.VERSION, _of(_DRIVER, lambda facts: facts.gpus.driver_version)),
-        Item("cuda_driver", "CUDA", _V, Sort.VERSION, _of(_DRIVER, lambda facts: facts.gpus.cuda_driver_version)),
-        Item("kernel_module", "kernel module", _V, Sort.TEXT, _of(_DRIVER, _kernel_module)),
+        Item("driver", "version", _V, _VERSION, _of(_DRIVER, lambda of: of.gpus.driver_version)),
+        Item("cuda_driver", "CUDA", _V, _VERSION, _of(_DRIVER, lambda of: of.gpus.cuda_driver_version)),
+        Item("kernel_module", "kernel module", _V, _TEXT, _of(_DRIVER, _kernel_module)),
         Item("vbios", "VBIOS", _V, Sort.HEX, _gpus(lambda gpu: gpu.vbios)),
-        Item("inforom", "InfoROM", _V, Sort.TEXT, _gpus(lambda gpu: gpu.inforom_image)),
-        Item("gsp_firmware", "GSP firmware", _V, Sort.VERSION, _gpus(lambda gpu: gpu.gsp_firmware)),
-        Item(
-            "fabric_manager",
-            "version",
-            _V,
-            Sort.VERSION,
-            _of(_MANAGER, lambda facts: facts.services.fabric_manager_version),
-        ),
-        Item(FIRMWARE, "firmware", _V, Sort.VERSION, _nic_firmware),
-        Item("bios", "version", _V, Sort.VERSION, _host(_BIOS, lambda host: host.bios_version)),
-        Item("bios_date", "date", _V, Sort.TEXT, _host(_BIOS, lambda host: host.bios_date)),
-        Item("kernel", "version", _V, Sort.VERSION, _host(_KERNEL, lambda host: host.kernel_release)),
-        Item("os", "operating system", _V, Sort.TEXT, _host(part.NODE, lambda host: host.os_name)),
-        Item("nccl", "version", _V, Sort.VERSION, _nccl),
-        Item("cuda", "version", _V, Sort.VERSION, _cuda),
-        Item("ofed", "version", _V, Sort.TEXT, _of(part.software("OFED"), lambda facts: facts.software.ofed)),
-        Item("server_model", "server model", _P, Sort.TEXT, _host(part.NODE, lambda host: host.product)),
-        Item("cpu_model", "model", _P, Sort.TEXT, _host(_CPU, lambda host: host.cpu_model)),
-        Item("sockets", "sockets", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_sockets)),
-        Item("cores", "cores online", _P, Sort.NUMBER, _of(_CPU, lambda facts: facts.cpus.cores)),
-        Item("numa_nodes", "NUMA nodes", _P, Sort.NUMBER, _of(_CPU, _numa_nodes)),
-        Item("cpus", "CPUs online", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_count)),
-        Item(
-            "memory_gib",
-            "installed",
-            _P,
-            Sort.NUMBER,
-            _host(part.MEMORY, lambda host: installed_gib(host.memory_total_bytes)),
-            "GiB",
-        ),
-        Item("gpus", "GPUs on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(facts.pci.gpus))),
-        Item("gpu_model", "model", _P, Sort.TEXT, _gpus(lambda gpu: gpu.name)),
-        Item("gpu_part_number", "part number", _P, Sort.TEXT, _gpus(lambda gpu: gpu.part_number)),
-        Item("gpu_memory_mib", "memory", _P, Sort.NUMBER, _gpus(lambda gpu: _mib(gpu.memory_total_bytes)), "MiB"),
-        Item("nvswitches", "NVSwitches on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda f: len(f.pci.nvswitches))),
-        Item("nics", "RDMA NICs on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(rdma_nics(facts.pci)))),
-        Item("nic_model", "model", _P, Sort.TEXT, _nic_models),
-        Item("disks", "disks", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(facts.disks.devices))),
-        Item("disk_model", "model", _P, Sort.TEXT, _disks(lambda disk: disk.model)),
-        Item("disk_gb", "size", _P, Sort.NUMBER, _disks(_gigabytes), "GB"),
-        Item("ecc", "ECC", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.ecc_enabled))),
-        Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.persistence))),
-        Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: on_off(gpu.mig_enabled))),
-        Item("power_limit_w", "power limit", _S, Sort.NUMBER, _gpus(lambda gpu: gpu.power_limit_w), "W"),
-        Item("governor", "governor", _S, Sort.TEXT, upkeep.setting("CPU clocks", lambda of: of.governor)),
-        Item("energy_preference", "preference", _S, Sort.TEXT, upkeep.setting("CPU clocks", lambda of: of.preference)),
-        Item(
-            "idle_latency_us",
-            "latency of the deepest idle state",
-            _S,
-            Sort.NUMBER,
-            upkeep.setting("CPU idle states", lambda of: of.idle_latency_us),
-            "us",
-        ),
-        Item(
-            "numa_balancing",
-            "state",
-            _S,
-            Sort.SWITCH,
-            upkeep.setting("NUMA balancing", lambda of: on_off(of.numa_balancing)),
-        ),
-        Item("huge_pages", "choice", _S, Sort.TEXT, upkeep.setting("transparent huge pages", lambda of: of.huge_pages)),
-        Item("tuned", "profile", _S, Sort.TEXT, upkeep.setting("tuned", lambda of: of.tuned)),
-        Item("mtu", "MTU", _S, Sort.NUMBER, upkeep.mtu, "bytes"),
-        Item("gid_index", "place of the RoCE v2 GID", _S, Sort.NUMBER, upkeep.gid_indices),
-        Item("max_read_request", "MaxReadReq", _S, Sort.NUMBER, upkeep.max_read_request, "bytes"),
-        Item("bond_members", "members up", _S, Sort.NUMBER, upkeep.bond_members),
-        Item("dimms", "memory modules", _P, Sort.NUMBER, upkeep.dimm_count),
-        Item("dimm_mts", "speed of the modules", _P, Sort.NUMBER, upkeep.dimm_speeds, "MT/s"),
-        Item(
-            "chassis_serial",
-            "serial number",
-            About.SERIALS,
-            Sort.TEXT,
-            _host(part.NODE, lambda host: host.serial),
-        ),
-        Item("gpu_serial", "serial number", About.SERIALS, Sort.TEXT, _gpus(lambda gpu: gpu.serial)),
+        Item("inforom", "InfoROM", _V, _TEXT, _gpus(lambda gpu: gpu.inforom_image)),
+        Item("gsp_firmware", "GSP firmware", _V, _VERSION, _gpus(lambda gpu: gpu.gsp_firmware)),
+        Item("fabric_manager", "version", _V, _VERSION, _of(_MANAGER, lambda of: of.services.fabric_manager_version)),
+        Item(FIRMWARE, "firmware", _V, _VERSION, _nic_firmware),
+        Item("bios", "version", _V, _VERSION, _host(_BIOS, lambda host: host.bios_version)),
+        Item("bios_date", "date", _V, _TEXT, _host(_BIOS, lambda host: host.bios_date)),
+        Item("kernel", "version", _V, _VERSION, _host(_KERNEL, lambda host: host.kernel_release)),
+        Item("os", "operating system", _V, _TEXT, _host(part.NODE, lambda host: host.os_name)),
+        Item("nccl", "version", _V, _VERSION, _nccl),
+        Item("cuda", "version", _V, _VERSION, _cuda),
+        Item("ofed", "version", _V, _TEXT, _of(part.software("OFED"), lambda of: of.software.ofed)),
+        Item("server_model", "server model", _P, _TEXT, _host(part.NODE, lambda host: host.product)),
+        Item("cpu_model", "model", _P, _TEXT, _host(_CPU, lambda host: host.cpu_model)),
+        Item("sockets", "sockets", _P, _NUMBER, _host(_CPU, lambda host: host.cpu_sockets)),
+        Item("cores", "cores online", _P, _NUMBER, _of(_CPU, lambda of: of.cpus.cores)),
+        Item("numa_nodes", "NUMA nodes", _P, _NUMBER, _of(_CPU, lambda of: mapped(of.cpus.numa_nodes, len))),
+        Item("cpus", "CPUs online", _P, _NUMBER, _host(_CPU, lambda host: host.cpu_count)),
+        Item("memory_gib", "installed", _P, _NUMBER, _host(part.MEMORY, _installed), "GiB"),
+        Item("gpus", "GPUs on PCIe", _P, _NUMBER, _of(part.NODE, lambda of: len(of.pci.gpus))),
+        Item("gpu_model", "model", _P, _TEXT, _gpus(lambda gpu: gpu.name)),
+        Item("gpu_part_number", "part number", _P, _TEXT, _gpus(lambda gpu: gpu.part_number)),
+        Item("gpu_memory_mib", "memory", _P, _NUMBER, _gpus(_memory_mib), "MiB"),
+        Item("nvswitches", "NVSwitches on PCIe", _P, _NUMBER, _of(part.NODE, lambda of: len(of.pci.nvswitches))),
+        Item("nics", "RDMA NICs on PCIe", _P, _NUMBER, _of(part.NODE, lambda of: len(rdma_nics(of.pci)))),
+        Item("nic_model", "model", _P, _TEXT, _nic_models),
+        Item("disks", "disks", _P, _NUMBER, _of(part.NODE, lambda of: len(of.disks.devices))),
+        Item("disk_model", "model", _P, _TEXT, _disks(lambda disk: disk.model)),
+        Item("disk_gb", "size", _P, _NUMBER, _disks(_gigabytes), "GB"),
+        Item("ecc", "ECC", _S, _SWITCH, _gpus(lambda gpu: on_off(gpu.ecc_enabled))),
+        Item("persistence", "persistence mode", _S, _SWITCH, _gpus(lambda gpu: on_off(gpu.persistence))),
+        Item("mig", "MIG", _S, _SWITCH, _gpus(lambda gpu: on_off(gpu.mig_enabled))),
+        Item("power_limit_w", "power limit", _S, _NUMBER, _gpus(lambda gpu: gpu.power_limit_w), "W"),
+        Item("governor", "governor", _S, _TEXT, upkeep.setting("CPU clocks", lambda of: of.governor)),
+        Item("energy_preference", "preference", _S, _TEXT, upkeep.setting("CPU clocks", lambda of: of.preference)),
+        Item("idle_latency_us", "latency of the deepest idle state", _S, _NUMBER, _IDLE, "us"),
+        Item("numa_balancing", "state", _S, _SWITCH, _BALANCING),
+        Item("huge_pages", "choice", _S, _TEXT, upkeep.setting("transparent huge pages", lambda of: of.huge_pages)),
+        Item("tuned", "profile", _S, _TEXT, upkeep.setting("tuned", lambda of: of.tuned)),
+        Item("mtu", "MTU", _S, _NUMBER, upkeep.mtu, "bytes"),
+        Item("gid_index", "place of the RoCE v2 GID", _S, _NUMBER, upkeep.gid_indices),
+        Item("max_read_request", "MaxReadReq", _S, _NUMBER, upkeep.max_read_request, "bytes"),
+        Item("bond_members", "members up", _S, _NUMBER, upkeep.bond_members),
+        Item("dimms", "memory modules", _P, _NUMBER, _of(part.MEMORY, lambda of: mapped(of.upkeep.dimms, len))),
+        Item("dimm_mts", "speed of the modules", _P, _NUMBER, upkeep.dimm_speeds, "MT/s"),
+        Item("chassis_serial", "serial number", About.SERIALS, _TEXT, _host(part.NODE, lambda host: host.serial)),
+        Item("gpu_serial", "serial number", About.SERIALS, _TEXT, _gpus(lambda gpu: gpu.serial)),
     )
 }

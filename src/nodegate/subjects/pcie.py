@@ -12,7 +12,7 @@ from nodegate.probe.pci import Pci, PciDevice
 from nodegate.records import part
 from nodegate.records.finding import OWN_WORD, VIRTUAL, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Part
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, Why, known, value_or
 from nodegate.verdicts import Verdicts
 
 NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
@@ -26,11 +26,8 @@ _BROADCOM_RDMA_LANES = 16  # bnxt_en also drives management NICs: those have few
 
 def is_rdma_nic(device: PciDevice) -> bool:
     """A NIC that carries RDMA. Management NICs (1G, 10G) are none: they may be as narrow as they like."""
-    if not device.is_nic:
-        return False
-    if device.vendor == _NVIDIA_NETWORKING or device.driver in _RDMA_DRIVERS:
-        return True
-    return device.driver == "bnxt_en" and device.width_max == _BROADCOM_RDMA_LANES
+    by_broadcom = device.driver == "bnxt_en" and device.width_max == _BROADCOM_RDMA_LANES
+    return device.is_nic and (device.vendor == _NVIDIA_NETWORKING or device.driver in _RDMA_DRIVERS or by_broadcom)
 
 
 def rdma_nics(pci: Pci) -> tuple[PciDevice, ...]:
@@ -115,46 +112,28 @@ def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
 def _with_gaps(device: PciDevice, counted: Container[tuple[str, str]]) -> PciDevice:
     if not (device.is_gpu or device.is_nvswitch or device.is_nic):
         return device  # the ports of a switch are of one model, and differ
-    gaps = {
-        counter: Unknown(Why.FAILED, "it has no such counter, and another device of its model has")
-        for counter in _AER
-        if (device.pci_id, counter) in counted and _is_absent(getattr(device.aer, counter))
-    }
+    gap = Unknown(Why.FAILED, "it has no such counter, and another device of its model has")
+    lacking = [(counter, getattr(device.aer, counter)) for counter in _AER if (device.pci_id, counter) in counted]
+    gaps = {counter: gap for counter, count in lacking if isinstance(count, Unknown) and count.is_absent}
     return replace(device, aer=replace(device.aer, **gaps)) if gaps else device
 
 
-def _is_absent(count: Known[int]) -> bool:
-    return isinstance(count, Unknown) and count.is_absent
-
-
 def end_without_counters(devices: Collection[object], verdicts: Verdicts) -> NoReturn:
-    """End a check of AER counters that nothing has: by the devices' own word, if there are any.
-
-    Raises:
-        NotApplicable: always.
-    """
+    """End a check of AER counters that nothing has: by the devices' own word, if there are any."""
     if devices:
         verdicts.by_design("the firmware does not share the PCIe error counters with the OS", witness=OWN_WORD)
     verdicts.not_done(NOTHING)
 
 
 def end_without_links(pci: Pci, verdicts: Verdicts) -> NoReturn:
-    """End a check of links that no GPU and no RDMA NIC has: by the devices' own word, if there are any.
-
-    Raises:
-        NotApplicable: always.
-    """
+    """End a check of links that no GPU and no RDMA NIC has: by the devices' own word, if there are any."""
     if judged(pci):
         verdicts.by_design("no GPU and no RDMA NIC with a PCIe link of its own", witness=OWN_WORD)
     verdicts.not_done(NOTHING)
 
 
 def end_without_bridges(pci: Pci, host: Host, verdicts: Verdicts) -> NoReturn:
-    """End a check of bridges where none is seen: a virtual machine has none, and integrated GPUs need none.
-
-    Raises:
-        NotApplicable: always.
-    """
+    """End a check of bridges where none is seen: a virtual machine has none, and integrated GPUs need none."""
     if host.is_virtual:
         verdicts.by_design("no bridge is visible above a GPU or RDMA NIC", witness=VIRTUAL)
     if judged(pci) and all(pci.path(device) for device in judged(pci)):
@@ -164,12 +143,12 @@ def end_without_bridges(pci: Pci, host: Host, verdicts: Verdicts) -> NoReturn:
 
 def busy(gpus: Gpus) -> frozenset[str]:
     """The addresses of the GPUs that are busy now: in use, or with their SM clock at its highest."""
-    return frozenset(
+    at_work = (
         gpu.address
         for gpu in gpus.devices
-        if not isinstance(gpu.address, Unknown)
-        and (value_or(gpu.utilization_percent, 0) > 0 or value_or(gpu.sm_clock_mhz, -1) == gpu.sm_clock_max_mhz)
+        if value_or(gpu.utilization_percent, 0) > 0 or value_or(gpu.sm_clock_mhz, -1) == gpu.sm_clock_max_mhz
     )
+    return frozenset(known(at_work))
 
 
 def hops(pci: Pci) -> tuple[tuple[PciDevice, PciDevice], ...]:
@@ -267,10 +246,7 @@ def link_of(rate: float, gen_max: int) -> str:
     enough = [each for each in carried if each >= rate]
     if not enough:
         return f"more than PCIe Gen{max(_gens(gen_max))} x16 can carry"
-    names = _names(enough[0], gen_max)
-    if rate >= _GIVEN * enough[0]:
-        return f"what a {names} link gives"
-    return f"less than a {names} link gives"
+    return f"{'what' if rate >= _GIVEN * enough[0] else 'less than'} a {_names(enough[0], gen_max)} link gives"
 
 
 def _gens(gen_max: int) -> tuple[int, ...]:

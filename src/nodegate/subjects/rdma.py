@@ -51,11 +51,7 @@ def majority(readings: Iterable[Known[T]]) -> Limit[T] | None:
 
 
 def end_without_rails(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> NoReturn:
-    """End the check of a node without a rail: by design where the platform has none, or where nobody says that it has.
-
-    Raises:
-        NotApplicable: always.
-    """
+    """End the check of a node without a rail: by design where the platform has none, or nobody says that it has."""
     limit = baseline.find_number("rdma.rails")
     if limit and limit.value == 0:
         verdicts.by_design("no RDMA rail", witness=limit.source)

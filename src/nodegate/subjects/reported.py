@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.probe.gpu import Gpu, Gpus
@@ -14,6 +14,8 @@ from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline  # the burn's program has no PyYAML
+
+from nodegate.records.finding import AnyLimit
 
 _EXPECTED = re.compile(r"([a-z_]+)(?:>=([0-9]+))?")
 
@@ -74,14 +76,12 @@ def absence(reading: str, gpu: Gpu, gpus: Gpus, baseline: Baseline) -> Verdict:
 def expected(gpus: Gpus, baseline: Baseline) -> frozenset[str]:
     """The readings that every board of the platform reports under this driver: `gpu.reports`."""
     limit = baseline.find("gpu.reports")
-    words = () if limit is None else str(limit.value).split()
     driver = gpus.driver_version
     release = 0 if isinstance(driver, Unknown) else int(next(iter(re.findall(r"^[0-9]{1,4}", driver)), "0"))
-    return frozenset(_known(words, release))
+    words = filter(None, map(_EXPECTED.fullmatch, words_of(limit)))  # such as `inforom`, `sram_threshold>=550`
+    return frozenset(word[1] for word in words if release >= int(word[2] or 0))
 
 
-def _known(words: Iterable[str], release: int) -> Iterable[str]:
-    """The names in words such as `inforom` and `sram_threshold>=550`, where the driver is new enough."""
-    for word in words:
-        if (match := _EXPECTED.fullmatch(word)) and release >= int(match[2] or 0):
-            yield match[1]
+def words_of(limit: AnyLimit | None) -> frozenset[str]:
+    """The words of a limit that is a list of them in one text; none without a limit."""
+    return frozenset(str(limit.value).split()) if limit is not None else frozenset()

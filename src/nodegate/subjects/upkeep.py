@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from nodegate.facts import NodeFacts
 from nodegate.probe.pci import Pci, PciDevice
 from nodegate.probe.rdma import RdmaPort
+from nodegate.probe.readings import mapped
 from nodegate.probe.upkeep import Array, DeviceControl, Dimm, Upkeep
 from nodegate.records import part
 from nodegate.records.part import Part
 from nodegate.subjects.gpu import on_off
 from nodegate.subjects.rdma import gid_index, is_active, rails
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, known, unread
 
 Readings = list[tuple[Part, Known[int | float | str]]]
 MODULE = "module."  # module.gdrdrv: whether it is loaded
@@ -25,15 +26,14 @@ _UNREAD = Unknown(Why.MISSING, "it was not read")
 def traits(facts: NodeFacts) -> Mapping[str, Known[str]]:
     """What of the host's upkeep the nodes of a platform should have in common."""
     found = facts.upkeep
-    latency, balancing, tuned = found.idle_latency_us, on_off(found.numa_balancing), found.tuned
-    absent = isinstance(tuned, Unknown) and tuned.why is Why.MISSING
+    absent = isinstance(found.tuned, Unknown) and found.tuned.why is Why.MISSING
     return {
         "CPU governor": found.governor,
         "CPU energy preference": found.preference,
-        "CPU idle latency": latency if isinstance(latency, Unknown) else f"{latency} us",
-        "NUMA balancing": balancing,
+        "CPU idle latency": mapped(found.idle_latency_us, lambda latency: f"{latency} us"),
+        "NUMA balancing": on_off(found.numa_balancing),
         "transparent huge pages": found.huge_pages,
-        "tuned profile": _NONE if absent else tuned,
+        "tuned profile": _NONE if absent else found.tuned,
         "memory modules": _modules(found.dimms),
     }
 
@@ -46,7 +46,7 @@ def rail_traits(facts: NodeFacts) -> Mapping[str, Known[str]]:
     found: dict[str, Known[str]] = {}
     if any(port.link_layer == "InfiniBand" for port in ports) and keys:
         found["partition keys"] = " + ".join(sorted(keys))
-    read = [each for each in controls if not isinstance(each, Unknown)]
+    read = known(controls)
     if read and len(read) == len(controls):
         found["rail MaxReadReq"] = " + ".join(map(str, sorted({each.max_read_request for each in read})))
         found["rail MaxPayload"] = " + ".join(map(str, sorted({each.max_payload for each in read})))
@@ -60,10 +60,7 @@ def keys_of(upkeep: Upkeep, port: RdmaPort) -> frozenset[int]:
 
 def max_read_request(facts: NodeFacts) -> Readings:
     """MaxReadReq of each rail's NIC, in bytes."""
-    return [
-        (whose, control if isinstance(control, Unknown) else control.max_read_request)
-        for whose, control in _controls(facts)
-    ]
+    return [(whose, mapped(control, lambda of: of.max_read_request)) for whose, control in _controls(facts)]
 
 
 def mtu(facts: NodeFacts) -> Readings:
@@ -78,8 +75,8 @@ def gid_indices(facts: NodeFacts) -> Readings:
 
 
 def bond_members(facts: NodeFacts) -> Readings:
-    """How many members of each bond are up."""
-    return [(part.host(bond.name), _up(bond.members)) for bond in facts.upkeep.bonds]
+    """How many members of each bond are up; unknown where one of them is."""
+    return [(part.host(bond.name), _up(list(bond.members.values()))) for bond in facts.upkeep.bonds]
 
 
 def setting(
@@ -104,12 +101,6 @@ def dimm_speeds(facts: NodeFacts) -> Readings:
     """The transfers, in millions a second, that each memory module is set to."""
     dimms = facts.upkeep.dimms
     return [(part.MEMORY, dimms)] if isinstance(dimms, Unknown) else [(part.MEMORY, speed) for speed in speeds(dimms)]
-
-
-def dimm_count(facts: NodeFacts) -> Readings:
-    """How many memory modules are plugged in."""
-    dimms = facts.upkeep.dimms
-    return [(part.MEMORY, dimms if isinstance(dimms, Unknown) else len(dimms))]
 
 
 def speeds(dimms: tuple[Dimm, ...]) -> list[int]:
@@ -143,9 +134,9 @@ def _modules(dimms: Known[tuple[Dimm, ...]]) -> Known[str]:
     return " + ".join(f"{count} x {mib >> 10} GiB {mts} MT/s" for (mib, mts), count in sorted(counts.items())) or _NONE
 
 
-def _up(members: Mapping[str, Known[bool]]) -> Known[int]:
-    unread = next((state for state in members.values() if isinstance(state, Unknown)), None)
-    return sum(state is True for state in members.values()) if unread is None else unread
+def _up(states: list[Known[bool]]) -> Known[int]:
+    why = unread(*states)
+    return states.count(True) if why is None else why
 
 
 def _active(facts: NodeFacts) -> list[RdmaPort]:

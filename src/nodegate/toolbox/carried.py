@@ -1,6 +1,5 @@
 """Tools that nodegate brings: the folder of --tools, packed once, and sent to a node when it first needs something."""
 
-import json
 import os
 import re
 import stat
@@ -16,7 +15,7 @@ from nodegate.errors import CannotMeasure, UsageError
 from nodegate.files.bounded import open_regular
 from nodegate.node import Node
 from nodegate.node_program import node_source
-from nodegate.toolbox.found import Found, parse_found
+from nodegate.toolbox.found import Found, look
 from nodegate.toolbox.tool_list import NAMES
 from nodegate.transport.call import printable
 from nodegate.transport.session import LOCK_LIMIT_S, Running, Session
@@ -242,10 +241,7 @@ def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mappi
     """What the node's loader reports about the tools that were brought."""
     given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
     libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
-    request = {"names": sorted(given), "given": given, "libraries": libraries, "path": "", "folders": [], "usual": []}
-    argv = [node.connection.python, "-I", "-S", "-c", node_source("tools.find_tools")]
-    output = session.run(argv, timeout_s=CHECK_S, stdin=json.dumps(request).encode())
-    _, found = parse_found(output.stdout, node=node.name, said=printable(output.stderr))
+    _, found = look(session, node, limit_s=CHECK_S, names=sorted(given), given=given, libraries=libraries)
     return {
         name: tuple(
             replace(one, path=given[name], argv=_argv(given[name], libraries), origin=ORIGIN) for one in several

@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
+from nodegate.node import Node
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
+from nodegate.transport.session import Session
 
 STRICT = "nodegate_tools"  # the inventory names this path: no other is tried
 _MOST = 16
+_NO_END = "look for a network file system on its PATH that does not answer"
 _NEXT_STEP = "check what intercepts output between sshd and python3 (.bashrc, banner): the answer is malformed"
 
 
@@ -36,6 +40,19 @@ class Found:
     def final(self) -> bool:
         """Whether nothing else may replace it."""
         return self.origin == STRICT
+
+
+def look(
+    session: Session, node: Node, *, limit_s: float, as_root: bool = False, **asked: object
+) -> tuple[str, dict[str, tuple[Found, ...]]]:
+    """What find_tools.py finds on the node. Raises CannotMeasure where it does not end in time, and Unreachable."""
+    request = {"names": [], "given": {}, "folders": [], "path": "", "usual": [], "libraries": ""} | asked
+    argv = [node.connection.python, "-I", "-S", "-c", node_source("tools.find_tools")]
+    output = session.run(argv, timeout_s=limit_s, stdin=json.dumps(request).encode(), as_root=as_root)
+    if output.timed_out:
+        reason = f"its tools were not found within {limit_s:g} s"
+        raise CannotMeasure(reason, next_step=_NO_END, whose=node.name)
+    return parse_found(output.stdout, node=node.name, said=printable(output.stderr))
 
 
 def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[str, tuple[Found, ...]]]:

@@ -42,11 +42,7 @@ class ToolSettings:
 
 
 def tool_settings(node: Node) -> ToolSettings:
-    """The settings of a node.
-
-    Raises:
-        UsageError: a value is invalid, with the node's file and line.
-    """
+    """The settings of a node. Raises UsageError: a value is invalid, with the node's file and line."""
     return ToolSettings(_paths(node), node.settings.tool_paths, _image(node), node.settings.cublas)
 
 

@@ -1,21 +1,19 @@
 """Where the tools of a node are: its PATH, the usual folders, the inventory, a container image, or nodegate itself."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import CannotMeasure, tried
 from nodegate.node import Node
-from nodegate.node_program import node_source
 from nodegate.node_settings.table import OWN_KERNELS
 from nodegate.toolbox.carried import ORIGIN, Brought, Carried, bring
 from nodegate.toolbox.container import look_inside
-from nodegate.toolbox.found import Found, parse_found
+from nodegate.toolbox.found import Found, look
 from nodegate.toolbox.settings import tool_settings
 from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start, lacks
-from nodegate.transport.call import printable
 from nodegate.transport.session import Session
 
 LOOK_S = 40.0
@@ -43,23 +41,16 @@ class _Once(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self.value: T | None = None
-        self.refused: CannotMeasure | None = None
+        self.value: T | CannotMeasure | None = None
 
     def get(self) -> T:
         """The value. Raises CannotMeasure with the message of the first time, and Unreachable."""
-        if self.refused is not None:
-            said = self.refused
-            raise CannotMeasure(said.bare, next_step=said.next_step, lacks=said.lacks, whose=said.whose)
         if self.value is None:
-            try:
-                self.value = self._make()
-            except Unreachable:
-                raise
-            except CannotMeasure as refused:
-                self.refused = refused
-                raise
-        return self.value
+            self.value = tried(self._make)
+        said = self.value
+        if isinstance(said, CannotMeasure):
+            raise CannotMeasure(said.bare, next_step=said.next_step, lacks=said.lacks, whose=said.whose)
+        return said
 
 
 class Toolbox:
@@ -111,7 +102,7 @@ class Toolbox:
 
     def has(self, names: Sequence[str]) -> frozenset[str]:
         """Which of these the node has. Raises Unreachable if the connection broke."""
-        return frozenset(name for name in names if self._has(name))
+        return frozenset(name for name in names if isinstance(tried(partial(self.find, name)), Tool))
 
     def cublas(self) -> CublasPlaces:
         """Where a burn looks for cuBLAS; brings the one of --tools to the node.
@@ -125,14 +116,11 @@ class Toolbox:
         places = (("nodegate_cublas", given),) if given else ()
         if self._brought is None or not self._carried_cublas:
             return CublasPlaces(places)
-        try:
-            with self._lock:
-                folder = self._brought.get().folder
-        except Unreachable:
-            raise
-        except CannotMeasure as why:
-            return CublasPlaces(places, not_brought=why.reason)
-        brought = [(ORIGIN, f"{folder}/{each}".rstrip("/")) for each in self._carried_cublas]
+        with self._lock:
+            there = tried(self._brought.get)
+        if isinstance(there, CannotMeasure):
+            return CublasPlaces(places, not_brought=there.reason)
+        brought = [(ORIGIN, f"{there.folder}/{each}".rstrip("/")) for each in self._carried_cublas]
         return CublasPlaces((*places, *brought))
 
     def close(self) -> None:
@@ -142,17 +130,8 @@ class Toolbox:
             Unreachable: the connection broke; then the node removes it by itself.
         """
         with self._lock:
-            if self._brought is not None and self._brought.value is not None:
+            if self._brought is not None and isinstance(self._brought.value, Brought):
                 self._brought.value.remove()
-
-    def _has(self, name: str) -> bool:
-        try:
-            self.find(name)
-        except Unreachable:
-            raise
-        except CannotMeasure:
-            return False
-        return True
 
     def _candidates(self, name: str) -> Iterator[Found]:
         """The programs with this name, in the order of the places; the container only if nothing else was found."""
@@ -178,12 +157,8 @@ class Toolbox:
 
     def _of_image(self, name: str) -> tuple[Found, ...]:
         """The image's programs. One that does not start is reported by `_refusal`; another may be on the node."""
-        try:
-            return self._inside.get().get(name, ()) if self._inside else ()
-        except Unreachable:
-            raise
-        except CannotMeasure:
-            return ()
+        inside = tried(self._inside.get) if self._inside else {}
+        return () if isinstance(inside, CannotMeasure) else inside.get(name, ())
 
     def _look(self, names: Sequence[str]) -> dict[str, tuple[Found, ...]]:
         """Search the node, in one round trip; with `become` also as root, for what the login cannot run."""
@@ -195,25 +170,9 @@ class Toolbox:
         return found
 
     def _ask(self, names: Sequence[str], path: str, *, as_root: bool) -> tuple[str, dict[str, tuple[Found, ...]]]:
-        request = {
-            "names": list(names),
-            "given": {name: where for name, where in self._settings.paths.items() if name in names},
-            "folders": self._settings.folders,
-            "path": path,
-            "usual": USUAL_FOLDERS,
-            "libraries": "",
-        }
-        output = self._session.run(
-            [self._node.connection.python, "-I", "-S", "-c", node_source("tools.find_tools")],
-            timeout_s=LOOK_S,
-            stdin=json.dumps(request).encode(),
-            as_root=as_root,
-        )
-        if output.timed_out:
-            reason = f"its tools were not found within {LOOK_S:g} s"
-            step = "look for a network file system on its PATH that does not answer"
-            raise CannotMeasure(reason, next_step=step, whose=self._node.name)
-        return parse_found(output.stdout, node=self._node.name, said=printable(output.stderr))
+        given = {name: where for name, where in self._settings.paths.items() if name in names}
+        places = {"given": given, "folders": self._settings.folders, "path": path, "usual": USUAL_FOLDERS}
+        return look(self._session, self._node, limit_s=LOOK_S, as_root=as_root, names=list(names), **places)
 
     def _refusal(self, names: Sequence[str], refused: Sequence[tuple[str, Found]]) -> CannotMeasure:
         if refused:
@@ -226,8 +185,8 @@ class Toolbox:
                 lacks=lacks(names),
                 whose=self._node.name,
             )
-        if self._inside is not None and self._inside.refused is not None:
-            within = self._inside.refused
+        within = self._inside.value if self._inside else None
+        if isinstance(within, CannotMeasure):
             return CannotMeasure(within.bare, next_step=within.next_step, lacks=lacks(names), whose=within.whose)
         nor = f", nor in {self._settings.image}" if self._settings.image else ""
         reason = f"no {' or '.join(names)} was found{nor}"

@@ -107,10 +107,10 @@ def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
     columns = min(max(len(tallies), len(ended)), MAX_GPUS)
     listed = {int(match[1]): match[2] for line in lines if (match := _LISTED.match(line))}
     begun = {int(match[1]): match for line in lines if (match := _BEGUN.match(line))}
+    # With -i N there is one column, called GPU 0, and only the start names the device.
+    indices = list(begun) if columns == len(begun) == 1 else range(columns)
     return GpuBurnRun(
-        gpus=tuple(
-            _gpu(column, _index(column, columns, tuple(begun)), tallies, listed, ended) for column in range(columns)
-        ),
+        gpus=tuple(_gpu(index, tallies.get(at, _Tally()), listed, ended.get(at)) for at, index in enumerate(indices)),
         listed=len(listed),
         tensor_cores=any(match[2] for match in begun.values()),
         told=told,
@@ -188,19 +188,7 @@ def _columns(line: str) -> list[tuple[re.Match[str], re.Match[str]]]:
     return found
 
 
-def _index(column: int, columns: int, begun: tuple[int, ...]) -> int:
-    """The GPU of a column. With -i N there is one column, called GPU 0, and only the start names the device."""
-    return begun[0] if columns == 1 and len(begun) == 1 else column
-
-
-def _gpu(
-    column: int,
-    index: int,
-    tallies: dict[int, _Tally],
-    listed: dict[int, str],
-    ended: dict[int, str],
-) -> BurntGpu:
-    tally = tallies.get(column, _Tally())
+def _gpu(index: int, tally: _Tally, listed: dict[int, str], ended: str | None) -> BurntGpu:
     return BurntGpu(
         index=index,
         name=listed.get(index, Unknown(Why.MISSING, "nvidia-smi -L did not list it")),
@@ -208,7 +196,7 @@ def _gpu(
         processed=tally.processed,
         errors=tally.counted + tally.errors,
         died=tally.died,
-        verdict=ended.get(column, Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs")),
+        verdict=ended or Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs"),
     )
 
 

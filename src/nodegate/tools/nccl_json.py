@@ -35,11 +35,7 @@ class NcclReport:
 
 
 def parse(written: str) -> NcclReport:
-    """The content of a file that -J wrote.
-
-    Raises:
-        CannotMeasure: it is empty, cut off or something else.
-    """
+    """The content of a file that -J wrote. Raises CannotMeasure: it is empty, cut off or something else."""
     if not written.strip():
         raise CannotMeasure("the JSON report of nccl-tests is empty", next_step=_NEXT)
     try:

@@ -8,7 +8,7 @@ NVIDIA/nvbandwidth v0.8, json_output.cpp, output.cpp, inline_common.h, kernels.c
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
@@ -68,11 +68,7 @@ class NvBandwidth:
 
 
 def parse(text: str, stderr: str = "") -> NvBandwidth:
-    """What `nvbandwidth -j` printed.
-
-    Raises:
-        CannotMeasure: there is no case in it, or it is truncated.
-    """
+    """What `nvbandwidth -j` printed. Raises CannotMeasure: there is no case in it, or it is truncated."""
     text = _ANSI.sub("", text[:MAX_TEXT]).replace("\r", "")
     data = _json_in(text)
     cases = value_or(read.records(data, "testcases"), ())
@@ -82,11 +78,12 @@ def parse(text: str, stderr: str = "") -> NvBandwidth:
     if not cases:
         said = told[0] if told else shown(text.strip(), 100) or "nothing"
         raise CannotMeasure(f"nvbandwidth ran no case: {said}", next_step=_NEXT)
+    listed = map(_DEVICE.match, map(str, value_or(read.items(data, "GPU Device list"), ())[:MAX_DEVICES]))
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
-        devices=tuple(_devices(value_or(read.items(data, "GPU Device list"), ()))),
-        cases=_last_of_each([_case(each) for each in cases[:MAX_CASES]]),
+        devices=tuple(Device(int(match[1]), read.address_in(match[2] + ".0")) for match in filter(None, listed)),
+        cases=tuple({case.name: case for case in map(_case, cases[:MAX_CASES])}.values()),  # the last of each applies
         told=told,
         wrong_data=text.count(WRONG_DATA),
     )
@@ -108,7 +105,7 @@ def _json_in(text: str) -> Mapping[str, object]:
 def _case(data: Mapping[str, object]) -> Case:
     description = value_or(read.text(data, "bandwidth_description"), "")
     rows = value_or(read.items(data, "bandwidth_matrix"), ())
-    matrix = tuple(_row(row) for row in rows[: 4 * MAX_DEVICES] if isinstance(row, list))
+    matrix = tuple(tuple(map(_cell, row[:MAX_DEVICES])) for row in rows[: 4 * MAX_DEVICES] if isinstance(row, list))
     status = value_or(read.text(data, "status"), "")
     unit = _UNIT.search(description)
     return Case(
@@ -120,16 +117,13 @@ def _case(data: Mapping[str, object]) -> Case:
     )
 
 
-def _row(row: Sequence[object]) -> tuple[float | None, ...]:
-    return tuple(_cell(each if isinstance(each, str) else "?") for each in row[:MAX_DEVICES])
-
-
-def _cell(written: str) -> float | None:
+def _cell(value: object) -> float | None:
     """A number; None for "N/A", and for 0.00, which old versions print for pairs that do not exist.
 
     Raises:
         CannotMeasure: it is neither.
     """
+    written = value if isinstance(value, str) else "?"
     stripped = written.strip()
     if not _CELL.fullmatch(stripped):
         raise CannotMeasure(f"nvbandwidth has a cell that is not a number: {shown(written, 60)}", next_step=_NEXT)
@@ -141,14 +135,3 @@ def _last_square(matrix: Matrix) -> Matrix:
     columns = max((len(row) for row in matrix), default=0)
     several = columns > 1 and len(matrix) == 3 * columns
     return matrix[-columns:] if several else matrix
-
-
-def _last_of_each(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """A case that fails is there twice: the last entry applies."""
-    return tuple({each.name: each for each in cases}.values())
-
-
-def _devices(listed: Sequence[object]) -> Iterator[Device]:
-    for each in listed[:MAX_DEVICES]:
-        if match := _DEVICE.match(str(each)):
-            yield Device(int(match[1]), read.address_in(match[2] + ".0"))

@@ -6,7 +6,6 @@ driver's layout.
 
 import re
 from collections.abc import Iterator, Sequence
-from re import Match
 from xml.etree import ElementTree as ET
 
 from nodegate.errors import CannotMeasure
@@ -14,9 +13,8 @@ from nodegate.probe import plausible
 from nodegate.probe.gpu import Gpu, Gpus, lost_gpu
 from nodegate.probe.readings import address_in
 from nodegate.text import shown
-from nodegate.tools.nvidia_smi_fields import gpu_of, versions_of
-from nodegate.tools.nvidia_smi_shown import Shown
-from nodegate.unknown import Unknown, Why, value_or
+from nodegate.tools.nvidia_smi_fields import Shown, gpu_of, versions_of
+from nodegate.unknown import Unknown, Why, known, value_or
 
 MAX_TEXT = 4 << 20  # characters: eight GPUs write about 250,000 in XML
 MAX_DEPTH = 32
@@ -63,13 +61,14 @@ def parse_xml(written: str) -> Gpus:
 
 def corrupted_inforoms(written: str) -> tuple[str, ...]:
     """PCI addresses of the GPUs whose infoROM nvidia-smi calls corrupted, in any of its outputs; it exits with 0."""
-    found = (address_in(_with_domain(match[1])) for match in _CORRUPTED.finditer(written[:MAX_TEXT]))
-    return tuple(address for address in found if not isinstance(address, Unknown))
+    found = (match[1] for match in _CORRUPTED.finditer(written[:MAX_TEXT]))
+    return tuple(known(address_in(each if re.match(_ADDRESS, each) else f"0000:{each}") for each in found))
 
 
 def lost_handles(written: str) -> tuple[tuple[str, str], ...]:
     """(PCI address, reason) of the GPUs whose handle nvidia-smi could not get, in any of its outputs."""
-    return tuple(_lost(match) for match in _NO_HANDLE.finditer(written[:MAX_TEXT]))
+    found = _NO_HANDLE.finditer(written[:MAX_TEXT])
+    return tuple((value_or(address_in(match[1]), ""), shown(match[2].strip(), 200)) for match in found)
 
 
 def _lost_by_index(written: str) -> tuple[tuple[int, str], ...]:
@@ -78,19 +77,9 @@ def _lost_by_index(written: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(match[1]), shown(match[2].strip(), 200)) for match in found)
 
 
-def _lost(match: Match[str]) -> tuple[str, str]:
-    return value_or(address_in(match[1]), ""), shown(match[2].strip(), 200)
-
-
 def _gpus(whole: Shown, cards: Sequence[tuple[str, Shown]], around: str) -> Gpus:
     driver, cuda, count = versions_of(whole)
-    return Gpus(
-        driver_version=driver,
-        cuda_driver_version=cuda,
-        count=count,
-        devices=_devices(cards, around),
-        source="nvidia-smi",
-    )
+    return Gpus(driver, cuda, count, devices=_devices(cards, around), source="nvidia-smi")
 
 
 def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]:
@@ -100,11 +89,11 @@ def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]
     by_address += [(address, None) for address in lost]
     made = []
     for index, (address, card) in enumerate(sorted(by_address, key=lambda pair: pair[0])):
-        known = address_in(address)
+        place = address_in(address)
         if card is None:
-            made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=known))
+            made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=place))
         else:
-            made.append(plausible.gpu(gpu_of(index, known, card, inforom_corrupted=address in corrupted)))
+            made.append(plausible.gpu(gpu_of(index, place, card, inforom_corrupted=address in corrupted)))
     made += [lost_gpu(index, Unknown(Why.LOST, reason)) for index, reason in _lost_by_index(around)]
     return tuple(made)
 
@@ -120,10 +109,6 @@ def _only_lost(written: str) -> Gpus:
 def _bad(problem: str, line: str) -> CannotMeasure:
     quoted = f": {shown(line.strip(), 120)}" if line.strip() else ""
     return CannotMeasure(f"nvidia-smi's output {problem}{quoted}", next_step=BY_HAND)
-
-
-def _with_domain(address: str) -> str:
-    return address if re.match(_ADDRESS, address) else f"0000:{address}"
 
 
 def _leaves(element: ET.Element, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,90 @@
 """Where nvidia-smi -q -x shows each fact of a GPU, in the layouts of all drivers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RowRemap
-from nodegate.probe.readings import mapped, wrong
+from nodegate.probe.readings import label, mapped, wrong
 from nodegate.text import shown
-from nodegate.tools.nvidia_smi_shown import Shown, why_absent
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, both, known, unread
+
+MAX_VALUES = 20_000
+_AMOUNT = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,6})?) ?(x|MHz|W|C|MiB|%|bank\(s\))?")
+_REMARK = re.compile(r" \[(?:Deprecated|deprecated)[^\]]{0,200}\]$")
+_YES_NO = {"Yes": True, "No": False, "Enabled": True, "Disabled": False, "Active": True, "Not Active": False}
+
+
+class Shown:
+    """What nvidia-smi shows about one GPU: values by path, the first of each path, in the order of the output."""
+
+    def __init__(self, leaves: Iterable[tuple[str, str]]) -> None:
+        self.values: dict[str, str] = {}
+        self.in_order: list[tuple[str, str]] = []
+        for path, value in leaves:
+            if len(self.in_order) >= MAX_VALUES:
+                break
+            self.in_order.append((path, value))
+            self.values.setdefault(path, value)
+
+    def find(self, *paths: str) -> Known[str]:
+        """The first of several places with a value; else the best reason."""
+        reasons = []
+        for path in paths:
+            found = self._at(path)
+            if not isinstance(found, Unknown):
+                return found
+            reasons.append(found)
+        return next((reason for reason in reasons if reason.why is not Why.MISSING), reasons[0])
+
+    def _at(self, path: str) -> Known[str]:
+        """The value of a path. A part that is N/A as a whole (remapped_rows) applies to everything below it."""
+        parts = path.split("/")
+        for length in range(len(parts), 0, -1):
+            value = self.values.get("/".join(parts[:length]))
+            if value is None:
+                continue
+            absent = why_absent(value)
+            if absent is not None:
+                return absent
+            if length == len(parts):
+                return label(_REMARK.sub("", value))
+        return Unknown(Why.MISSING, f"nvidia-smi shows no {parts[-1]}")
+
+    def amount(self, unit: str, *paths: str) -> Known[float]:
+        """A number that must carry this unit."""
+
+        def read(written: str) -> Known[float]:
+            match = _AMOUNT.fullmatch(written)
+            return float(match[1]) if match and (match[2] or "") == unit else wrong(f"a number {unit}".strip(), written)
+
+        return mapped(self.find(*paths), read)
+
+    def count(self, unit: str, *paths: str) -> Known[int]:
+        """A whole number that must carry this unit."""
+        return mapped(self.amount(unit, *paths), int)
+
+    def word(self, words: Mapping[str, int], *paths: str) -> Known[int]:
+        """The number for one of several words."""
+        return mapped(self.find(*paths), lambda word: words[word] if word in words else wrong("a known word", word))
+
+    def yes(self, *paths: str) -> Known[bool]:
+        """Whether it is on."""
+        return mapped(self.find(*paths), lambda word: _YES_NO[word] if word in _YES_NO else wrong("yes or no", word))
+
+
+def why_absent(value: str) -> Unknown | None:
+    """Why nvidia-smi shows text instead of a value."""
+    words = value.strip("[] ").lower()
+    if words in ("n/a", "not supported", "unsupported") or "has been deprecated" in words:
+        return Unknown(Why.NOT_SUPPORTED, shown(value))
+    if "gpu is lost" in words:
+        return Unknown(Why.LOST, shown(value))
+    if "insufficient permissions" in words:
+        return Unknown(Why.DENIED, shown(value))
+    if "unknown error" in words or words == "err!" or "gpu requires reset" in words:
+        return Unknown(Why.FAILED, shown(value))
+    return None
+
 
 _NOT_IN_SMI = Unknown(Why.MISSING, "nvidia-smi -q does not show it")
 _LINK = "pci/pci_gpu_link_info"
@@ -156,22 +233,16 @@ def _errors(card: Shown, period: str, name: str) -> list[Known[int]]:
 
 
 def _sum(counts: list[Known[int]]) -> Known[int]:
-    unknown = next((count for count in counts if isinstance(count, Unknown)), None)
-    return sum(count for count in counts if not isinstance(count, Unknown)) if unknown is None else unknown
+    unknown = unread(*counts)
+    return sum(known(counts)) if unknown is None else unknown
 
 
 def _remap(card: Shown) -> Known[RowRemap]:
-    corrected = card.count("", "remapped_rows/remapped_row_corr")
-    uncorrected = card.count("", "remapped_rows/remapped_row_unc")
-    pending = card.yes("remapped_rows/remapped_row_pending")
-    failed = card.yes("remapped_rows/remapped_row_failure")
-    if isinstance(corrected, Unknown):
-        return corrected
-    if isinstance(uncorrected, Unknown):
-        return uncorrected
-    if isinstance(pending, Unknown):
-        return pending
-    return failed if isinstance(failed, Unknown) else RowRemap(corrected, uncorrected, pending, failed)
+    corrected, uncorrected = (card.count("", f"remapped_rows/remapped_row_{word}") for word in ("corr", "unc"))
+    pending, failed = (card.yes(f"remapped_rows/remapped_row_{word}") for word in ("pending", "failure"))
+    counts = both(corrected, uncorrected, lambda one, other: (one, other))
+    flags = both(pending, failed, lambda one, other: (one, other))
+    return both(counts, flags, lambda rows, states: RowRemap(*rows, *states))
 
 
 def _gsp_enabled(firmware: Known[str]) -> Known[bool]:
@@ -185,10 +256,9 @@ def _fabric(card: Shown) -> Known[GpuFabric]:
     state = card.word(_FABRIC_STATES, "fabric/state")
     if isinstance(state, Unknown):
         return state
-    status = card.find("fabric/status")
     return GpuFabric(
         state=state,
-        status=mapped(status, lambda word: 0 if word == "Success" else word),
+        status=mapped(card.find("fabric/status"), lambda word: 0 if word == "Success" else word),
         clique=card.count("", "fabric/cliqueId"),
         cluster_uuid=card.find("fabric/clusterUuid"),
         health_mask=_NOT_IN_SMI,
@@ -199,22 +269,20 @@ def _fabric(card: Shown) -> Known[GpuFabric]:
 def _processes(card: Shown) -> Known[tuple[GpuProcess, ...]]:
     if "processes" not in card.values:
         return Unknown(Why.MISSING, "nvidia-smi shows no processes")
-    absent = why_absent(card.values["processes"])
-    if absent is not None:
+    if (absent := why_absent(card.values["processes"])) is not None:
         return absent
     found: list[dict[str, str]] = []
     for path, value in card.in_order:
-        key = path.rpartition("/")[2]
         if path == "processes/process_info/pid":
             found.append({"pid": value})
         elif path.startswith("processes/") and found:
-            found[-1].setdefault(key, value)
+            found[-1].setdefault(path.rpartition("/")[2], value)
     return tuple(_process(one) for one in found)
 
 
 def _process(words: Mapping[str, str]) -> GpuProcess:
     kinds = {"C": "compute", "G": "graphics", "M+C": "mps", "C+G": "compute"}
-    memory = Shown((key, value) for key, value in words.items())
+    memory = Shown(words.items())
     return GpuProcess(
         pid=int(words["pid"]) if re.fullmatch(r"[0-9]{1,10}", words["pid"]) else 0,
         kind=kinds.get(words.get("type", ""), "unknown"),

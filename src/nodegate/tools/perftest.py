@@ -33,14 +33,9 @@ _FIELD = re.compile(  # the look ahead spares the eight names at most places
 )
 _TITLE = re.compile(r"\w{2,20} (?:BW|Latency|Bidirectional BW|BW Post List) Test(?: .*)?")
 _STATUS = re.compile(r"Failed status ([0-9]{1,3})")
-_COMPLETIONS = {
-    4: "local protection error",
-    5: "flushed",
-    9: "remote invalid request",
-    10: "remote access error",
-    11: "remote operation error",
-}
-_COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready, retries exceeded"}
+_COMPLETIONS = {4: "local protection error", 5: "flushed", 9: "remote invalid request", 10: "remote access error"}
+_COMPLETIONS |= {11: "remote operation error", 12: "transport retry counter exceeded"}
+_COMPLETIONS |= {13: "receiver not ready, retries exceeded"}
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,6 @@ class Latency:
 
     size_bytes: int
     iterations: int
-    min_us: float | None
-    max_us: float | None
     typical_us: float | None
     average_us: float | None
 
@@ -159,14 +152,20 @@ def parse(written: str) -> Report:
     if not rows:
         what = f"has no result row, it ends at: {shown(last, 120)}" if last else "is empty"
         raise CannotMeasure(f"the output of perftest {what}", next_step="run it between the two nodes by hand")
+    return _report(test, settings, rows)
+
+
+def _report(test: str, settings: dict[str, str], rows: Sequence[dict[str, float]]) -> Report:
+    bandwidth: dict[int, Bandwidth] = {}
+    latency: dict[int, Latency] = {}
     moved = [row for row in rows if row["#iterations"] > 0]
-    return Report(
-        test=test,
-        settings=settings,
-        bandwidth=_worst_of_each_size([_bandwidth(row) for row in moved if _average(row) is not None]),
-        latency=tuple({row["#bytes"]: _latency(row) for row in moved if _average(row) is None}.values()),
-        stalled=len(moved) < len(rows),
-    )
+    for row in moved:
+        size, iterations, average = int(row["#bytes"]), int(row["#iterations"]), _average(row)
+        if average is None:
+            latency[size] = _latency(row)
+        elif size not in bandwidth or average < bandwidth[size].average_gbps:
+            bandwidth[size] = Bandwidth(size, iterations, average)
+    return Report(test, settings, tuple(bandwidth.values()), tuple(latency.values()), stalled=len(moved) < len(rows))
 
 
 def trouble(stdout: str, stderr: str) -> Trouble | None:
@@ -176,13 +175,9 @@ def trouble(stdout: str, stderr: str) -> Trouble | None:
         return None  # of hundreds of good runs a node the lines need not be looked at
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
     for pattern, kind, next_step in _TROUBLES:
-        for place, line in enumerate(said):
-            if not pattern.search(line):
-                continue
-            status = _status(said, place)
-            if status in _REFUSED:
-                return Trouble("setup", shown(_with_status(said, place), 160), _MEMORY)
-            return Trouble(kind, shown(_with_status(said, place), 160), next_step)
+        place = next((place for place, line in enumerate(said) if pattern.search(line)), None)
+        if place is not None:
+            return _failed(said[place:], kind, next_step)
     return None
 
 
@@ -225,15 +220,16 @@ def _row(columns: Sequence[str], line: str) -> dict[str, float]:
 
 def _average(row: dict[str, float]) -> float | None:
     """The average in Gb/s; None in a row of latencies."""
-    for name, value in row.items():
-        if name.startswith("BW average["):
-            return value * _believed(row, name)
-    return None
+    name = next((name for name in row if name.startswith("BW average[")), None)
+    return None if name is None else row[name] * _believed(row, name)
 
 
 def _believed(row: dict[str, float], name: str) -> float:
     """The factor to Gb/s: that of the head, or another one if the message rate contradicts the head and confirms it."""
-    unit, rate = _unit(name), row.get(_RATE, 0.0)
+    head, rate = name.partition("[")[2].rstrip("]"), row.get(_RATE, 0.0)
+    if head not in _GBPS:
+        raise _bad(name)
+    unit = _GBPS[head]
     by_rate = rate * 1e6 * row["#bytes"] * 8 / 1e9
     if by_rate <= 0 or _close(row[name] * unit, by_rate, 0.2):
         return unit
@@ -245,56 +241,21 @@ def _close(one: float, other: float, part: float) -> bool:
     return abs(one - other) <= part * other
 
 
-def _unit(name: str) -> float:
-    unit = name.partition("[")[2].rstrip("]")
-    if unit not in _GBPS:
-        raise _bad(name)
-    return _GBPS[unit]
-
-
-def _bandwidth(row: dict[str, float]) -> Bandwidth:
-    return Bandwidth(
-        size_bytes=int(row["#bytes"]),
-        iterations=int(row["#iterations"]),
-        average_gbps=_average(row) or 0.0,
-    )
-
-
 def _latency(row: dict[str, float]) -> Latency:
     if "t_typical[usec]" not in row and "t_avg[usec]" not in row:
         raise _bad(" ".join(row))
-    return Latency(
-        size_bytes=int(row["#bytes"]),
-        iterations=int(row["#iterations"]),
-        min_us=row.get("t_min[usec]"),
-        max_us=row.get("t_max[usec]"),
-        typical_us=row.get("t_typical[usec]"),
-        average_us=row.get("t_avg[usec]"),
-    )
+    sizes = int(row["#bytes"]), int(row["#iterations"])
+    return Latency(*sizes, row.get("t_typical[usec]"), row.get("t_avg[usec]"))
 
 
-def _worst_of_each_size(rows: list[Bandwidth]) -> tuple[Bandwidth, ...]:
-    found: dict[int, Bandwidth] = {}
-    for row in rows:
-        before = found.get(row.size_bytes)
-        if before is None or row.average_gbps < before.average_gbps:
-            found[row.size_bytes] = row
-    return tuple(found.values())
-
-
-def _with_status(said: list[str], place: int) -> str:
-    """A completion error with its status, which is on the next line."""
-    status = _status(said, place)
-    if status is None:
-        return said[place]
-    meaning = _COMPLETIONS.get(status)
-    return f"completion with error, status {status}" + (f" ({meaning})" if meaning else "")
-
-
-def _status(said: list[str], place: int) -> int | None:
-    """The status of a completion error, on this line or the next; None where there is none."""
-    found = (_STATUS.search(line) for line in said[place : place + 2])
-    return next((int(match[1]) for match in found if match), None)
+def _failed(said: list[str], kind: Kind, next_step: str) -> Trouble:
+    """What the first of these lines says; of a completion error with its status, which is there or on the next line."""
+    status = next((int(match[1]) for match in map(_STATUS.search, said[:2]) if match), None)
+    meaning = _COMPLETIONS.get(status or 0)
+    what = f"completion with error, status {status}" + (f" ({meaning})" if meaning else "")
+    if status in _REFUSED:
+        kind, next_step = "setup", _MEMORY
+    return Trouble(kind, shown(said[0] if status is None else what, 160), next_step)
 
 
 def _bad(line: str) -> CannotMeasure:

@@ -10,10 +10,10 @@ from fleet.load import boards, perftest
 from fleet.load.plan import BEGIN_S, BURN_S, Attempts, near
 from fleet.machine import Machine, facts_of
 from nodegate.measure.durations import OF_PROFILE
-from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE, Test
 from nodegate.measure.rdma.pairing import Pair, inside, nic_pairs, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
+from nodegate.measure.rdma.run import Ends
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, LinkEnd, LinkNotes, LinkPlan, Memory, Path, Plan, ProgramRun, Role

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
+from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu, rate
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, Why, known, unread, value_or
 from nodegate.wire import Wire
 
 SCHEMA = "nodegate.burn/1"
@@ -232,8 +232,8 @@ def decode(written: str) -> BurnDocument:
 
 
 def _sum(times: Sequence[Known[float]]) -> Known[float]:
-    unknown = [each for each in times if isinstance(each, Unknown)]
-    return unknown[0] if unknown else sum(each for each in times if not isinstance(each, Unknown))
+    unknown = unread(*times)
+    return sum(known(times)) if unknown is None else unknown
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
@@ -259,16 +259,15 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
 
 
 def _phase(data: Mapping[str, object]) -> Phase:
-    first = value_or(read.mapping(data, "first_mismatch"), {})
-    tflops = read.number(data, "tflops")
+    none = Unknown(Why.MISSING, "no rate was measured")
     return Phase(
         dtype=value_or(read.text(data, "dtype"), "?"),
         matrix=value_or(read.integer(data, "matrix"), 0),
         iterations=read.integer(data, "iterations"),
         seconds=read.number(data, "seconds"),
-        tflops=Unknown(Why.MISSING, "no rate was measured") if data.get("tflops") is None else _positive(tflops),
+        tflops=none if data.get("tflops") is None else rate(data, "tflops", _MOST_TFLOPS, "TFLOPS"),
         mismatches=read.integer(data, "mismatches"),
-        first_mismatch=_place(first),
+        first_mismatch=_place(value_or(read.mapping(data, "first_mismatch"), {})),
         checksum=value_or(read.text(data, "checksum"), ""),
         reference_errors=read.integer(data, "reference_errors"),
         ends_s=_times(data.get("windows_s")),
@@ -280,14 +279,8 @@ def _phase(data: Mapping[str, object]) -> Phase:
 def _rates(data: Mapping[str, object]) -> tuple[float, ...]:
     """The rates of the windows after the warm-up; nothing where one of them is none."""
     warm, found = value_or(read.integer(data, "warm_up_windows"), 0), data.get("tflops_windows")
-    if not isinstance(found, list) or not 0 <= warm <= len(found):
-        return ()
-    rates = [float(each) for each in found[warm:_MAX_TIMES] if type(each) in (int, float) and 0 < each < _MOST_TFLOPS]
-    return tuple(rates) if len(rates) == len(found[warm:_MAX_TIMES]) else ()
-
-
-def _positive(rate: Known[float]) -> Known[float]:
-    return rate if isinstance(rate, Unknown) or 0 < rate < _MOST_TFLOPS else read.wrong("a rate in TFLOPS", rate)
+    rates = _numbers(found[warm:_MAX_TIMES]) if isinstance(found, list) and 0 <= warm <= len(found) else ()
+    return rates if all(0 < each < _MOST_TFLOPS for each in rates) else ()
 
 
 def _place(first: Mapping[str, object]) -> str:
@@ -323,10 +316,14 @@ def _three(value: object) -> tuple[float, float, float] | None:
 
 def _times(value: object) -> tuple[float, ...]:
     """Times that follow one another; nothing where they are anything else."""
-    if not isinstance(value, list) or not all(type(each) in (int, float) for each in value[:_MAX_TIMES]):
-        return ()
-    times = tuple(float(each) for each in value[:_MAX_TIMES])
+    times = _numbers(value[:_MAX_TIMES]) if isinstance(value, list) else ()
     return times if all(0 <= one <= next_one < _LARGEST for one, next_one in itertools.pairwise(times)) else ()
+
+
+def _numbers(listed: Sequence[object]) -> tuple[float, ...]:
+    """All of them as numbers; nothing where one is none."""
+    found = [float(each) for each in listed if type(each) in (int, float) and isinstance(each, (int, float))]
+    return tuple(found) if len(found) == len(listed) else ()
 
 
 def _reasons(data: Mapping[str, object]) -> Mapping[int, int]:

@@ -11,7 +11,7 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.text import counted
 from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
-from nodegate.unknown import Unknown
+from nodegate.unknown import Unknown, known, unread, value_or
 from nodegate.verdicts import Verdicts
 
 FEWEST_ALIKE = 3  # of two GPUs that differ, either may be the odd one
@@ -108,9 +108,8 @@ def compared_with(document: BurnDocument, load: GpuLoad) -> int:
 
 def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None:
     """Whether a GPU worked from start to end, in every type of numbers, and was watched meanwhile."""
-    done = {phase.dtype: phase for phase in load.phases}
     asked_for = [dtype for dtype in document.dtypes if dtype not in load.left_out]
-    missing = [dtype for dtype in asked_for if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
+    missing = [dtype for dtype in asked_for if not has_rate(load, dtype)]
     if stopped((load,)):
         message = f"stopped working under load: {load.error}"
         verdicts.found(Verdict.FAIL, part=load.part, text=message, action=REPLACE, quantity="burn", observed=False)
@@ -152,7 +151,7 @@ def _longest_gap(phase: Phase) -> tuple[float, float]:
 
 def stopped(loads: Iterable[GpuLoad]) -> bool:
     """Whether a GPU stopped working while it was under load: a fault of its own, which burn.complete reports."""
-    failed = [load for load in loads if load.error and not load.error.startswith(OTHERS_GAVE_UP)]
+    failed = (load for load in loads if load.error and not load.error.startswith(OTHERS_GAVE_UP))
     return any(load.started_s is not None for load in failed)
 
 
@@ -166,22 +165,20 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
     """Whether any result of a GPU was wrong; `differ`: it is told already that its first result is odd."""
     bad = differ
     for phase in load.phases:
-        if isinstance(phase.mismatches, Unknown) or isinstance(phase.reference_errors, Unknown):
-            reason = phase.mismatches if isinstance(phase.mismatches, Unknown) else phase.reference_errors
-            verdicts.unknown(
-                part=load.part, quantity=f"{phase.dtype} result comparison", reason=str(reason), action=AGAIN
-            )
+        count, elements = value_or(phase.mismatches, 0), value_or(phase.reference_errors, 0)
+        if (unknown := unread(phase.mismatches, phase.reference_errors)) is not None:
+            quantity = f"{phase.dtype} result comparison"
+            verdicts.unknown(part=load.part, quantity=quantity, reason=str(unknown), action=AGAIN)
             bad = True
             continue
-        if phase.mismatches > 0:
+        bad = bad or count > 0 or elements > 0
+        if count > 0:
             place = f" ({phase.first_mismatch})" if phase.first_mismatch else ""
-            message = f"{counted(phase.mismatches, 'wrong result')} in {phase.dtype}{place}"
-            wrong(load, phase, (message, "wrong results", phase.mismatches), verdicts)
-            bad = True
-        if phase.reference_errors > 0:
-            message = f"{phase.reference_errors} of 32 elements wrong in the first {phase.dtype} result"
-            wrong(load, phase, (message, "wrong elements", phase.reference_errors), verdicts)
-            bad = True
+            message = f"{counted(count, 'wrong result')} in {phase.dtype}{place}"
+            wrong(load, phase, (message, "wrong results", count), verdicts)
+        if elements > 0:
+            message = f"{elements} of 32 elements wrong in the first {phase.dtype} result"
+            wrong(load, phase, (message, "wrong elements", elements), verdicts)
     compared = [phase for phase in load.phases if phase.checksum]
     if not _products(compared):
         not_measured((load,), "result comparison", verdicts)
@@ -216,25 +213,21 @@ def why(loads: Sequence[GpuLoad]) -> str:
 
 def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdicts: Verdicts) -> None:
     """What gpu_burn shows of one GPU, whatever it says at its end."""
-    wrong = gpu.errors > 0 or (gpu.verdict == "FAULTY" and not gpu.died)
-    if wrong:
-        some = counted(gpu.errors, "wrong result") if gpu.errors else "some wrong results"
-        message = f"{some} in gpu_burn ({mode}): {_CORRUPT}"
-        verdicts.found(
-            Verdict.FAIL, part=whose, text=message, action=WRONG, quantity="wrong results", observed=gpu.errors
-        )
+    told, count = next(iter(run.told), ""), gpu.errors
+    if count > 0 or (gpu.verdict == "FAULTY" and not gpu.died):
+        some = counted(count, "wrong result") if count else "some wrong results"
+        text = f"{some} in gpu_burn ({mode}): {_CORRUPT}"
+        verdicts.found(Verdict.FAIL, part=whose, text=text, action=WRONG, quantity="wrong results", observed=count)
     elif gpu.died and gpu.processed > 0:
-        said = f": {run.told[0]}" if run.told else ""
-        message = f"its process died in gpu_burn ({mode}){said}"
-        verdicts.found(Verdict.FAIL, part=whose, text=message, action=REPLACE, code="died")
-    elif gpu.processed == 0:
-        reason = run.told[0] if run.told else "no report shows any work, whatever the final list claims"
+        text = f"its process died in gpu_burn ({mode}){f': {told}' if told else ''}"
+        verdicts.found(Verdict.FAIL, part=whose, text=text, action=REPLACE, code="died")
+    elif gpu.processed == 0 or gpu.verdict != "OK":
+        idle = told or "no report shows any work, whatever the final list claims"
+        reason = str(gpu.verdict) if gpu.processed else idle
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=reason, action=AGAIN)
-    elif gpu.verdict != "OK":
-        verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=str(gpu.verdict), action=AGAIN)
     else:
         verdicts.passed(part=whose, text=f"{gpu.processed} products without an error in gpu_burn ({mode})")
 
 
 def _products(phases: Sequence[Phase]) -> int:
-    return sum(phase.iterations for phase in phases if not isinstance(phase.iterations, Unknown))
+    return sum(known(phase.iterations for phase in phases))

@@ -13,7 +13,7 @@ from nodegate.probe.gpu import Gpu, Gpus
 from nodegate.records.finding import Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.reported import absence
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, known
 
 if TYPE_CHECKING:  # bare Python imports this room: no PyYAML there
     from nodegate.baseline.baseline import Baseline
@@ -90,22 +90,21 @@ def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline,
     """
     part, gpu = loads[0].part, facts_by_index(gpus, burn.loads).get(loads[0].index)
     found = [drawn(load) for load in loads]
-    known = [each for each in found if not isinstance(each, Unknown)]
+    watts = known(found)
     allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else _limit_w(gpu)
-    if not known and stopped(loads):
+    if not watts and stopped(loads):
         not_measured(loads, _QUANTITY, verdicts)
-    elif not known:
+    elif not watts:
         on_none = all("power_w" in load.unread for each in burn.loads.values() for load in each)
         absent = Verdict.NOT_JUDGED if on_none else Verdict.ERROR
-        verdicts.unknown(part=part, quantity=_QUANTITY, reason=_why(found), action=AGAIN, absent=absent)
+        why = next(each for each in found if isinstance(each, Unknown))
+        verdicts.unknown(part=part, quantity=_QUANTITY, reason=why, action=AGAIN, absent=absent)
     elif isinstance(allowed, Unknown):
         on_none = gpu is not None and absence("power_limit_enforced", gpu, gpus, baseline) is not Verdict.ERROR
         absent = Verdict.NOT_JUDGED if on_none else Verdict.ERROR
-        verdicts.unknown(
-            part=part, quantity="power limit in force", reason=_why([allowed]), action=AGAIN, absent=absent
-        )
+        verdicts.unknown(part=part, quantity="power limit in force", reason=allowed, action=AGAIN, absent=absent)
     else:
-        _held_to(loads[0], max(known, key=lambda each: each.watts), allowed, _least(loads[0], baseline), verdicts)
+        _held_to(loads[0], max(watts, key=lambda each: each.watts), allowed, _least(loads[0], baseline), verdicts)
 
 
 def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, verdicts: Verdicts) -> None:
@@ -124,10 +123,6 @@ def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, v
         otherwise=Verdict.WARN,
         note=f"{watts}: {_COLD}; {described(load)}",
     )
-
-
-def _why(readings: Sequence[Known[object]]) -> Unknown:
-    return next(each for each in readings if isinstance(each, Unknown))
 
 
 def _limit_w(gpu: Gpu) -> Known[float]:

@@ -18,8 +18,8 @@ from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
 from nodegate.measure.burn.power import in_first
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.own_program import by_index, read_attempts, run_own
-from nodegate.measure.program_run import check_end, kept, not_run, reason, unended
+from nodegate.measure.own_program import by_another, by_index, read_attempts, run_own
+from nodegate.measure.program_run import check_end, kept, not_run, unended
 from nodegate.metric import Metric, joined
 from nodegate.records.program_run import Attempt, Plan, ProgramRun
 from nodegate.tools import gpu_burn
@@ -102,17 +102,16 @@ class Burn:
 
 
 def parse(attempts: Sequence[Attempt]) -> Burn:
-    """The result of the attempts on one node.
-
-    Raises:
-        CannotMeasure: none of them has a document; the last reason.
-    """
+    """The result of the attempts on one node. Raises CannotMeasure: none of them has a document; the last reason."""
     nothing = CannotMeasure("no burn was run", next_step="burn this node again")
     runs, failed, others = read_attempts(attempts, _document, beside=OTHER, nothing=nothing)
     for ran in (ran for attempt in attempts for ran in attempt.runs if burn_document.WIRE in ran.stdout):
         failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
-    beside = (OtherRun(ran.plan.mode or ran.what, _other(ran), ran.argv[-1] if ran.argv else "") for ran in others)
-    return Burn(tuple(runs), tuple(failed), tuple(beside))
+    beside = tuple(
+        OtherRun(ran.plan.mode or ran.what, by_another(ran, gpu_burn.parse, _unended), "".join(ran.argv[-1:]))
+        for ran in others
+    )
+    return Burn(tuple(runs), tuple(failed), beside)
 
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
@@ -159,7 +158,8 @@ def _burn_by_others(target: Target) -> list[ProgramRun]:
     seconds = other_seconds(target.durations.burn_s)
     done: list[ProgramRun] = []
     for mode, options in MODES.items():
-        argv = [*_argv(tool.argv), *options, f"{seconds:.0f}"]
+        own_folder = ("sh", "-c", _IN_ITS_FOLDER, "sh") if len(tool.argv) == 1 else ()  # of an image it is the first
+        argv = [*own_folder, *tool.argv, *options, f"{seconds:.0f}"]
         plan = Plan(mode=mode, origin=tool.origin)
         try:
             ran = _run_other(target, argv, seconds + _OTHER_END_S, plan)
@@ -179,11 +179,6 @@ def _run_other(target: Target, argv: Sequence[str], timeout_s: float, plan: Plan
     return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, plan=plan)
 
 
-def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
-    """In the tool's own folder; an image has that as its working directory."""
-    return ("sh", "-c", _IN_ITS_FOLDER, "sh", *tool) if len(tool) == 1 else tool
-
-
 def _document(ran: ProgramRun) -> BurnDocument:
     """The output before the program hung is read too."""
     came = burn_document.WIRE in ran.stdout
@@ -192,21 +187,13 @@ def _document(ran: ProgramRun) -> BurnDocument:
     return burn_document.decode(ran.stdout)
 
 
-def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
-    if ran.cannot:
-        return reason(ran)
-    if ran.stuck:
-        step = "look for processes in D state on the node, then power-cycle it"
-        return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)
-    try:
-        return gpu_burn.parse(ran.stdout, ran.stderr)
-    except CannotMeasure as why:
-        return why
+def _unended(ran: ProgramRun) -> CannotMeasure | None:
+    step = "look for processes in D state on the node, then power-cycle it"
+    return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step) if ran.stuck else None
 
 
 def _metrics_of(document: BurnDocument) -> Iterable[Metric]:
-    asked = document.asked_s
-    length = {"seconds": "unknown" if isinstance(asked, Unknown) else f"{asked:.0f}"}
+    length = {"seconds": "unknown" if isinstance(document.asked_s, Unknown) else f"{document.asked_s:.0f}"}
     return [replace(each, over_runs=length) for load in document.gpus for each in _metrics_of_gpu(document, load)]
 
 
@@ -239,12 +226,11 @@ def _of_kernel(phase: Phase | None = None) -> dict[str, str]:
 def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
     if isinstance(other.found, CannotMeasure):
         return
+    name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores else "burn.gpu_burn_fp32_tflops"
+    length = {"seconds": other.seconds}
     for gpu in other.found.gpus:
-        rate = gpu.rate_gflops
-        if not isinstance(rate, Unknown):
-            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores else "burn.gpu_burn_fp32_tflops"
+        if not isinstance(rate := gpu.rate_gflops, Unknown):
             conditions = {"tool": OTHER, "gpu": str(gpu.name), "mode": other.mode}
-            length = {"seconds": other.seconds}
             yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions, over_runs=length)
 
 

@@ -12,12 +12,13 @@ from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NodePeers
 from nodegate.numbers.pool import PeerGroup
 from nodegate.probe.gpu import Gpu
+from nodegate.probe.readings import mapped
 from nodegate.records.finding import AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.counters import whole
 from nodegate.text import with_unit
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, both, known
 from nodegate.verdicts import Verdicts
 
 # NVML's names for what limits a clock, in a technician's words.
@@ -122,13 +123,9 @@ def _share_of(metric: Metric, value: float, whose: str, percent: NumberLimit, ki
 
 def slowdown_c(gpu: Gpu) -> Known[float]:
     """The temperature at which this GPU slows down, as it reports it: absolute, or from its margin."""
-    if not isinstance(gpu.temperature_slowdown_c, Unknown):
-        return float(gpu.temperature_slowdown_c)
-    if isinstance(gpu.temperature_margin_c, Unknown):
-        return gpu.temperature_margin_c
-    if isinstance(gpu.temperature_c, Unknown):
-        return gpu.temperature_c
-    return float(gpu.temperature_c + gpu.temperature_margin_c)
+    own = gpu.temperature_slowdown_c
+    by_margin = both(gpu.temperature_margin_c, gpu.temperature_c, lambda margin, now: margin + now)
+    return mapped(by_margin if isinstance(own, Unknown) else own, float)
 
 
 def _percent(share: float) -> str:
@@ -209,8 +206,7 @@ def not_read(loads: Sequence[GpuLoad], quantity: str, reading: Unknown, verdicts
 def most(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
     """The highest sample of a quantity in any of the burns."""
     found = [load.highest(quantity) for load in loads]
-    known = [each for each in found if not isinstance(each, Unknown)]
-    return max(known) if known else found[-1]
+    return max(known(found), default=found[-1])
 
 
 def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Verdicts) -> None:
@@ -236,10 +232,8 @@ def slowed(  # noqa: PLR0917 - one caller
     Time up to `least` seconds says nothing. Heat for more of the time than `most` (percent) is as bad as `heat` says.
     """
     for name, reason, action in (("thermal", "heat", COOLING), ("board_limit", "the board limit", POWER)):
-        known = [(each, load) for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
-        if not known:
-            continue
-        longest, load = max(known, key=lambda each: each[0])
+        slowed_s = [(each, load) for load in loads for each in known([load.violations_s.get(name, 0.0)])]
+        longest, load = max(slowed_s, key=lambda each: each[0], default=(0.0, loads[0]))
         if longest <= least.value:
             continue
         much = name == "thermal" and longest > load.watched_s * most.value / 100
@@ -274,5 +268,4 @@ def limited(loads: Sequence[GpuLoad], allowed: Collection[str], most: NumberLimi
 def middle_of(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
     """The median of a quantity under settled load, over the burns in which it is known."""
     found = [load.middle(quantity) for load in loads]
-    known = [each for each in found if not isinstance(each, Unknown)]
-    return median(known) if known else found[0]
+    return median(known(found)) if known(found) else found[0]

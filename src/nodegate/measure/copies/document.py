@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu
+from nodegate.measure.own_program import MeasuredGpu, checked_document, head_of_gpu, rate
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import virtualization_of
 from nodegate.probe.pci import speed_in, width_in
 from nodegate.text import shown
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, Why, known, value_or
 from nodegate.wire import Wire
 
 _MOST_WORDS = 64
@@ -84,14 +84,13 @@ def _count(data: Mapping[str, object], key: str) -> Known[int]:
     return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
 
 
-def _wrong(listed: object) -> list[WrongWord]:
+def _wrong(listed: Sequence[object]) -> list[WrongWord]:
     found: list[WrongWord] = []
-    for each in listed if isinstance(listed, (list, tuple)) else ():
+    for each in listed:
         if isinstance(each, (list, tuple)) and len(each) == _FIELDS and len(found) < _MOST_WORDS:
-            numbers = [read.whole(value) for value in each[1:]]
-            known = [value for value in numbers if not isinstance(value, Unknown) and value >= 0]
-            if len(known) == len(numbers):
-                found.append(WrongWord(value_or(read.label(each[0]), "?"), *known))
+            numbers = [value for value in known(map(read.whole, each[1:])) if value >= 0]
+            if len(numbers) == len(each) - 1:
+                found.append(WrongWord(value_or(read.label(each[0]), "?"), *numbers))
     return found
 
 
@@ -264,9 +263,7 @@ def _copy(data: Mapping[str, object]) -> Copy:
 
 
 def _rate(data: Mapping[str, object]) -> Known[float]:
-    found = read.number(data, "gb_per_s")
-    good = isinstance(found, Unknown) or 0 < found < _FASTEST_GB_PER_S
-    return found if good else read.wrong("a rate in GB/s", found)
+    return rate(data, "gb_per_s", _FASTEST_GB_PER_S, "GB/s")
 
 
 def _data(data: Mapping[str, object]) -> Data:
@@ -275,13 +272,8 @@ def _data(data: Mapping[str, object]) -> Data:
         when=value_or(read.text(data, "when"), "?"),
         bytes=read.integer(data, "bytes"),
         wrong_words=_count(data, "wrong_words"),
-        first_word=_first(data),
+        first_word=value_or(read.integer(data, "first_word"), None),
     )
-
-
-def _first(data: Mapping[str, object]) -> int | None:
-    found = read.integer(data, "first_word")
-    return None if isinstance(found, Unknown) else found
 
 
 def _link(data: Mapping[str, object], when: str) -> Link:
@@ -311,5 +303,5 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
         gb_per_s=_rate(data),
         bytes=size,
         wrong_words=_count(data, "wrong_words"),
-        first_word=_first(data),
+        first_word=value_or(read.integer(data, "first_word"), None),
     )

@@ -99,11 +99,7 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
 
 
 def end_without_peers(baseline: Baseline, verdicts: Verdicts) -> NoReturn:
-    """End the check where no GPU may reach another: by design of cards that no NVLink joins.
-
-    Raises:
-        NotApplicable: always.
-    """
+    """End the check where no GPU may reach another: by design of cards that no NVLink joins."""
     if joined := baseline.find_number("nvlink.count"):
         verdicts.not_done(f"no peer access between GPUs that NVLink joins ({joined.source}): see nvlink.peer_access")
     verdicts.by_design("no peer access between the GPUs: copies are staged through host memory", witness=OWN_WORD)

@@ -13,16 +13,7 @@ from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Measurement, Target, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.own_program import run_own
 from nodegate.measure.program_run import not_run, run
-from nodegate.node_side.load.copies import (
-    BOTH_SHARE,
-    DEVICE_SHARE,
-    HOST_SHARE,
-    KERNEL_SHARE,
-    KERNELS,
-    PEER_SHARE,
-    Options,
-    limit_s,
-)
+from nodegate.node_side.load import copies as program
 from nodegate.records.program_run import Plan, ProgramRun
 
 CASES = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_write_ce")
@@ -45,28 +36,30 @@ def copies_of(target: Target) -> tuple[ProgramRun, ...]:
         OWN,
         options=options._asdict(),
         purpose="copies to, from and between the GPUs and compares what arrived; writes nothing to disk.",
-        timeout_s=limit_s(options, _gpus(target.facts)) + _END_S,
+        timeout_s=program.limit_s(options, _gpus(target.facts)) + _END_S,
     )
     if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
     return (own, *_by_others(target))
 
 
-def options_for(durations: Durations) -> Options:
+def options_for(durations: Durations) -> program.Options:
     """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
     whole = pairs == "all"
-    return Options(seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if whole else 0.0, both_ways=whole)
+    return program.Options(
+        seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if whole else 0.0, both_ways=whole
+    )
 
 
 def takes_s(durations: Durations) -> float:
     """About how long it takes on a node of eight GPUs, without nvbandwidth."""
     whole = options_for(durations).both_ways
-    in_turn = (2 * HOST_SHARE + (BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
-    inside = DEVICE_SHARE + KERNELS * KERNEL_SHARE
+    in_turn = (2 * program.HOST_SHARE + (program.BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
+    inside = program.DEVICE_SHARE + program.KERNELS * program.KERNEL_SHARE
     patterns_s = _PATTERNS_S if whole else 0.0
-    return durations.copies_s * (in_turn + inside + 2 * HOST_SHARE + PEER_SHARE) + patterns_s + _START_S
+    return durations.copies_s * (in_turn + inside + 2 * program.HOST_SHARE + program.PEER_SHARE) + patterns_s + _START_S
 
 
 def _gpus(facts: NodeFacts) -> int:

@@ -18,7 +18,7 @@ from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
 from nodegate.subjects.rdma import rails
 from nodegate.text import some, with_unit
-from nodegate.unknown import Unknown
+from nodegate.unknown import Unknown, known, unread
 from nodegate.verdicts import Verdicts
 
 SHARE = "nccl.group_share_of_rate_percent"
@@ -73,44 +73,35 @@ def _judge_bad(
     run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.plan.kind == "part"))
     fault, said = whose(groups, run), f"{run.plan.group}: {say(run)}"
     stuck = f"; it cannot be killed: {run.ran.stuck[0]}" if run.ran.stuck else ""
+    whom = part_of(what)
     if fault in ("here", "either"):
-        often = _often(groups) if groups.is_unsteady and not groups.is_blamed else ""
-        here = often or "also with nodes that succeed without it: this node is at fault"
-        either = "this node, the other one or the path between them is at fault: there was no third node to tell"
+        why = "this node, the other one or the path between them is at fault: there was no third node to tell"
+        if fault == "here" and groups.is_unsteady and not groups.is_blamed:
+            met = [is_sick(run) for run in groups.runs if run.plan.count == 2]
+            count = f"{sum(met)} of its {len(met)} launches with one other node"
+            why = f"{count} were bad, whoever it was: this node is at fault"
+        elif fault == "here":
+            why = "also with nodes that succeed without it: this node is at fault"
+        text, code = f"{said}; {why}{stuck}", run.ending if run.ending in ("hung", "faulty") else ""
         verdicts.found(
-            Verdict.FAIL,
-            part=part_of(what),
-            text=f"{said}; {here if fault == 'here' else either}{stuck}",
-            action=_NAMED,
-            quantity="group",
-            observed=run.ending,
-            code=run.ending if run.ending in ("hung", "faulty") else "",
+            Verdict.FAIL, part=whom, text=text, action=_NAMED, quantity="group", observed=run.ending, code=code
         )
     elif fault == "other":
         named = some(groups.excuses(run), _MOST_NAMED)
-        verdicts.passed(
-            part=part_of(what), text=f"{said}; caused by {named}, this node succeeds without it", observed=0
-        )
+        verdicts.passed(part=whom, text=f"{said}; caused by {named}, this node succeeds without it", observed=0)
     elif fault == "with":
         named, well = some(sorted(groups.bad_with), _MOST_NAMED), groups.well_without(groups.bad_with, what)
         text = f"{said}; only with {named}: {well} launches without it ended well; it or the path is at fault{stuck}"
-        verdicts.found(Verdict.WARN, part=part_of(what), text=text, action=_SEARCH, code="hung with one")
+        verdicts.found(Verdict.WARN, part=whom, text=text, action=_SEARCH, code="hung with one")
     elif fault == "path":
-        verdicts.found(
-            Verdict.ERROR, part=part_of(what), text=f"{said}; {run.notes.searched}{stuck}", action=_PATH, code="path"
-        )
+        text = f"{said}; {run.notes.searched}{stuck}"
+        verdicts.found(Verdict.ERROR, part=whom, text=text, action=_PATH, code="path")
     else:
         found = f"; {run.notes.searched}" if run.notes.searched else ""
         others = ", ".join(run.notes.blamed)
         named = f"; {others} fails, and this node was not seen to work without" if others else ""
         text = f"{said}{found}{named}{stuck}; not known which node is at fault"
-        verdicts.found(Verdict.ERROR, part=part_of(what), text=text, action=_SEARCH)
-
-
-def _often(groups: NcclGroups) -> str:
-    met = [run for run in groups.runs if run.plan.count == 2]
-    bad = sum(map(is_sick, met))
-    return f"{bad} of its {len(met)} launches with one other node were bad, whoever it was: this node is at fault"
+        verdicts.found(Verdict.ERROR, part=whom, text=text, action=_SEARCH)
 
 
 def part_of(what: str) -> Part:
@@ -235,15 +226,11 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     within = inside_the_node(baseline)
     if within is not None and within.value < total:
         source = f"{share.value:g} % of the {within.value:g} GB/s that it needs inside a node; {share.source}"
-        return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=_kind(within))
+        kind = LimitKind.FLOOR if within.kind is LimitKind.FLOOR else LimitKind.DERIVED  # of a floor there is only that
+        return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=kind)
     count = len(_rails(rdma, baseline))
     source = f"{share.value:g} % of the {total * 8:g} Gb/s of {count} rails; {share.source}"
     return Limit(round(total * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
-
-
-def _kind(within: NumberLimit) -> LimitKind:
-    """Of a share of what a node carries inside: of a floor there is only a floor."""
-    return LimitKind.FLOOR if within.kind is LimitKind.FLOOR else LimitKind.DERIVED
 
 
 def inside_the_node(baseline: Baseline) -> NumberLimit | None:
@@ -320,9 +307,6 @@ def _rails(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
 
 def _rails_gb_per_s(rdma: Rdma, baseline: Baseline) -> float | Unknown:
     """What all rails of the node carry together."""
-    total = 0.0
-    for port in _rails(rdma, baseline):
-        if isinstance(port.rate_gbps, Unknown):
-            return port.rate_gbps
-        total += port.rate_gbps
-    return total / 8.0
+    rates = [port.rate_gbps for port in _rails(rdma, baseline)]
+    unknown = unread(*rates)
+    return sum(known(rates)) / 8.0 if unknown is None else unknown

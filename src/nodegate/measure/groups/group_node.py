@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodegate.errors import CannotMeasure, Unreachable, UsageError
+from nodegate.errors import CannotMeasure, UsageError, tried
 from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import Launcher, LaunchSettings, Said, first, heard, look
-from nodegate.measure.groups.network import Door, door
-from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.groups.settings import Door, door, launch_settings
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import gpu_count
 from nodegate.subjects.fabric import domain_of
@@ -69,7 +68,7 @@ def prepare(target: Target) -> GroupNode:
         raise CannotMeasure(str(wrong), next_step="correct the inventory") from None
     gpus = gpu_count(target.facts)
     programs, missing = _programs(target)
-    found = _launcher(target, settings)
+    found = _on_node(target, *((settings.launcher,) if settings.launcher else LAUNCHERS), is_launcher=True)
     said = _look(target, found, programs["all_reduce"])
     build = f"nccl-tests {first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
     own, domain = door(target.node.address, said), domain_of(target.facts.gpus.devices) or ""
@@ -94,43 +93,25 @@ def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]
     found: dict[str, str] = {}
     missing: dict[str, CannotMeasure] = {}
     for collective in COLLECTIVES:
-        try:
-            found[collective] = _path(target, f"{collective}_perf_mpi")
-        except Unreachable:  # noqa: PERF203 - three of them
-            raise
-        except CannotMeasure as why:
-            missing[collective] = why
+        tool = _on_node(target, f"{collective}_perf_mpi")
+        if isinstance(tool, CannotMeasure):
+            missing[collective] = tool
+        else:
+            found[collective] = tool.argv[0]
     if "all_reduce" in missing:
         raise missing["all_reduce"]
     return found, missing
 
 
-def _path(target: Target, *names: str) -> str:
-    """The path of a program on the node itself.
-
-    Raises:
-        CannotMeasure: it is missing, or in a container or in a folder of this node alone.
-    """
-    tool = target.tools.find(*names)
-    if len(tool.argv) > 1:
-        reason = f"{tool.name} ({tool.origin}) cannot be started from another node"
-        step = "install it under the same path on all nodes"
-        raise CannotMeasure(reason, next_step=step, whose=target.node.name)
-    return tool.argv[0]
-
-
-def _launcher(target: Target, settings: LaunchSettings) -> Tool | CannotMeasure:
-    names = (settings.launcher,) if settings.launcher else tuple(LAUNCHERS)
-    try:
-        tool = target.tools.find(*names)
-    except Unreachable:
-        raise
-    except CannotMeasure as why:
-        return why
-    if len(tool.argv) > 1:
-        reason = f"{tool.name} ({tool.origin}) cannot start programs on other nodes"
-        return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself", whose=target.node.name)
-    return tool
+def _on_node(target: Target, *names: str, is_launcher: bool = False) -> Tool | CannotMeasure:
+    """The first of these programs, if it is on the node itself: none in a container or a folder of this node alone."""
+    tool = tried(lambda: target.tools.find(*names))
+    if isinstance(tool, CannotMeasure) or len(tool.argv) == 1:
+        return tool
+    what, step = "be started from another node", "install it under the same path on all nodes"
+    if is_launcher:
+        what, step = "start programs on other nodes", f"install {tool.name} on the node itself"
+    return CannotMeasure(f"{tool.name} ({tool.origin}) cannot {what}", next_step=step, whose=target.node.name)
 
 
 def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Said:

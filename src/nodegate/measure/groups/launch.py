@@ -8,6 +8,7 @@ then kills processes with the mark.
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,12 +16,11 @@ from nodegate.errors import CannotMeasure
 from nodegate.launchers import LAUNCHERS
 from nodegate.launchers.launcher import Launcher
 from nodegate.measure.durations import Durations
-from nodegate.measure.groups.ended import DEVICE
 from nodegate.measure.groups.group_node import GroupNode
-from nodegate.measure.groups.network import networks
 from nodegate.measure.groups.plan import Group
+from nodegate.measure.groups.settings import networks
 from nodegate.measure.measurement import Target
-from nodegate.measure.nccl.launches import RING_SETTINGS
+from nodegate.measure.nccl.launches import DEVICE, RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
@@ -120,11 +120,6 @@ def _says(launch: Launch, count: int) -> bool:
     return launch.collective == "all_reduce" and not launch.apart and count <= WHOLE_UP_TO
 
 
-def _one_domain(members: Sequence[GroupNode]) -> bool:
-    domains = {member.domain for member in members}
-    return len(domains) == 1 and all(domains)
-
-
 def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:
     """Launch, wait, and clean up on every node if it did not end by itself.
 
@@ -143,11 +138,7 @@ def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: 
 
 
 def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
-    """The first node that can launch, and its launcher.
-
-    Raises:
-        CannotMeasure: none can.
-    """
+    """The first node that can launch, and its launcher. Raises CannotMeasure: none can."""
     for member in members:
         if not isinstance(member.launcher, CannotMeasure):
             return member, member.launcher
@@ -169,7 +160,7 @@ def plan_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> Plan:
         turns=launch.sweep.iterations + launch.sweep.warmup,
         builds=len({member.build for member in members}),
         asks_transports=_says(launch, len(members)),
-        one_domain=_one_domain(members),
+        one_domain=bool(members[0].domain) and len({member.domain for member in members}) == 1,
         settings=members[0].settings.said if members[0].settings.environment else "",
     )
     return Plan(
@@ -197,11 +188,10 @@ def sweep_node(target: Target, mark: str) -> tuple[str, ...]:
         Unreachable: the connection broke; the node's own keeper does it then.
     """
     output = target.session.run(keep_argv(target), timeout_s=SWEEP_LIMIT_S, stdin=keep_request(mark, stay=False))
-    try:
+    with suppress(ValueError, TypeError, LookupError, RecursionError):
         stuck = json.loads(output.stdout)["stuck"]
         return tuple(printable(str(each).encode(), 100) for each in stuck[:20])
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return ()
+    return ()
 
 
 def for_node(ran: ProgramRun, node: str, stuck: tuple[str, ...] = ()) -> ProgramRun:

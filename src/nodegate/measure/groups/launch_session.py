@@ -5,23 +5,14 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.errors import CannotMeasure
+from nodegate.measure.groups import launch as launching
 from nodegate.measure.groups.group_node import GroupNode, prepare
-from nodegate.measure.groups.launch import (
-    Launch,
-    for_node,
-    head_of,
-    keep_argv,
-    keep_request,
-    plan_of,
-    run_group,
-    sweep_node,
-)
+from nodegate.measure.groups.launch import Launch
 from nodegate.measure.groups.plan import Group, waves
 from nodegate.measure.groups.result import GroupRun, read
 from nodegate.measure.measurement import Pool, Runs, Target
@@ -57,7 +48,7 @@ class LaunchSession:
         self._places: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
 
     def __enter__(self) -> Self:
-        made = self._pool.at_once({target.node.name: self._made_ready(target) for target in self._sites})
+        made = self._pool.at_once({target.node.name: partial(self._made_ready, target) for target in self._sites})
         for name, member in made.items():
             if isinstance(member, CannotMeasure):
                 self._begun[name] = replace(not_begun(member), node=name)
@@ -71,7 +62,9 @@ class LaunchSession:
         """End the keepers, each of which ends the processes with its mark; all at once, because each takes a moment."""
         keepers, self._keepers = self._keepers, {}
         if keepers and not self._pool.cancelled:  # otherwise their sessions end, and they with them
-            self._pool.at_once({name: _stopped(keeper) for name, keeper in keepers.items()})
+            self._pool.at_once(
+                {name: keeper.stop for name, keeper in keepers.items()}
+            )  # one that is lost ends by itself
 
     @property
     def runs(self) -> Runs:
@@ -91,7 +84,7 @@ class LaunchSession:
 
     def report_path(self, nodes: Sequence[str]) -> tuple[str, str]:
         """The head of these nodes, and a new file on it for a JSON report."""
-        head, _ = head_of([self.members[name] for name in nodes])
+        head, _ = launching.head_of([self.members[name] for name in nodes])
         self._launched += 1
         return head.name, f"{self._folders[head.name]}/report-{self._launched}.json"
 
@@ -110,68 +103,55 @@ class LaunchSession:
                 self._found[name][place] = replace(ran, launch=noted(ran.launch))
 
     def _wave(self, wave: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
-        marks = {group.name: self._next_mark() for group in wave}
+        # Each has the mark of the run, by which a keeper finds all processes, and a number of its own.
+        marks = {group.name: f"{self._mark}-{self._launched + place}-" for place, group in enumerate(wave, 1)}
+        self._launched += len(wave)
         done = self._pool.at_once(
-            {group.name: partial(run_group, launch, group, self._of(group), marks[group.name]) for group in wave}
+            {
+                group.name: partial(launching.run_group, launch, group, self._of(group), marks[group.name])
+                for group in wave
+            }
         )
         found: dict[Group, GroupRun] = {}
         bad: list[tuple[Target, str]] = []
         for group in wave:
             ran = done[group.name]
             if isinstance(ran, CannotMeasure):
-                ran = not_run(launch.collective, ran, plan_of(launch, group, self._of(group)))
+                ran = not_run(launch.collective, ran, launching.plan_of(launch, group, self._of(group)))
             found[group] = run = read(ran)
             if run.test and not isinstance(run.test.version, Unknown):
                 self.version = run.test.version
-            self._keep(group, ran)
+            self._places.pop((group.name, ran.what), None)
+            for name in group.nodes:
+                self._places[group.name, ran.what].append((name, len(self._found[name])))
+                self._found[name].append(launching.for_node(ran, name))
             if ran.exit_code != 0 and not ran.cannot:
                 bad += [(member.target, marks[group.name]) for member in self._of(group)]
         self._sweep(bad, wave, launch.collective)
         return found
 
-    def _keep(self, group: Group, ran: ProgramRun) -> None:
-        self._places.pop((group.name, ran.what), None)
-        for name in group.nodes:
-            self._places[group.name, ran.what].append((name, len(self._found[name])))
-            self._found[name].append(for_node(ran, name))
-
     def _sweep(self, bad: Sequence[tuple[Target, str]], wave: Sequence[Group], what: str) -> None:
         """Clean up if a launch did not end by itself; what cannot be ended is reported on its node."""
         if not bad:
             return
-        done = self._pool.at_once({target.node.name: partial(sweep_node, target, mark) for target, mark in bad})
+        done = self._pool.at_once(
+            {target.node.name: partial(launching.sweep_node, target, mark) for target, mark in bad}
+        )
         for group in wave:
             for name, place in self._places[group.name, what]:
                 stuck = done.get(name)
                 if stuck and not isinstance(stuck, CannotMeasure):
-                    self._found[name][place] = for_node(self._found[name][place], name, stuck)
+                    self._found[name][place] = launching.for_node(self._found[name][place], name, stuck)
 
     def _of(self, group: Group) -> list[GroupNode]:
         return [self.members[name] for name in group.nodes]
 
-    def _next_mark(self) -> str:
-        """Of one launch; it starts with the mark of the run, by which a keeper finds all processes."""
-        self._launched += 1
-        return f"{self._mark}-{self._launched}-"
-
-    def _made_ready(self, target: Target) -> Callable[[], GroupNode]:
-        def make() -> GroupNode:
-            member = prepare(target)
-            request = keep_request(self._mark, stay=True)
-            keeper = target.session.start(keep_argv(target), timeout_s=KEPT_S, stdin=request)
-            self._keepers[target.node.name] = keeper
-            self._folders[target.node.name] = keeper.line().strip()
-            if not self._folders[target.node.name].startswith("/"):
-                reason = f"{target.node.name}: the keeper for launches did not start"
-                raise CannotMeasure(reason, next_step="check that its /tmp is writable and its python3 works")
-            return member
-
-        return make
-
-
-def _stopped(keeper: Running) -> Callable[[], None]:
-    def stop() -> None:
-        with suppress(Unreachable):  # the node then ends it by itself
-            keeper.stop()
-
-    return stop
+    def _made_ready(self, target: Target) -> GroupNode:
+        member, name = prepare(target), target.node.name
+        request = launching.keep_request(self._mark, stay=True)
+        self._keepers[name] = target.session.start(launching.keep_argv(target), timeout_s=KEPT_S, stdin=request)
+        self._folders[name] = self._keepers[name].line().strip()
+        if not self._folders[name].startswith("/"):
+            reason = f"{name}: the keeper for launches did not start"
+            raise CannotMeasure(reason, next_step="check that its /tmp is writable and its python3 works")
+        return member

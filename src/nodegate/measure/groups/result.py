@@ -10,9 +10,8 @@ from hashlib import sha256
 from typing import Literal
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.ended import read_test
 from nodegate.measure.groups.plan import PAIR, PART, whole_of
-from nodegate.measure.nccl.launches import Launched
+from nodegate.measure.nccl.launches import Launched, read_test
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric, Statistic
 from nodegate.numbers.unsteady import of_hung
@@ -201,11 +200,7 @@ def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, 
 
 
 def parse(attempts: Sequence[Attempt]) -> NcclGroups:
-    """The result of the attempts on one node.
-
-    Raises:
-        CannotMeasure: nothing was launched; the last reason.
-    """
+    """The result of the attempts on one node. Raises CannotMeasure: nothing was launched; the last reason."""
     alone = next((attempt.alone for attempt in attempts if attempt.alone), "")
     failed = tuple(reason(attempt) for attempt in attempts if attempt.cannot)
     runs = tuple(

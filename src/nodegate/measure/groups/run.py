@@ -11,19 +11,11 @@ from collections.abc import Sequence
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.groups import second_looks
 from nodegate.measure.groups.findings import bounds_of
 from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.result import is_settled, parse
-from nodegate.measure.groups.second_looks import (
-    PairsAgain,
-    SlowLaunches,
-    enough_in_pairs,
-    is_slow_together,
-    is_slower_over_racks,
-    slow_in_pairs,
-    slow_launches,
-)
 from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Inapplicable, Measurement, Pool, Runs, Target, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON
@@ -63,16 +55,20 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     with LaunchSession(targets, pool) as launch_session:
         for ready in launch_session.pools():
             names = [member.name for member in ready]
-            slow = slow_launches({name: doubts for name, doubts in suspects.items() if name in names})
-            bad = [name for name in names if name in suspects and not is_slow_together(suspects[name])]
+            slow = second_looks.slow_launches({name: doubts for name, doubts in suspects.items() if name in names})
+            bad = [name for name in names if name in suspects and not second_looks.is_slow_together(suspects[name])]
             if len(names) < 2 or not (bad or slow):
                 continue
             tour = Tour(launch_session, ready, pool)
             good = [name for name in names if name not in bad]
-            pairs_again = PairsAgain(tour, enough_in_pairs(suspects), is_slower=is_slower_over_racks(suspects))
+            pairs_again = second_looks.PairsAgain(
+                tour, second_looks.enough_in_pairs(suspects), is_slower=second_looks.is_slower_over_racks(suspects)
+            )
             well = pairs_again.run(bad, good) if bad else frozenset(names)
             kept |= pairs_again.compared
-            SlowLaunches(tour, slow_in_pairs(pairs_again, suspects).union(set(names) - well)).run(slow)
+            second_looks.SlowLaunches(
+                tour, second_looks.slow_in_pairs(pairs_again, suspects).union(set(names) - well)
+            ).run(slow)
     found = launch_session.runs.items()
     return {name: attempt for name, attempt in found if name in kept and (attempt.runs or attempt.cannot)}
 

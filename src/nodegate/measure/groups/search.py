@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nodegate.measure.groups.bisect import Found, Nodes, Run, Ties, bisect
-from nodegate.measure.groups.plan import Group, part
+from nodegate.measure.groups.plan import Found, Group, Nodes, Run, Ties, bisect, part
 from nodegate.text import some
 
 # node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it needs so many

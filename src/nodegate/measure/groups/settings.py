@@ -1,8 +1,14 @@
-"""The inventory's settings for launches over several nodes: who launches, with which words, settings and network."""
+"""The inventory's settings for launches over several nodes: who launches, with which words, settings and network.
+
+Open MPI takes each interface that is up. Nodes with Docker, libvirt or a CNI all have one of the same address, over
+which no other node answers, and a launch waits there for ever: so the networks of the inventory's addresses are named,
+and no other. Source: open-mpi/ompi issues 4963 and 6377.
+"""
 
 import re
-from collections.abc import Mapping
-from ipaddress import ip_network
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, collapse_addresses, ip_address, ip_interface, ip_network
 
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.knowledge.tables import clouds
@@ -10,6 +16,66 @@ from nodegate.launchers import LAUNCHERS, name_of
 from nodegate.launchers.launcher import Launcher, LaunchSettings
 from nodegate.node import Node
 from nodegate.scheduler.slurm import reservation_name
+
+MOST_NETWORKS = 16  # more are said as the one that holds them all
+_WORDS = re.compile(r"(\S{1,40}) (\S{1,80})")
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where a node is reached: the interface that has its address, and the network there."""
+
+    interface: str
+    network: str
+
+
+def door(address: str, said: Mapping[str, Sequence[str]]) -> Door | None:
+    """The interface with a node's address; None if it cannot be known.
+
+    Args:
+        address: what the inventory says: an address or a name.
+        said: what the node says: `address` lines "eth0 10.0.0.1/24", what its name `means`, where it was `reached`.
+    """
+    doors = {}
+    for line in said.get("address", ()):
+        words = _WORDS.fullmatch(line)
+        try:
+            interface = ip_interface(words[2]) if words else None
+        except ValueError:
+            continue
+        if words and interface and not interface.ip.is_loopback:
+            doors[interface.ip] = Door(words[1].partition("@")[0], str(interface.network))
+    for candidate in (address, *said.get("means", ()), *said.get("reached", ())):
+        try:
+            found = doors.get(ip_address(candidate.partition("%")[0]))
+        except ValueError:
+            continue
+        if found:
+            return found
+    return None
+
+
+def networks(doors: Sequence[Door | None]) -> str:
+    """The networks of a launch as Open MPI takes them, "10.0.0.0/24,10.0.1.0/24"; empty if one is not known.
+
+    It knows networks of IPv4 only: with another one, interfaces by their names.
+    """
+    known = [each for each in doors if each]
+    if len(known) < len(doors):
+        return ""
+    if any(":" in each.network for each in known):
+        return ",".join(sorted({each.interface for each in known}))
+    found = list(collapse_addresses(IPv4Network(each.network) for each in known))
+    return ",".join(map(str, found if len(found) <= MOST_NETWORKS else [_around(found)]))
+
+
+def _around(found: Sequence[IPv4Network]) -> IPv4Network:
+    """The smallest network that holds them all."""
+    around = found[0]
+    while not all(each.subnet_of(around) for each in found):
+        around = around.supernet()
+    return around
+
 
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 # What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.
@@ -37,11 +103,7 @@ _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}", re.ASCII)
 
 
 def launch_settings(node: Node) -> LaunchSettings:
-    """The settings of a node.
-
-    Raises:
-        UsageError: a value is invalid, with the node's file and line.
-    """
+    """The settings of a node. Raises UsageError: a value is invalid, with the node's file and line."""
     given = node.settings.launcher.lower()
     launcher = name_of(given)
     if launcher not in {"", *LAUNCHERS}:

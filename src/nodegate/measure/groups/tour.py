@@ -7,17 +7,57 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from nodegate.measure.groups.bisect import Nodes, Ties
+from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.group_node import COLLECTIVES, GroupNode
 from nodegate.measure.groups.launch import SHOWN_NODES, Launch, sweep
 from nodegate.measure.groups.launch_session import LaunchSession
-from nodegate.measure.groups.plan import PAIR, Group, fleet, pair, pairs_by_rack, racks, whole_of, without
+from nodegate.measure.groups.plan import PAIR, Group, Nodes, Ties, fleet, pair, pairs_by_rack, racks, whole_of, without
 from nodegate.measure.groups.result import GroupRun
 from nodegate.measure.groups.search import Boundary, Result, failed_with, search
-from nodegate.measure.groups.split_run import measure_split
 from nodegate.measure.measurement import Pool
 from nodegate.measure.rdma.pairing import Round, with_good_ones
 from nodegate.records.program_run import LaunchNotes
+from nodegate.subjects.host import older
+from nodegate.tools import nccl_json
+
+SINCE = "2.19.4"  # -I 1 -J
+MAX_REPORT_BYTES = 48 << 20
+READ_S = 60.0
+
+
+def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: Launch) -> None:
+    """Launch the fleet, each node by itself (NCCL_TESTS_SPLIT), and add each node's own time to its evidence.
+
+    Only rank 0 prints a table, so the times are read from the JSON report, of versions that have them in it. The report
+    contains the environment of the head: it is read into memory, and only the times are kept.
+    """
+    if older(launch_session.version, SINCE):
+        return
+    group = Group("apart", "fleet, each node by itself", tuple(names))
+    try:
+        head, path = launch_session.report_path(names)
+        run = launch_session.launch([group], replace(launch, report=path))[group]
+        times = _times(launch_session, head, path, names) if run.is_well else {}
+    except CannotMeasure:  # the launch has the reason
+        return
+    for name, time_us in times.items():
+        launch_session.note(group, launch.collective, partial(replace, time_us=round(time_us)), name)
+
+
+def _times(launch_session: LaunchSession, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
+    """The slowest rank's median time of each node, in µs; nothing if the report does not match the launch."""
+    session = launch_session.members[head].target.session
+    output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
+    session.run(["rm", "-f", path], timeout_s=READ_S)
+    report = nccl_json.parse(output.stdout.decode("utf-8", "replace"))
+    gpus = launch_session.members[head].gpus
+    order = [head, *(name for name in names if name != head)]
+    hosts, medians = report.hosts, report.medians_us
+    blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
+    if len(hosts) != gpus * len(order) or any(len(block) != 1 for block in blocks) or len(medians) != len(hosts):
+        return {}
+    return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}
+
 
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 LOOKS = 3  # good partners for a node whose pair was bad once: each with every collective, nine looks

@@ -11,6 +11,7 @@ from nodegate.records import part
 from nodegate.records.finding import AT_LEAST, Limit, NumberLimit
 from nodegate.records.part import Part
 from nodegate.records.verdict import Verdict
+from nodegate.text import counted
 from nodegate.tools.nccl_tests import NcclTest
 from nodegate.unknown import Unknown
 from nodegate.verdicts import Verdicts
@@ -35,7 +36,7 @@ def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
             verdicts.found(
                 Verdict.FAIL,
                 part=part.collective(what),
-                text=f"{wrong_elements(corrupt[0].wrong)}{where}: {CORRUPT}",
+                text=f"{counted(corrupt[0].wrong, 'wrong element')}{where}: {CORRUPT}",
                 action="drain the node; burn each GPU alone to tell a GPU from the fabric between them",
                 quantity="wrong elements",
                 observed=corrupt[0].wrong,
@@ -193,11 +194,6 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
         limit=least,
         code="not in use" if lost else "slow",
     )
-
-
-def wrong_elements(count: int) -> str:
-    """How many elements of a collective are wrong, in words."""
-    return f"{count} wrong element{'' if count == 1 else 's'}"
 
 
 def no_version(verdicts: Verdicts, nccl: Nccl) -> bool:

@@ -10,11 +10,11 @@ from functools import cached_property
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING, Ending, Launched, gaps, timed_out
 from nodegate.measure.program_run import not_run, reason
-from nodegate.metric import Metric
+from nodegate.metric import Metric, joined
 from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.tools import nccl_tests
 from nodegate.tools.nccl_tests import NcclTest
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown, Why, known
 
 _UNSAID = Unknown(Why.MISSING, "NCCL did not report it")
 _NVLS = re.compile(r"NVLS multicast support is (not )?available")
@@ -47,19 +47,11 @@ class Nccl:
 
         An attempt under other conditions than the first (another NCCL, other sizes) is a separate metric.
         """
-        found: dict[tuple[str, tuple[tuple[str, str], ...]], list[Outcome]] = {}
-        for outcome in self.all:
-            if outcome.busbw_gb_per_s is not None:
-                key = BY_WHAT[outcome.what].metric, tuple(sorted(outcome.conditions.items()))
-                found.setdefault(key, []).append(outcome)
-        return tuple(
-            Metric(
-                name,
-                values=tuple(each.busbw_gb_per_s or 0.0 for each in outcomes),
-                unit="GB/s",
-                conditions=dict(conditions),
-            )
-            for (name, conditions), outcomes in found.items()
+        found = ((each, each.busbw_gb_per_s, dict(sorted(each.conditions.items()))) for each in self.all)
+        return joined(
+            Metric(BY_WHAT[each.what].metric, (value,), "GB/s", conditions=conditions)
+            for each, value, conditions in found
+            if value is not None
         )
 
     @property
@@ -84,22 +76,17 @@ class Nccl:
     @property
     def over_ring(self) -> Known[float]:
         """The ratio of all_reduce with NCCL's own choice to all_reduce with Ring, by the best of each."""
-        best = {}
-        for what in (ALL_REDUCE, RING):
-            values = [outcome.busbw_gb_per_s for outcome in self.of(what) if outcome.busbw_gb_per_s is not None]
-            if not values or max(values) <= 0.0:
+        best = {what: max(each.busbw_gb_per_s or 0.0 for each in self.of(what)) for what in (ALL_REDUCE, RING)}
+        for what, value in best.items():
+            if value <= 0.0:
                 return Unknown(Why.MISSING, f"{what}: {self.final(what).why or 'no bandwidth'}")
-            best[what] = max(values)
         return best[ALL_REDUCE] / best[RING]
 
     @property
     def version(self) -> Known[str]:
         """The version of NCCL that ran."""
         told = [outcome.test.nccl for outcome in self.all if outcome.test]
-        known = next((version for version in told if not isinstance(version, Unknown)), None)
-        if known is not None:
-            return known
-        return told[0] if told else Unknown(Why.MISSING, self.all[0].why)
+        return next(iter([*known(told), *told]), Unknown(Why.MISSING, self.all[0].why))
 
 
 def parse(attempts: Sequence[Attempt]) -> Nccl:

@@ -100,11 +100,7 @@ def applies(facts: NodeFacts) -> Inapplicable | None:
 
 
 def gpu_count(facts: NodeFacts) -> int:
-    """How many GPUs respond to the driver.
-
-    Raises:
-        CannotMeasure: the node does not report it.
-    """
+    """How many GPUs respond to the driver. Raises CannotMeasure: the node does not report it."""
     return sum(gpu.lost is None for gpu in facts.gpus.devices)
 
 

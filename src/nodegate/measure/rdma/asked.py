@@ -26,8 +26,10 @@ def sends(role: Role, test: str) -> bool:
 
 def unlike_asked(ran: ProgramRun, report: Report) -> str:
     """How a result differs from what the command line asked for; empty where it does not."""
-    if ran.exit_code and not ran.timed_out:
-        return f"it printed a result and {_ended(ran.exit_code)}"
+    code = ran.exit_code
+    if code and not ran.timed_out:
+        signal = -code if code < 0 else code - _SIGNALS_FROM
+        return f"it printed a result and {f'was ended by signal {signal}' if signal > 0 else f'exit code {code}'}"
     device, used = option(ran, "-d"), report.settings.get("Device", "")
     if device and used and used != device:
         return f"it used {used[:40]}, not the requested {device}"
@@ -53,12 +55,6 @@ def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
     found = {"traffic_class": tclass, "service_level": level, "gpu_memory": way if gpu else ""}
     return {name: value for name, value in found.items() if value}
-
-
-def _ended(code: int) -> str:
-    if code < 0 or code > _SIGNALS_FROM:
-        return f"was ended by signal {-code if code < 0 else code - _SIGNALS_FROM}"
-    return f"exit code {code}"
 
 
 @dataclass(frozen=True)

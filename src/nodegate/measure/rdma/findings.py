@@ -1,12 +1,16 @@
-"""RDMA measurements between nodes: when a run is a good one, and where the fault of a bad one is."""
+"""RDMA measurements between nodes: when a run is a good one, and where the fault of a bad one is.
+
+Both ends of a pair are slow when one is. A part that is slow with all partners is at fault; one that is slow with only
+one partner is not: then it is that partner, if it is slow with others too, else the path between the two.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TypeGuard
 
 from nodegate.baseline.baseline import Baseline
-from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.rails import is_bond
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, LinkRun, RdmaBandwidth, is_latency
 from nodegate.metric import Metric
@@ -20,6 +24,52 @@ from nodegate.records.finding import AT_LEAST, AnyLimit, Limit, LimitKind, Numbe
 from nodegate.records.verdict import Verdict
 from nodegate.tools.perftest import Trouble
 from nodegate.unknown import Unknown
+
+
+class Fault(str, Enum):
+    """Where the fault is, as seen from one part (a NIC); what says most against it comes first."""
+
+    HERE = "here"  # it is bad with all partners, or its only partner is good with others
+    EITHER = "either end"  # one partner, which is unknown
+    UNPROVEN = "unproven"  # only partners that are themselves bad
+    PATH = "path"  # both are good with others, and bad with each other
+    PATH_OR_PARTNER = "path or partner"  # it is good with others; the partner is unknown
+    PARTNER = "partner"  # it is good with others, its partner is not
+    NONE = "none"
+    UNTRIED = "untried"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measurement with a partner. `partner_good`: whether the partner is good with others; None if unknown."""
+
+    partner: str
+    good: bool
+    partner_good: bool | None = None
+
+
+@dataclass(frozen=True)
+class FaultLocation:
+    """Where the fault is, the partners with which there was one, and those with which there was none."""
+
+    fault: Fault
+    bad_with: tuple[str, ...] = ()
+    good_with: tuple[str, ...] = ()
+
+
+def locate_fault(trials: Sequence[Trial]) -> FaultLocation:
+    """Where the fault is. A partner with which one of several trials was good is a good one: a disturbance passes."""
+    good = tuple(dict.fromkeys(trial.partner for trial in trials if trial.good))
+    bad = tuple(dict.fromkeys(trial.partner for trial in trials if not trial.good and trial.partner not in good))
+    known = [trial.partner_good for trial in trials if trial.partner in bad]
+    if not trials:
+        return FaultLocation(Fault.UNTRIED)
+    if not bad:
+        return FaultLocation(Fault.NONE, good_with=good)
+    alone = Fault.HERE if len(bad) > 1 else Fault.EITHER
+    faults = (Fault.PATH, Fault.PATH_OR_PARTNER, Fault.PARTNER) if good else (Fault.HERE, alone, Fault.UNPROVEN)
+    return FaultLocation(faults[0 if True in known else 1 if None in known else 2], bad, good)
+
 
 SHARE = "rdma.share_of_rate_percent"
 SHARE_OF_BOTH = "rdma.both_ways_share_of_rate_percent"
@@ -141,10 +191,10 @@ def on_the_path(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Base
 def _is_odd(measured: RdmaBandwidth, device: str, partner: str) -> bool:
     """Whether a device is well below with one partner what it reaches with others: not just at the edge of a limit."""
     for name in BETWEEN:
-        runs = [run for run in measured.of(name, device) if run.value is not None]
-        mine = max((run.value or 0.0 for run in runs if run.partner == partner), default=0.0)
-        others = max((run.value or 0.0 for run in runs if run.partner != partner), default=0.0)
-        if mine < ODD * others:
+        best = {True: 0.0, False: 0.0}
+        for run in measured.of(name, device):
+            best[run.partner == partner] = max(best[run.partner == partner], run.value or 0.0)
+        if best[True] < ODD * best[False]:
             return True
     return False
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.measurement import Target
@@ -22,10 +21,11 @@ from nodegate.records.program_run import LinkEnd, LinkNotes, ProgramRun, Role
 from nodegate.transport.call import printable
 from nodegate.transport.session import Output
 
-LONGEST_S = 1e9  # more is not a valid duration
+LONGEST_S = 1e9  # more is not a valid duration; nor is nan
 LISTEN_S = 30.0  # a server listens after about a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
 _LONGEST = 200
+_MALFORMED = ValueError, TypeError, LookupError, RecursionError
 END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, and to report it
 
 
@@ -132,13 +132,8 @@ def _silent(link: LinkCommands, target: Target, server: ProgramRun) -> CannotMea
     return CannotMeasure(f"{reason}: {said}" if said else reason, next_step=server.next_step or step)
 
 
-@cache
-def _source() -> str:
-    return node_source_with("run_many", "seats") + "\nmain()\n"
-
-
 def _argv(target: Target) -> list[str]:
-    return [target.node.connection.python, "-I", "-S", "-c", _source()]
+    return [target.node.connection.python, "-I", "-S", "-c", node_source_with("run_many", "seats") + "\nmain()\n"]
 
 
 def _request(
@@ -156,7 +151,7 @@ def _request(
 
 def _heard(line: str) -> frozenset[int]:
     """The ports that listen, whatever the line is; one that was in use before does not count."""
-    with suppress(ValueError, TypeError, LookupError, RecursionError):
+    with suppress(*_MALFORMED):
         said = json.loads(line)
         return frozenset(said["listening"]) - frozenset(said["taken"])
     return frozenset()
@@ -176,7 +171,7 @@ def _rans(output: Output, what: str, programs: Sequence[Program], role: Role) ->
 
 def _line(line: str) -> tuple[int, Mapping[str, object]]:
     """A program's line with its place; place -1 for any other line."""
-    with suppress(ValueError, TypeError, LookupError, RecursionError):
+    with suppress(*_MALFORMED):
         said = json.loads(line)
         if isinstance(said["place"], int):
             return said["place"], said
@@ -184,7 +179,7 @@ def _line(line: str) -> tuple[int, Mapping[str, object]]:
 
 
 def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, role: Role) -> ProgramRun:
-    code, stuck = line.get("exit"), line.get("stuck")
+    code, stuck, took_s = line.get("exit"), line.get("stuck"), line.get("duration_s")
     end = replace(seat_of(line.get("seat")), counted=_counted(line))
     return ProgramRun(
         what=what,
@@ -196,7 +191,7 @@ def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Out
         truncated=line.get("truncated") is True or output.truncated,
         stuck=tuple(str(each)[:100] for each in stuck[:20]) if isinstance(stuck, list) else output.stuck,
         started_epoch_s=round(time.time() - output.duration_s, 3),
-        duration_s=round(_seconds(line.get("duration_s")), 3),
+        duration_s=round(took_s, 3) if isinstance(took_s, (int, float)) and 0 <= took_s < LONGEST_S else 0.0,
         link=LinkNotes(server=end) if role is Role.SERVER else LinkNotes(client=end),
     )
 
@@ -217,11 +212,5 @@ def _counted(line: Mapping[str, object]) -> tuple[int, ...] | None:
     """What the port sent and received before and after; its counters cannot be read: nothing; not looked for: None."""
     if "counted" not in line:
         return None
-    found = line["counted"]
-    known = isinstance(found, list) and all(isinstance(each, int) and 0 <= each < 1 << 64 for each in found)
-    return tuple(map(int, found[:4])) if known and isinstance(found, list) else ()
-
-
-def _seconds(value: object) -> float:
-    known = isinstance(value, (int, float)) and 0 <= value < LONGEST_S  # false for nan; a whole number may be too large
-    return float(value) if known else 0.0  # type: ignore[arg-type]
+    found = line["counted"] if isinstance(line["counted"], list) else []
+    return tuple(found[:4]) if all(isinstance(each, int) and 0 <= each < 1 << 64 for each in found) else ()

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from nodegate.baseline.expected import overrides
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.node import Node
-from nodegate.probe.pci import Pci
+from nodegate.probe.pci import Pci, PciDevice
 from nodegate.probe.rdma import RdmaPort
 from nodegate.subjects.rdma import is_active, rails
-from nodegate.unknown import Unknown
+from nodegate.unknown import value_or
 
 ROCE, ROCE_V2 = "Ethernet", "RoCE v2"
 # Every GID in use and its type, as "mlx5_0/ports/1/gids/3:0000:...": empty rows of the type table answer EINVAL.
@@ -64,7 +64,17 @@ def rails_in_service(node: Node, facts: NodeFacts) -> tuple[Rail, ...]:
     active = [port for port in _chosen(node, facts) if is_active(port)]
     if not active:
         raise CannotMeasure("no RDMA port that carries jobs is in service", next_step=_SETUP)
-    return tuple(_rail(port, known[port.device]) for port in active)
+    return tuple(
+        Rail(
+            port.device,
+            port.port,
+            layer=str(port.link_layer),
+            rate_gbps=value_or(port.rate_gbps, None),
+            address=known[port.device],
+            gid_index=gid_index(port.gids) if port.link_layer == ROCE else None,
+        )
+        for port in active
+    )
 
 
 def fabric(found: Sequence[Rail]) -> str:
@@ -87,19 +97,12 @@ def gid_index(gids: Mapping[int, tuple[str, str]], *, ipv6: bool = False) -> int
 
 def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
     """The output of `READ_GIDS`, by device and port."""
-    texts: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
-    for line in written.splitlines():
-        if match := _GID_LINE.fullmatch(line.strip()):
-            port = match["device"], int(match["port"])
-            texts.setdefault(port, {})[match["kind"], int(match["index"])] = match["text"].strip()
-    return {
-        port: {
-            index: (gid, table.get(("gid_attrs/types", index), ""))
-            for (kind, index), gid in table.items()
-            if kind == "gids"
-        }
-        for port, table in texts.items()
-    }
+    found: defaultdict[tuple[str, int], Gids] = defaultdict(dict)
+    for match in filter(None, map(_GID_LINE.fullmatch, map(str.strip, written.splitlines()))):
+        table, index, text = found[match["device"], int(match["port"])], int(match["index"]), match["text"].strip()
+        gid, kind = table.get(index, ("", ""))
+        table[index] = (text, kind) if match["kind"] == "gids" else (gid, text)
+    return {port: {index: pair for index, pair in table.items() if pair[0]} for port, table in found.items()}
 
 
 def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[int, str]]:
@@ -115,18 +118,13 @@ def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[
     for rail in found:
         if rail.address not in above or not pci.gpus:
             continue
-        ranked = [
-            (
-                len(above[gpu.address] & above[rail.address]),
-                gpu.numa_node == numa[rail.address],
-                -used[gpu.address],
-                -place,
-            )
-            for place, gpu in enumerate(pci.gpus)
-        ]
-        place = -max(ranked)[3]
-        used[pci.gpus[place].address] += 1
-        nearest[rail.name] = place, pci.gpus[place].address
+
+        def nearness(gpu: PciDevice, own: str = rail.address) -> tuple[int, bool, int]:
+            return len(above[gpu.address] & above[own]), gpu.numa_node == numa[own], -used[gpu.address]
+
+        gpu = max(pci.gpus, key=nearness)  # of equal ones the first
+        used[gpu.address] += 1
+        nearest[rail.name] = pci.gpus.index(gpu), gpu.address
     return nearest
 
 
@@ -160,17 +158,6 @@ def _chosen(node: Node, facts: NodeFacts) -> Sequence[RdmaPort]:
         return [port for port in facts.rdma.ports if port.device in named]
     limits = overrides(node, {}, {})
     return rails(facts.rdma, rate=limits.get("rdma.rate_gbps"), layer=limits.get("rdma.link_layer"))
-
-
-def _rail(port: RdmaPort, address: str) -> Rail:
-    return Rail(
-        device=port.device,
-        port=port.port,
-        layer=str(port.link_layer),
-        rate_gbps=None if isinstance(port.rate_gbps, Unknown) else port.rate_gbps,
-        address=address,
-        gid_index=gid_index(port.gids) if port.link_layer == ROCE else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -221,8 +208,8 @@ def _address(gid: str) -> ipaddress.IPv6Address | None:
 
 def parse_classes(written: str) -> Mapping[tuple[str, int], str]:
     """The output of `READ_CLASSES`: the class that the node itself forces on a port, as its driver writes it."""
-    found = (_CLASS_LINE.fullmatch(line.strip()) for line in written.splitlines())
-    return {(match["device"], int(match["port"])): match["text"].strip() for match in found if match}
+    found = filter(None, map(_CLASS_LINE.fullmatch, map(str.strip, written.splitlines())))
+    return {(match["device"], int(match["port"])): match["text"].strip() for match in found}
 
 
 def is_efa(facts: NodeFacts, device: str, address: str) -> bool:

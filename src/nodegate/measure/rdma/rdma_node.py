@@ -5,23 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import Target
+from nodegate.measure.rdma import rails as of_rails
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
-from nodegate.measure.rdma.rails import (
-    READ_CLASSES,
-    READ_GIDS,
-    ROCE,
-    Rail,
-    Traffic,
-    gid_index,
-    is_bond,
-    is_efa,
-    nearest_gpus,
-    parse_classes,
-    parse_gids,
-    rails_in_service,
-    traffic_of,
-    without_gpu,
-)
+from nodegate.measure.rdma.rails import ROCE, Rail, Traffic
 from nodegate.tools import perftest
 
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
@@ -73,12 +59,12 @@ class RdmaNode:
 
     def is_efa(self, rail: Rail) -> bool:
         """Whether a rail is Amazon's EFA."""
-        return is_efa(self.target.facts, rail.device, rail.address)
+        return of_rails.is_efa(self.target.facts, rail.device, rail.address)
 
     def is_bond(self, rail: Rail) -> bool:
         """Whether a rail is two ports in one."""
         ports = (port for port in self.target.facts.rdma.ports if port.device == rail.device)
-        return any(is_bond(port.device, port.netdev) for port in ports)
+        return any(of_rails.is_bond(port.device, port.netdev) for port in ports)
 
 
 def prepare(target: Target) -> RdmaNode:
@@ -87,8 +73,8 @@ def prepare(target: Target) -> RdmaNode:
     Raises:
         CannotMeasure: it has no rail in service, none with a GID on RoCE, or no perftest.
     """
-    traffic, chosen = traffic_of(target.node), rails_in_service(target.node, target.facts)
-    left_out = without_gpu(target.node, target.facts, chosen)
+    traffic, chosen = of_rails.traffic_of(target.node), of_rails.rails_in_service(target.node, target.facts)
+    left_out = of_rails.without_gpu(target.node, target.facts, chosen)
     found = _with_gids(target, [rail for rail in chosen if rail.name not in left_out], traffic.gid_index)
     rails = tuple(rail for rail in found if rail.layer != ROCE or rail.gid_index is not None)
     if not rails:
@@ -96,10 +82,11 @@ def prepare(target: Target) -> RdmaNode:
     tools = {name: target.tools.find(name).argv for name in TOOLS}
     first = tools[TOOLS[0]]
     asked = [(*first, "--version"), (*first, "--help"), ("grep", "-w", "nvidia_peermem", "/proc/modules")]
-    asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", READ_CLASSES)]
+    asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", of_rails.READ_CLASSES)]
     programs = [Program(argv) for argv in asked]
     version, help_text, peer_memory, direct, classes = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
-    nearest, options = nearest_gpus(target.facts, rails), perftest.options_in(help_text.stdout + help_text.stderr)
+    helped, nearest = help_text.stdout + help_text.stderr, of_rails.nearest_gpus(target.facts, rails)
+    options = perftest.options_in(helped)
     rdma_node = RdmaNode(
         target=target,
         rails=tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails),
@@ -110,9 +97,9 @@ def prepare(target: Target) -> RdmaNode:
         cuda=_cuda(options, peer_memory=bool(peer_memory.stdout.strip()), data_direct=bool(direct.stdout.strip())),
         options=options,
         traffic=traffic,
-        classes=parse_classes(classes.stdout),
+        classes=of_rails.parse_classes(classes.stdout),
     )
-    _check_build(rdma_node, help_text.stdout + help_text.stderr)
+    _check_build(rdma_node, helped)
     return rdma_node
 
 
@@ -164,9 +151,9 @@ def _with_gids(target: Target, rails: Sequence[Rail], given: int | None) -> tupl
     lacking = [rail for rail in rails if rail.layer == ROCE and rail.gid_index is None]
     if not lacking:
         return tuple(rails)
-    (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", READ_GIDS))], timeout_s=ASK_S)
-    tables = parse_gids(answer.stdout)
-    best = {rail: gid_index(tables.get((rail.device, rail.port), {}), ipv6=True) for rail in lacking}
+    (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", of_rails.READ_GIDS))], timeout_s=ASK_S)
+    tables = of_rails.parse_gids(answer.stdout)
+    best = {rail: of_rails.gid_index(tables.get((rail.device, rail.port), {}), ipv6=True) for rail in lacking}
     return tuple(replace(rail, gid_index=best.get(rail, rail.gid_index)) for rail in rails)
 
 

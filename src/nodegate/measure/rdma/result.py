@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, tried
 from nodegate.measure.program_run import count_asked, reason
 from nodegate.measure.rdma.asked import AT_ONCE, SIZE, fabric_asked, is_unconfirmed, sends, unlike_asked, unlike_counted
 from nodegate.metric import Metric, Statistic
@@ -163,11 +163,7 @@ def is_latency(name: str) -> bool:
 
 
 def parse(attempts: Sequence[Attempt]) -> RdmaBandwidth:
-    """The result of the attempts on one node.
-
-    Raises:
-        CannotMeasure: not one link was tried; the last reason.
-    """
+    """The result of the attempts on one node. Raises CannotMeasure: not one link was tried; the last reason."""
     failed = tuple(reason(attempt) for attempt in attempts if attempt.cannot)
     planned = [attempt for attempt in attempts if attempt.rails]
     if not planned:
@@ -210,11 +206,10 @@ def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
 
 def number(ran: ProgramRun) -> float | None:
     """What a client measured, Gb/s or µs; None if it printed no readable number."""
-    try:
-        report = perftest.parse(ran.stdout)
-    except CannotMeasure:
+    report = tried(lambda: perftest.parse(ran.stdout))
+    if isinstance(report, CannotMeasure) or unlike_asked(ran, report) or unlike_counted(ran, report):
         return None
-    return None if unlike_asked(ran, report) or unlike_counted(ran, report) else _value(ran, report)
+    return _value(ran, report)
 
 
 def _runs(attempts: Sequence[Attempt]) -> Iterable[LinkRun]:
@@ -228,7 +223,7 @@ def _runs(attempts: Sequence[Attempt]) -> Iterable[LinkRun]:
 
 
 def _run(name: str, attempt: int, ran: ProgramRun, link: LinkPlan, server: ProgramRun | None) -> LinkRun:
-    report, notes = _report(ran), ran.link
+    report, notes = tried(lambda: perftest.parse(ran.stdout)), ran.link
     trouble = _trouble(ran, server, report)
     if trouble and link.of_another_rail:
         trouble = replace(trouble, kind="setup")  # in some fabrics the rails do not reach each other
@@ -288,13 +283,6 @@ def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
     return next((each for each in said if each.kind == "link"), said[0] if said else None)
 
 
-def _report(ran: ProgramRun) -> Report | CannotMeasure:
-    try:
-        return perftest.parse(ran.stdout)
-    except CannotMeasure as why:
-        return why
-
-
 def _value(ran: ProgramRun, report: Report) -> float | None:
     """The average of the size that was asked for; the median latency."""
     if report.stalled:
@@ -312,14 +300,9 @@ def _value(ran: ProgramRun, report: Report) -> float | None:
 
 def _conditions(ran: ProgramRun, link: LinkPlan, report: Report) -> tuple[tuple[str, str], ...]:
     sizes = [row.size_bytes for row in report.bandwidth] + [row.size_bytes for row in report.latency]
-    found = {
-        "tool": ran.what,
-        "tool_version": ran.plan.version,
-        "size_bytes": str(count_asked(ran, SIZE) or max(sizes)),
-        "qps": report.settings.get("Number of qps", ""),
-        "memory": link.memory.value,
-        "path": link.path.value,
-    }
+    found = {"tool": ran.what, "tool_version": ran.plan.version}
+    found |= {"size_bytes": str(count_asked(ran, SIZE) or max(sizes)), "qps": report.settings.get("Number of qps", "")}
+    found |= {"memory": link.memory.value, "path": link.path.value}
     return tuple((name, value) for name, value in found.items() if value)
 
 

@@ -6,9 +6,9 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nodegate.errors import CannotMeasure
@@ -16,17 +16,105 @@ from nodegate.facts import NodeFacts
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.measurement import Inapplicable, Measurement, Pool, Runs, Target
 from nodegate.measure.program_run import not_begun
-from nodegate.measure.rdma.ends import Ends
+from nodegate.measure.rdma.asked import AT_ONCE, sends
 from nodegate.measure.rdma.findings import bounds_of
 from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WRITE, NodePair, Test, not_met, runs_of
 from nodegate.measure.rdma.pairing import Pair, Round, in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.result import INSIDE, doubtful, is_latency, parse
+from nodegate.measure.rdma.result import EVEN, INSIDE, doubtful, is_latency, number, parse
 from nodegate.numbers.suspects import Doubt, Suspects
 from nodegate.profile import Profile
-from nodegate.records.program_run import Attempt, MissingRail, ProgramRun
+from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Path, ProgramRun, Role
 from nodegate.subjects.pcie import rdma_nics
+
+_Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Link:
+    """One test between two devices, whose numbers are one number."""
+
+    server: str
+    server_device: str
+    client: str
+    client_device: str
+    test: _Key
+
+
+class Ends:
+    """All ends of all links, each with what it reached with each partner: in a test, and in the way its data went."""
+
+    def __init__(self, found: Mapping[str, Sequence[ProgramRun]]) -> None:
+        self._best: dict[_Link, float] = {}  # of bandwidths between nodes
+        self._passed = {link.peer for _, ran, link in _links(found) if ran.link.peer_passed}
+        self._tries: defaultdict[_Key, list[tuple[str, float | None]]] = defaultdict(list)  # with each partner
+        for name, ran, link in _links(found):
+            value, test, way = number(ran), _test(ran, link), _way(ran, link, out=sends(link.role, ran.what))
+            other = link.peer_device if link.path is Path.INSIDE else link.peer
+            for key in ((name, link.device, *test), (name, link.device, *way)):
+                self._tries[key].append((other, value))
+            if link.role is Role.CLIENT and link.path is Path.BETWEEN and not _is_latency(ran):
+                one = _Link(link.peer, link.peer_device, name, link.device, test)
+                self._best[one] = max(self._best.get(one, 0.0), value or 0.0)
+
+    def told(self, name: str, ran: ProgramRun) -> ProgramRun:
+        """A run of a node with what the other end reached with others: in this test, and in the same way."""
+        link = ran.plan.link
+        if link is None:
+            return ran
+        me, end = link.device if link.path is Path.INSIDE else name, (link.peer, link.peer_device)
+        of_test = self._others((*end, *_test(ran, link)), me)
+        of_way = self._others((*end, *_way(ran, link, out=not sends(link.role, ran.what))), me)
+        best, best_way = _best(ran, of_test), _best(ran, of_way)
+        failed = bool(of_test) and best is None
+        return replace(ran, link=replace(ran.link, peer_best=best, peer_best_way=best_way, peer_failed=failed))
+
+    def odd_pairs(self) -> list[tuple[str, str]]:
+        """The (server, client) with a link that hung, or is well below what both of its ends reach with others."""
+        return sorted({(link.server, link.client) for link, best in self._best.items() if self._is_odd(link, best)})
+
+    def _is_odd(self, link: _Link, best: float) -> bool:
+        ends = (link.server, link.server_device, link.client), (link.client, link.client_device, link.server)
+        return best < EVEN * min(self._reached(name, (name, device, *link.test), other) for name, device, other in ends)
+
+    def _reached(self, name: str, key: _Key, other: str) -> float:
+        """What an end reached at best with others; without bound for one that passed before and met no other."""
+        values = self._others(key, other)
+        if not values and name in self._passed:
+            return math.inf
+        return max((value for value in values if value is not None), default=0.0)
+
+    def _others(self, key: _Key, name: str) -> list[float | None]:
+        return [value for peer, value in self._tries.get(key, ()) if peer != name]
+
+
+def _links(found: Mapping[str, Sequence[ProgramRun]]) -> Iterator[tuple[str, ProgramRun, LinkPlan]]:
+    """The clients' runs. A partner is between nodes the node, with all of its rails; inside one the device."""
+    for name, runs in found.items():
+        for ran in runs:
+            if ran.plan.link and ran.link.program is Role.CLIENT and not ran.cannot:
+                yield name, ran, ran.plan.link
+
+
+def _is_latency(ran: ProgramRun) -> bool:
+    return ran.what.endswith("_lat")
+
+
+def _test(ran: ProgramRun, link: LinkPlan) -> _Key:
+    return ran.what, link.memory, link.path
+
+
+def _way(ran: ProgramRun, link: LinkPlan, *, out: bool) -> _Key:
+    """Writing and reading together: a client writes to its server, and reads from it. The rest has no way."""
+    kind = "latency" if _is_latency(ran) else "both" if AT_ONCE in ran.what else "out" if out else "in"
+    return kind, link.memory, link.path
+
+
+def _best(ran: ProgramRun, values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return min(known, default=None) if _is_latency(ran) else max(known, default=None)
+
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes, of those that passed if there are enough
 ROUNDS_AGAIN = 4  # of a second look, however many are suspects: enough for two suspects per good node
@@ -56,10 +144,8 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     paired = [rounds([rdma_node.name for rdma_node in group], durations.rounds) for group in groups]
     _run_rounds(pool, rdma_nodes, paired, found)
     _odd_ones_once_more(pool, rdma_nodes, found)
-    alone = [
-        rdma_node for group in groups for rdma_node in group if len(group) == 1 or durations.link_s >= INSIDE_FROM_S
-    ]
-    _run_inside(pool, alone, found)
+    inside = [group for group in groups if len(group) == 1 or durations.link_s >= INSIDE_FROM_S]
+    _run_inside(pool, [rdma_node for group in inside for rdma_node in group], found)
     return _with_peers_best(begun, found)
 
 
@@ -119,17 +205,13 @@ def _rdma_nodes(
         else:
             rdma_nodes[name] = rdma_node
             rails = tuple(rail.name for rail in rdma_node.rails)
-            begun[name] = Attempt(rails=rails, partners=partners.get(name, 0), missing=_missing(rdma_node))
+            missing = tuple(
+                MissingRail(rail, why.bare, why.next_step, by_rule, why.lacks, why.whose)
+                for rails_out, by_rule in ((rdma_node.missing, False), (rdma_node.left_out, True))
+                for rail, why in rails_out.items()
+            )
+            begun[name] = Attempt(rails=rails, partners=partners.get(name, 0), missing=missing)
     return rdma_nodes, begun
-
-
-def _missing(rdma_node: RdmaNode) -> tuple[MissingRail, ...]:
-    kinds = ((rdma_node.missing, False), (rdma_node.left_out, True))
-    return tuple(
-        MissingRail(rail, why.bare, why.next_step, by_rule, why.lacks, why.whose)
-        for rails, by_rule in kinds
-        for rail, why in rails.items()
-    )
 
 
 def _fabrics(targets: Sequence[Target]) -> Mapping[str, list[str]]:

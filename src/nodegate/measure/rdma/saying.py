@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from nodegate.baseline.baseline import Baseline
-from nodegate.measure.rdma import findings, unsteady
-from nodegate.measure.rdma.fault_location import Fault, FaultLocation
+from nodegate.measure.rdma import findings
+from nodegate.measure.rdma.beside import how_often
+from nodegate.measure.rdma.findings import Fault, FaultLocation
 from nodegate.measure.rdma.result import INSIDE, WAYS, LinkRun, RdmaBandwidth
 from nodegate.metric import Metric
 from nodegate.metric_names import words
@@ -43,6 +44,7 @@ FAR = "check the switch of this rail, other traffic on it, and CPU idle states"
 ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of its switch port"
 PATH = "check the links between the two switches and the routing of this rail"
 OTHER = "measure it with another node"
+WITH_GOOD_ONES = "measure this node again with good ones"
 # The codes of what such a step brings: errors that lack the same are one cause.
 THIRD_NODE, OTHER_NODE, NEAR_PLACE, BOTH_PORTS = "third node", "another node", "place near the NIC", "both ports"
 THIRD = "measure it with a third node to find out which end it is"
@@ -114,8 +116,7 @@ def say_numbers(
         if is_bad and (far := findings.unplaced(found, metric, said.limit)):
             say_unplaced(verdicts, metric, far)
         elif unproven and not findings.slow_everywhere(found, metric, said.limit, peers):
-            told = f"{words(metric.name)} {with_unit(metric.judged, metric.unit)}, {unproven}"
-            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD, lacks=THIRD_NODE)
+            _say_no_proof(verdicts, metric, unproven, THIRD, THIRD_NODE)
         else:
             verdicts.add(metric_findings.finding_of(metric, said, remedy=SLOW))
             metric_findings.add_proof(verdicts, metric, said)
@@ -137,37 +138,35 @@ def say_shares(
     that may have run on the other socket proves nothing either.
     """
     for metric in metrics:
-        rail, what = part.named(metric.device), words(metric.name)
-        observed, limit = (
-            float(f"{metric.judged:.5g}"),
-            findings.share_of_rate(rdma, metric.device, baseline, metric.name),
-        )
+        limit = findings.share_of_rate(rdma, metric.device, baseline, metric.name)
         if far := findings.unplaced(found, metric, limit):
             say_unplaced(verdicts, metric, far)
         elif findings.one_port_of_bond(rdma, metric, limit):
-            told = f"{what} {with_unit(metric.judged, metric.unit)}, the rate of one of the two ports of this bond"
-            verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND, lacks=BOTH_PORTS)
-        elif findings.slow_everywhere(found, metric, limit, peers):
-            verdicts.at_least(
-                part=rail,
-                quantity=what,
-                observed=observed,
-                limit=limit,
-                note="no node of the run reaches it on this rail",
-                action=EVERYWHERE,
-                code="everywhere",
-            )
-        elif unproven := findings.unproven(found, metric, limit):
-            told = f"{what} {with_unit(metric.judged, metric.unit)}, {unproven}"
-            verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD, lacks=THIRD_NODE)
+            _say_no_proof(verdicts, metric, "the rate of one of the two ports of this bond", BOND, BOTH_PORTS)
+        elif not (everywhere := findings.slow_everywhere(found, metric, limit, peers)) and (
+            unproven := findings.unproven(found, metric, limit)
+        ):
+            _say_no_proof(verdicts, metric, unproven, THIRD, THIRD_NODE)
         else:
-            verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
+            verdicts.at_least(
+                part=part.named(metric.device),
+                quantity=words(metric.name),
+                observed=float(f"{metric.judged:.5g}"),
+                limit=limit,
+                note="no node of the run reaches it on this rail" if everywhere else "",
+                action=EVERYWHERE if everywhere else action,
+                code="everywhere" if everywhere else "",
+            )
 
 
 def say_unplaced(verdicts: Verdicts, metric: Metric, why: str) -> None:
     """A low number of a program that may have run on the other socket: of the NIC it says nothing."""
-    told = f"{words(metric.name)} {with_unit(metric.judged, metric.unit)}, not measured near the NIC: {why}"
-    verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=PLACE, lacks=NEAR_PLACE)
+    _say_no_proof(verdicts, metric, f"not measured near the NIC: {why}", PLACE, NEAR_PLACE)
+
+
+def _say_no_proof(verdicts: Verdicts, metric: Metric, why: str, action: str, lacks: str) -> None:
+    told = f"{words(metric.name)} {with_unit(metric.judged, metric.unit)}, {why}"
+    verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=action, lacks=lacks)
 
 
 def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
@@ -188,39 +187,31 @@ def say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
 
 def say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation], far: str) -> None:
     """Whether a rail is slow in one direction alone; `far` says why its programs may have been on the other socket."""
-    slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
+    slow = [(way, blame) for way, blame in ways.items() if blame.bad_with and not blame.good_with]
+    rail, quantity = part.named(device), "slow directions"
     if len(slow) != 1:
-        verdicts.passed(
-            part=part.named(device), text="sends as well as it receives", quantity="slow directions", observed=len(slow)
-        )
-    elif far:
-        text = f"{slow[0]} slowly with {', '.join(ways[slow[0]].bad_with)}, not measured near the NIC: {far}"
-        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=PLACE, lacks=NEAR_PLACE)
-    elif (blame := ways[slow[0]]).fault is Fault.HERE:
-        other = "receives" if slow[0] == "sends" else "sends"
-        verdicts.found(
-            Verdict.FAIL,
-            part=part.named(device),
-            text=f"{slow[0]} slowly with {', '.join(blame.bad_with)}, and {other} at full rate",
-            action=ONE_WAY,
-            quantity="slow directions",
-            observed=1,
-        )
+        verdicts.passed(part=rail, text="sends as well as it receives", quantity=quantity, observed=len(slow))
+        return
+    ((way, blame),) = slow
+    said = f"{way} slowly with {', '.join(blame.bad_with)}"
+    if far:
+        text = f"{said}, not measured near the NIC: {far}"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action=PLACE, lacks=NEAR_PLACE)
+    elif blame.fault is Fault.HERE:
+        text = f"{said}, and {'receives' if way == 'sends' else 'sends'} at full rate"
+        verdicts.found(Verdict.FAIL, part=rail, text=text, action=ONE_WAY, quantity=quantity, observed=1)
     else:
-        text = f"{slow[0]} slowly with {', '.join(blame.bad_with)}: either end may be at fault"
-        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=THIRD, lacks=THIRD_NODE)
+        text = f"{said}: either end may be at fault"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action=THIRD, lacks=THIRD_NODE)
 
 
-ORDER = (
-    Fault.HERE,
-    Fault.EITHER,
-    Fault.UNPROVEN,
-    Fault.PATH,
-    Fault.PATH_OR_PARTNER,
-    Fault.PARTNER,
-    Fault.NONE,
-    Fault.UNTRIED,
-)
+ORDER = tuple(Fault)
+_OF_FAULT = {  # of a transfer that failed: verdict, whose fault, what to do, what is lacking to say more
+    Fault.HERE: (Verdict.FAIL, "it fails with every partner", ENDS, ""),
+    Fault.EITHER: (Verdict.FAIL, "its only partner, so either end may be at fault", ENDS, ""),
+    Fault.UNPROVEN: (Verdict.ERROR, "that partner fails with others too", WITH_GOOD_ONES, OTHER_NODE),
+    Fault.PATH: (Verdict.WARN, "both ends work with others", PATH, ""),
+}
 
 
 def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: FaultLocation) -> None:
@@ -231,18 +222,11 @@ def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Fault
     if blame.fault in {Fault.EITHER, Fault.UNPROVEN} and first.name == INSIDE:
         text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
         verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER, lacks=OTHER_NODE)
-    elif blame.fault in {Fault.HERE, Fault.EITHER}:
-        here = "it fails with every partner"
-        whom = here if blame.fault is Fault.HERE else "its only partner, so either end may be at fault"
-        verdicts.found(Verdict.FAIL, part=rail, text=f"{what}; {whom}", action=ENDS, quantity="errors")
-    elif blame.fault is Fault.UNPROVEN:
-        text = f"{what}; that partner fails with others too"
-        verdicts.found(
-            Verdict.ERROR, part=rail, text=text, action="measure this node again with good ones", lacks=OTHER_NODE
-        )
-    elif blame.fault is Fault.PATH:
-        text = f"{what}; both ends work with others"
-        verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity="errors", code="path")
+    elif blame.fault in _OF_FAULT:
+        verdict, whom, action, lacks = _OF_FAULT[blame.fault]
+        code, quantity = "path" if blame.fault is Fault.PATH else "", "" if lacks else "errors"
+        text = f"{what}; {whom}"
+        verdicts.found(verdict, part=rail, text=text, action=action, quantity=quantity, code=code, lacks=lacks)
     else:
         verdicts.passed(part=rail, text=f"works with {', '.join(blame.good_with)}; {what}", quantity="errors")
 
@@ -251,7 +235,7 @@ def say_unsteady(
     found: RdmaBandwidth, device: str, verdicts: Verdicts, *, hung: bool, quantity: str = "errors"
 ) -> bool:
     """A rail that is bad in more of its transfers than chance explains, and well in others; whether it is one."""
-    said, often = unsteady.how_often(found, device, hung=hung)
+    said, often = how_often(found, device, hung=hung)
     if said is not Verdict.PASS:
         text = f"it {often}, more than chance explains: it comes and goes"
         verdicts.found(said, part=part.named(device), text=text, action=ENDS, quantity=quantity, code="unsteady")
