@@ -19,6 +19,9 @@ from nodegate.judge.waivers import signed_gaps
 from nodegate.node import Node
 from nodegate.policy import policy_file
 from nodegate.policy.policy import DEFAULT
+from nodegate.site import site_file
+from nodegate.site.order import ordered
+from nodegate.site.site_file import beside
 from nodegate.subjects.order import check_orders
 
 
@@ -29,6 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option("--inventory", action="append", required=True, metavar="FILE|-", help="the nodes; repeatable")
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", help="the site's limits; repeatable")
     option("--policy", default="", metavar="NAME|FILE", help="the policy, whose limits hold on the nodes too")
+    option("--site", type=Path, metavar="FILE", help="whose order holds (site.yaml beside the inventory)")
     option("--to", type=Path, metavar="DIR", help="write DIR/NODE.yaml for each node; else stdout")
 
 
@@ -39,7 +43,9 @@ def run(asked: argparse.Namespace) -> int:
         UsageError: inventory, baseline or policy that a run would refuse, or a folder that cannot be written.
     """
     read = inventory.read(asked.inventory, stdin=sys.stdin)
-    nodes = read.select(asked.nodes)
+    nodes: Sequence[Node] = read.select(asked.nodes)
+    if file := asked.site or beside(asked.inventory):
+        nodes = ordered(nodes, site_file.read(file), read.groups)
     Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
     site = SiteDemands.read(asked.baseline, asked.policy)
     made = dt.datetime.now(tz=dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

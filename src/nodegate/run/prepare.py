@@ -30,7 +30,9 @@ from nodegate.run.judging import Judging
 from nodegate.run.load import Connections, Plan
 from nodegate.run.run_evidence import RunEvidence
 from nodegate.run.settings import Settings
-from nodegate.run.site_of_run import as_agreed, of_run
+from nodegate.run.site_of_run import as_agreed, of_run, site_of
+from nodegate.site.order import ordered
+from nodegate.site.site_file import Site
 from nodegate.subjects.order import check_orders
 from nodegate.text import visible
 from nodegate.toolbox.carried import Carried
@@ -138,9 +140,9 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         if settings.resume:
             earlier_folder.check_place(folder, earlier, inventory=not settings.inventory, tools=not settings.tools)
     settings = _as_before(settings, earlier)
-    nodes, sources, notes, others = _nodes(settings, earlier, stdin)
+    nodes, sources, notes, others, site = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
-    settings, contract = of_run(settings, nodes, earlier)
+    settings, contract = of_run(settings, site, earlier)
     policy = policy_file.read(settings.policy or DEFAULT)
     settings, agreed = as_agreed(settings, policy.limits, nodes)
     baselines = Baselines.read(settings.baselines, settings.checks, policy.limits)
@@ -217,22 +219,25 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
 
 def _nodes(
     settings: Settings, earlier: Earlier | None, stdin: TextIO | None
-) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...], tuple[str, ...]]:
-    """The nodes of the run, the files that name them, notes about both, and the other names of the inventory."""
+) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...], tuple[str, ...], Site | None]:
+    """The nodes of the run, the files that name them, notes, the other names of the inventory, and the site file."""
     if earlier and not settings.inventory:
         nodes = list(earlier.select(settings.nodes))
-        return nodes, (), (), _others((*(node.name for node in earlier.nodes), *earlier.run.other_names), nodes)
+        names = (*(node.name for node in earlier.nodes), *earlier.run.other_names)
+        return nodes, (), (), _others(names, nodes), site_of(settings, nodes)
     from nodegate.inventory import inventory  # noqa: PLC0415
 
     read = inventory.read(settings.inventory, stdin=stdin)
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
+    if site := site_of(settings, nodes):
+        nodes = list(ordered(nodes, site, read.groups))
     if settings.replay:
         where = str(settings.replay / "evidence")
         nodes = [
             replace(node, connection=replace(node.connection, transport="replay", recordings=where)) for node in nodes
         ]
     notes = [*read.notes, *(earlier_folder.differences(earlier, nodes) if earlier else ())]
-    return nodes, tuple(read.sources), tuple(notes), _others(read.names, nodes)
+    return nodes, tuple(read.sources), tuple(notes), _others(read.names, nodes), site
 
 
 def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:

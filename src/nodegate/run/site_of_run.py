@@ -15,25 +15,33 @@ from nodegate.profile import Profile
 from nodegate.records.run import Contract
 from nodegate.run.conditions import Earlier
 from nodegate.run.settings import Settings
-from nodegate.site.site_file import beside, read
+from nodegate.site.site_file import Site, beside, read
 
 _VARIABLE = "site"
 KEY = "contract.burn_h"
 
 
-def of_run(settings: Settings, nodes: Iterable[Node], earlier: Earlier | None) -> tuple[Settings, Contract]:
+def site_of(settings: Settings, nodes: Iterable[Node]) -> Site | None:
+    """The site file of a run, read; None if there is none.
+
+    Raises:
+        UsageError: the file is wrong, or the inventory names several.
+    """
+    file = settings.site or _named(nodes) or beside(settings.inventory)
+    return read(file) if file else None
+
+
+def of_run(settings: Settings, site: Site | None, earlier: Earlier | None) -> tuple[Settings, Contract]:
     """The settings with the policy of the site file, and what that file says of the acceptance.
 
     An earlier run that is judged again or resumed keeps what it had, unless there is a file now. Only a delivery is
     held to the file's policy.
 
     Raises:
-        UsageError: the file is wrong, the inventory names several, or its policy is not that of the command line.
+        UsageError: its policy is not that of the command line.
     """
-    file = settings.site or _named(nodes) or beside(settings.inventory)
-    if file is None:
+    if site is None:
         return _in_languages(settings, earlier.run.contract if earlier else Contract())
-    site = read(file)
     policy = str(site.of("", "policy", ""))
     if policy and settings.profile in (None, Profile.DELIVERY):
         if settings.policy and not _same(policy, settings.policy):

@@ -20,7 +20,7 @@ from nodegate.measure.durations import LONGEST_BURN_S, seconds
 from nodegate.records.run import PARTIES, Contract, Criterion, Party
 from nodegate.words.catalogue import LANGUAGES
 
-NAME = "site.yaml"
+NAME, ORDER = "site.yaml", "order"
 LONGEST_KEPT_S = 3660 * 86400.0  # ten years
 LONGEST_CYCLE_S = 366 * 86400.0
 _MOST_NODES = 1_000_000
@@ -153,12 +153,19 @@ VALUES: Mapping[str, Callable[[object, Path], Any]] = {"policy": _source, "langu
 class Site:
     """What a site file sets, by block; of a block or key that it leaves out there is none. Times are in seconds.
 
-    `blocks[""]` has what is in no block; `policy_line` is where the policy is named.
+    `blocks[""]` has what is in no block; `policy_line` is where the policy is named. `order` has by group what is
+    demanded of its nodes, `lines` the line of each group and item of it.
     """
 
     file: str = ""
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     policy_line: int = 0
+    order: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+    def wrong(self, message: str, hint: str, *order: str) -> UsageError:
+        """The error for a group of the order, or an item of it, with its place."""
+        return UsageError(message, file=self.file, line=self.lines[order], hint=hint)
 
     def of(self, block: str, key: str, otherwise: Any) -> Any:
         """A value, or `otherwise` where the file has none."""
@@ -184,14 +191,28 @@ def read(file: Path) -> Site:
         UsageError: it cannot be read, has an unknown key, or a value that is not of its kind; with file and line.
     """
     loaded, found = strict_yaml.load_file(file), dict[str, dict[str, Any]]()
-    for block, rest in _mapping(loaded, (), loaded.value, {**BLOCKS, **VALUES}).items():
+    order: dict[str, Mapping[str, object]] = {}
+    for block, rest in _mapping(loaded, (), loaded.value, {**BLOCKS, **VALUES, ORDER: None}).items():
+        if block == ORDER:
+            order = _order(loaded, rest)
+            continue
         if block in VALUES:
             found.setdefault("", {})[block] = _value(loaded, (block,), VALUES[block], rest, file.parent)
             continue
         known = dict.fromkeys(titles(), _criterion) if block == "criteria" else BLOCKS[block]
         given = _mapping(loaded, (block,), rest, known)
         found[block] = {key: _value(loaded, (block, key), known[key], each, file.parent) for key, each in given.items()}
-    return Site(loaded.name, found, loaded.line(("policy",)))
+    lines: dict[tuple[str, ...], int] = {(group,): loaded.line((ORDER, group)) for group in order}
+    lines |= {(group, key): loaded.line((ORDER, group, key)) for group, items in order.items() for key in items}
+    return Site(loaded.name, found, loaded.line(("policy",)), order, lines)
+
+
+def _order(loaded: Loaded, value: object) -> dict[str, Mapping[str, object]]:
+    """Group -> what is demanded of its nodes; the items are read with those of the inventory."""
+    if not isinstance(value, dict) or not all(isinstance(items, dict) and items for items in value.values()):
+        said = "order must be a mapping of groups, each with items of nodegate_expect"
+        raise loaded.wrong(said, (ORDER,), "order: {all: {gpus: 8, nics: 10}}")
+    return {str(group): items for group, items in value.items()}
 
 
 def _mapping(loaded: Loaded, path: tuple[str, ...], value: object, known: Mapping[str, object]) -> dict[str, Any]:
