@@ -78,7 +78,7 @@ VARIABLES = {
     "ansible_host: [a]": "gpu1.ansible_host: must be a single value, not a list or mapping",
     "ansible_user: 'root;id'": "gpu1.ansible_user: 'root;id' is not a user name",
     'ansible_user: "ro\\not"': "gpu1.ansible_user: contains control characters",
-    "ansible_connection: winrm": "gpu1.ansible_connection: 'winrm': not a supported connection - known: command, kubernetes,",
+    "ansible_connection: winrm": "gpu1.ansible_connection: 'winrm': not a supported connection - known: command, ",
     "ansible_connection: loca": "gpu1.ansible_connection: 'loca': not a supported connection - did you mean local?",
     "ansible_connection: replay": "gpu1.ansible_connection: replay needs nodegate_recordings",
     "ansible_become: perhaps": "gpu1.ansible_become: 'perhaps' is not true or false",

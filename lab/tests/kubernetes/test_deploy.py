@@ -18,7 +18,7 @@ from lab.tests.kubernetes.conftest import DEPLOY
 from lab.tests.kubernetes.test_hold import holds, of_runs
 
 PROGRAM = Path("/opt/nodegate/bin/nodegate")
-REAL = f'exec {sys.executable} -m nodegate.cli "$@"'
+REAL = f'exec flock /run/turns {sys.executable} -m nodegate.cli "$@"'  # it is asked each second: one waits for another
 # What the program says and ends with -> the condition, whether a Job starts.
 ANSWERS = {
     "fit": ("echo 'fit: 120 checks'; exit 0", "False", "fit by nodegate bootcheck", True),

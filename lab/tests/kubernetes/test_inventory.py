@@ -67,9 +67,10 @@ def test_labels_selection_jobs_and_a_file_beside_it(kube: Cluster, tmp_path: Pat
 K, V, B = "training.kubeflow.org/", "volcano.sh/", "batch.kubernetes.io/"
 J, L = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
 LABELS: dict[str, tuple[list[dict[str, str]], list[int | None], str]] = {
-    "indexed": ([{f"{B}job-name": "x", f"{B}job-completion-index": str(index)} for index in (2, 10, 0, 1)],
+    "indexed": ([{f"{B}job-name": "x", f"{B}job-completion-index": str(index)} for index in (2, 3, 0, 1)],
                 [2, 3, 0, 1], ""),
     "no-index": ([{f"{B}job-name": "x"}, {f"{B}job-name": "x"}], [None, None], ""),
+    "one-gone": ([{f"{B}job-name": "x", f"{B}job-completion-index": index} for index in "02"], [None, None], ""),
     "one-twice": ([{f"{B}job-name": "x", f"{B}job-completion-index": index} for index in "100"], [1, 0], ""),
     "jobset": ([{f"{J}jobset-name": "x", f"{B}job-name": "x-a", f"{J}job-global-index": job,
                  f"{B}job-completion-index": index} for job, index in ("11", "00", "10", "01")], [3, 0, 2, 1], ""),
@@ -105,7 +106,7 @@ def test_pods_of_a_job_their_nodes_and_ranks(kube: Cluster, tmp_path: Path) -> N
         wanted = {(f"{space}-{letter}", f"node-{letter}", "" if rank is None else str(rank))
                   for letter, rank in zip(named, ranks, strict=False)}  # fmt: skip
         assert set(map(tuple, found)) == wanted
-    assert "9 jobs are named x: Job indexed/x, " in kube.nodegate("kubernetes", "job", "x").stderr
+    assert "10 jobs are named x: Job indexed/x, " in kube.nodegate("kubernetes", "job", "x").stderr
     assert sorted(python(kube, LISTED, "kubernetes:job:pytorch/x")) == ["node-a", "node-b", "node-c"]
     printed = kube.nodegate("kubernetes", "job", "mpi/x").stdout
     assert printed == "mpi-a,node-a,\nmpi-c,node-c,0\nmpi-b,node-b,1\n"

@@ -141,18 +141,17 @@ def test_an_api_server_that_dies_ends_it_and_serves_again(
 
 
 def test_what_is_missing_is_one_message(reached: Cluster, user: Path) -> None:
-    bound = ("rolebinding", "nodegate-exec", "-n", "nodegate")
-    words = ("test", "--inventory", "kubernetes:", "--profile", "bootcheck", "-q")
-    reached.kubectl("delete", *bound)
-    done = reached.nodegate(*words, user=user)
-    assert "not allowed: get pods/exec" in done.stdout, done.stdout
-    assert "bind it to Role nodegate-exec in the namespace nodegate" in " ".join(done.stdout.split())
+    script = reached.space.in_network("env", "-C", str(ROOT), sys.executable, "-c", CALL, "0", "kubernetes:")
+    reached.kubectl("delete", "rolebinding", "nodegate-exec", "-n", "nodegate")
+    said = reached.run(script, user).stdout
+    assert said.startswith("authentication real-1: https://10.0.0.1: not allowed: get pods/exec: "), said
+    assert said.endswith(" - bind it to Role nodegate-exec in the namespace nodegate (deploy/kubernetes)\n")
     reached.kubectl("apply", "-k", str(DEPLOY / "agent"))
     reached.kubectl("label", "node", NAME, "nodegate.io/agent-")
     assert wait_until(lambda: agent(reached) == "", 60.0)
-    done = reached.nodegate(*words, user=user)
+    said = reached.run(script, user).stdout
     reached.kubectl("label", "node", NAME, "nodegate.io/agent=true")
-    assert "the cluster has no agent pod that runs on it" in " ".join(done.stdout.split()), done.stdout
+    assert said == "refused real-1: the cluster has no agent pod that runs on it\n"
     assert wait_until(lambda: agent(reached) != "", 60.0)
 
 

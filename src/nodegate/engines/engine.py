@@ -94,11 +94,3 @@ class Engine(Protocol):
     def holder(self, nodes: Sequence[Node]) -> Holder | None:
         """Who holds these nodes while they are under load; None where `reach` lends them for all of a run."""
         ...
-
-    def members(self, asked: Sequence[str]) -> Sequence[Member]:
-        """The pods of a job, in their order, that the words of a source name (`job:NAME`).
-
-        Raises:
-            UsageError: the engine has no pods, does not answer, or knows no such job.
-        """
-        ...

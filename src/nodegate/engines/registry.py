@@ -33,6 +33,8 @@ DRAINS: dict[str, tuple[str, str]] = {
     ),
 }
 _SOURCE = re.compile(r"([a-z]+):(?:\[([^\[\]]*)\]|([^\[\]]*))")
+# What has members(words), the pods of a job that the words of a source name (job:NAME), as `Member`s.
+PODS = {"kubernetes": "nodegate.engines.kubernetes.members"}
 # By the program that a command begins with: the module that has MESSAGES, what the program says where it fails.
 PROGRAMS: dict[str, str] = {
     "srun": "nodegate.engines.slurm.messages",
@@ -46,22 +48,23 @@ def engine(name: str) -> Engine:
     return found
 
 
-def named(source: str) -> tuple[Engine, list[str]] | None:
-    """The engine that a source names (NAME:[WORD,...]), and its words; None where that is a file or something else."""
+def named(source: str) -> tuple[str, list[str]] | None:
+    """The engine's name and the words of a source NAME:[WORD,...]; None where it is a file or something else."""
     found = _SOURCE.fullmatch(source)
     if found is None or found[1] not in ENGINES or os.path.lexists(source):
         return None
-    return engine(found[1]), [each for each in (found[2] or found[3] or "").split(",") if each]
+    return found[1], [each for each in (found[2] or found[3] or "").split(",") if each]
 
 
 def pods_of(source: str) -> Sequence[Member] | None:
-    """The pods of the job that a source names (NAME:job:JOB); None where it names no engine.
+    """The pods of the job that a source names, in their order; None where it names no engine that has any.
 
     Raises:
-        UsageError: the engine has no pods, does not answer, or knows no such job.
+        UsageError: the engine does not answer, or knows no such job.
     """
-    found = named(source)
-    return found and found[0].members(found[1])
+    name, words = named(source) or ("", [])
+    found: Sequence[Member] | None = import_module(PODS[name]).members_of(words) if name in PODS else None
+    return found
 
 
 def messages_of(program: str) -> Sequence[Said]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from nodegate.engines.registry import named
+from nodegate.engines.registry import engine, named
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.bounded import read_bounded
@@ -69,8 +69,7 @@ class SourceReader:
         if source == STDIN:
             yield _by_its_look(_all_of(self.stdin), "<stdin>", Path.cwd())
         elif found := named(source):
-            engine, asked = found
-            listed = json.dumps(engine.listing(asked), sort_keys=True)
+            listed = json.dumps(engine(found[0]).listing(found[1]), sort_keys=True)
             yield Text(source, listed, Path.cwd(), LISTING)
         elif path.is_dir():
             self.folders[path] = None

@@ -1,4 +1,7 @@
-"""Nodes and pods of a cluster, from what the API server says of them; whatever is not of its form is not there."""
+"""Nodes and pods of a cluster, from what the API server says of them; whatever is not of its form is not there.
+
+What asks the server raises `Refused` where that does not say.
+"""
 
 from __future__ import annotations
 
@@ -91,42 +94,26 @@ class Pod:
 
 
 def nodes(api: Api, selector: str = "", *, name: str = "") -> list[KubeNode]:
-    """The nodes with these labels, or the one of this name, or all, by name.
-
-    Raises:
-        Refused: the server did not say.
-    """
+    """The nodes with these labels, or the one of this name, or all, by name."""
     query = {"labelSelector": selector} if selector else {"fieldSelector": f"metadata.name={name}"} if name else {}
     found = (node_of(each) for each in api.listed("/api/v1/nodes", **query))
     return sorted((each for each in found if each.name), key=lambda node: node.name)
 
 
 def pods(api: Api, selector: str, namespace: str = NAMESPACE, *, fields: str = "") -> list[Pod]:
-    """The pods of a namespace (empty: of all) with these labels.
-
-    Raises:
-        Refused: the server did not say.
-    """
+    """The pods of a namespace (empty: of all) with these labels."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     query = {"labelSelector": selector, **({"fieldSelector": fields} if fields else {})}
     return [pod_of(each) for each in api.listed(path, **query)]
 
 
 def busy(api: Api) -> set[str]:
-    """The nodes with pods that asked for GPUs and are not over, of all namespaces; without the holds of runs.
-
-    Raises:
-        Refused: the server did not say.
-    """
+    """The nodes with pods that asked for GPUs and are not over, of all namespaces; without the holds of runs."""
     return {pod.node for pod in pods(api, f"!{HOLD}", "", fields=_NOT_OVER) if pod.has_gpus} - {""}
 
 
 def agents(api: Api, node: str = "") -> dict[str, Pod]:
-    """By node the agent pod that runs on it, of all nodes or one.
-
-    Raises:
-        Refused: the server did not say.
-    """
+    """By node the agent pod that runs on it, of all nodes or one."""
     found = pods(api, AGENT, fields=f"spec.nodeName={node}" if node else "")
     return {pod.node: pod for pod in found if pod.runs}
 

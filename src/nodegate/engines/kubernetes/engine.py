@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.engines.kubernetes.listing import listing
-from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.engines.engine import Engine, Member, Reach
+    from nodegate.engines.engine import Engine, Reach
     from nodegate.node import Node
     from nodegate.scheduler.hold import Holder
-
-
-_JOB = "job:"
 
 
 class Kubernetes:
@@ -26,21 +22,11 @@ class Kubernetes:
     def listing(self, asked: Sequence[str]) -> Mapping[str, object]:
         """See `Engine`."""
         words = ",".join(asked)
-        if not words.startswith(_JOB):
+        if not words.startswith("job:"):
             return listing(words)
-        from nodegate.engines.kubernetes.members import nodes_of  # noqa: PLC0415 - as below
+        from nodegate.engines.kubernetes.members import members_of  # noqa: PLC0415 - few inventories are those of jobs
 
-        return listing("", only=nodes_of(self.members(asked)))
-
-    def members(self, asked: Sequence[str]) -> Sequence[Member]:
-        """See `Engine`."""
-        from nodegate.engines.kubernetes.api import connect  # noqa: PLC0415
-        from nodegate.engines.kubernetes.members import members  # noqa: PLC0415
-
-        words = ",".join(asked)
-        if not words.startswith(_JOB):
-            raise UsageError(f"{words[:100] or 'no word'}: not a job", hint="kubernetes:job:NAMESPACE/NAME")
-        return members(connect(), words.removeprefix(_JOB))
+        return listing("", only=[pod.node for pod in members_of(asked)])
 
     def reach(self, nodes: Sequence[Node]) -> Reach:
         """By the agent pods."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.engines.engine import Member
 from nodegate.engines.kubernetes import cluster
-from nodegate.engines.kubernetes.api import Refused
+from nodegate.engines.kubernetes.api import Refused, connect
 from nodegate.errors import UsageError
 from nodegate.text import some
 
@@ -46,14 +47,13 @@ FORMS = (
 )
 _FIRST = ("master", "chief", "launcher", "leader", "head")  # roles whose pods come before all others
 _NAME = re.compile(r"(?:([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/)?([a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?)", re.ASCII)
-Place = tuple[bool, str, tuple[int, ...]]
 
 
 def members(api: Api, written: str) -> list[Member]:
     """The pods of a job, [NAMESPACE/]NAME, in their order; of a place that was filled again the newest.
 
     A rank is the place among the pods that ask for GPUs, or among all where none does: what launchers call the rank
-    of the node. It is None for all where one of them has no place, or two have the same.
+    of the node. It is None for all where one of them has no place, one is missing, or two have the same.
 
     Raises:
         UsageError: the name is none, no pod has it, two jobs do, or the server did not say.
@@ -73,39 +73,48 @@ def members(api: Api, written: str) -> list[Member]:
     if len(ways) > 1:
         raise UsageError(f"{len(ways)} jobs are named {written}: {some(ways, 3)}", hint="say NAMESPACE/NAME")
     ((form, pods),) = found
-    placed = sorted(((_place(form, pod), pod) for pod in _newest(form, pods)), key=_order)
-    counted = [(place, pod) for place, pod in placed if pod.has_gpus] or placed
-    places = [place for place, _ in counted]
-    are_known = None not in places and len(set(places)) == len(places)
-    ranks = {pod.name: rank for rank, (_, pod) in enumerate(counted)} if are_known else {}
-    return [Member(pod.name, pod.namespace, pod.node, ranks.get(pod.name)) for _, pod in placed]
+    newest = _newest(form, pods)
+    counted = [pod for pod in newest if pod.has_gpus] or newest
+    places = [_place(form, pod) for pod in counted]
+    are_known = all(places) and len(set(places)) == len(places) and _has_no_gap(_place(form, pod) for pod in newest)
+    ordered = [pod for _, pod in sorted(zip(places, counted, strict=True), key=lambda each: each[0])]
+    ranks = {pod.name: rank for rank, pod in enumerate(ordered)} if are_known else {}
+    others = [pod for pod in newest if pod not in counted]
+    return [Member(pod.name, pod.namespace, pod.node, ranks.get(pod.name)) for pod in (*ordered, *others)]
 
 
 def _labelled(api: Api, form: Form, name: str, space: str) -> Sequence[Pod]:
     return next(filter(None, (cluster.pods(api, f"{label}={name}", space) for label in form.jobs)), [])
 
 
-def _newest(form: Form, pods: Iterable[Pod]) -> Iterable[Pod]:
+def _newest(form: Form, pods: Iterable[Pod]) -> list[Pod]:
     """Of each place the pod that was made last, and all that have none."""
-    return {_place(form, pod) or pod.name: pod for pod in sorted(pods, key=lambda pod: pod.made)}.values()
+    return list({_place(form, pod) or pod.name: pod for pod in sorted(pods, key=lambda pod: pod.made)}.values())
 
 
-def _place(form: Form, pod: Pod) -> Place | None:
+def _place(form: Form, pod: Pod) -> tuple[object, ...]:
+    """Where a pod stands among the others: they are in the order of this; empty where that is not known."""
     said = {**pod.annotations, **pod.labels}
     role = next((said[label] for label in form.roles if label in said), "").lower()
     numbers = [said.get(label, "") for label in form.numbers]
-    if not all(number.isdecimal() and len(number) < 8 for number in numbers):
-        if role not in _FIRST:
-            return None
-        numbers = []  # a launcher has none
-    return (role not in _FIRST, role, tuple(map(int, numbers)))
+    if role in _FIRST and not any(numbers):
+        return (False, role)  # a launcher has no number
+    is_placed = all(number.isdecimal() and len(number) < 8 for number in numbers)
+    return (role not in _FIRST, role, *map(int, numbers)) if is_placed else ()
 
 
-def _order(one: tuple[Place | None, Pod]) -> tuple[bool, Place, str]:
-    place, pod = one
-    return place is None, place or (True, "", ()), pod.name
+def _has_no_gap(places: Iterable[tuple[object, ...]]) -> bool:
+    """Whether the numbers at each level count from 0: else a pod is missing, and those after it are one too early."""
+    found: defaultdict[tuple[object, ...], set[object]] = defaultdict(set)
+    for place in places:
+        for depth in range(2, len(place)):  # after the role
+            found[place[:depth]].add(place[depth])
+    return all(numbers == set(range(len(numbers))) for numbers in found.values())
 
 
-def nodes_of(found: Sequence[Member]) -> list[str]:
-    """Their nodes, in their order."""
-    return list(dict.fromkeys(each.node for each in found if each.node))
+def members_of(asked: Sequence[str]) -> list[Member]:
+    """The pods of a job by the words of a source: job:[NAMESPACE/]NAME. Raises as `members`."""
+    kind, _, name = ",".join(asked).partition(":")
+    if kind != "job":
+        raise UsageError(f"{kind[:100] or 'no word'}: not a job", hint="kubernetes:job:NAMESPACE/NAME")
+    return members(connect(), name)

@@ -2,7 +2,8 @@
 
 A limit that is wrong, or a nodegate that is, finds all nodes unfit in the same minute: then a few of each kind are
 tainted, and of the others there is a line. The API server is the memory: before each taint it is asked for all nodes,
-and without its answer none is set. A taint that others have set is never touched, nor is a cordon.
+and without its answer none is set. A taint that others have set is never touched, nor is a cordon. What changes taints
+raises `Refused` where the server does not; then nothing is known of it.
 """
 
 from __future__ import annotations
@@ -41,11 +42,7 @@ def too_many(nodes: Iterable[KubeNode], node: KubeNode, percent: float) -> str:
 
 
 def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
-    """Taint a node as unfit unless too many are; whether anything was changed, and why it was not.
-
-    Raises:
-        Refused: the server did not; then nothing is known of it.
-    """
+    """Taint a node as unfit unless too many are; whether anything was changed, and why it was not."""
 
     def wanted(node: KubeNode, nodes: Iterable[KubeNode]) -> Wanted:
         own = node.taint(UNFIT)
@@ -57,11 +54,7 @@ def unfit(api: Api, name: str, value: str, percent: float) -> tuple[bool, str]:
 
 
 def lift(api: Api, name: str) -> tuple[bool, str]:
-    """Take nodegate's own taints away from a node that has passed; whether there were any.
-
-    Raises:
-        Refused: the server did not.
-    """
+    """Take nodegate's own taints away from a node that has passed; whether there were any."""
 
     def wanted(node: KubeNode, _: Iterable[KubeNode]) -> Wanted:
         kept = without(node, UNFIT, NOT_PASSED)
@@ -86,9 +79,6 @@ def changed(
     """Give a node other taints than it has now: the whole list at once, unless it was changed since it was read.
 
     `wanted` gets the node and all nodes (`alone`: it alone). Returns whether they were changed, and why not.
-
-    Raises:
-        Refused: the server did not.
     """
     for left in reversed(range(_TRIES)):
         nodes = cluster.nodes(api, name=name if alone else "")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.engines.slurm.nodes import listing
-from nodegate.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.engines.engine import Engine, Member, Obstacle, Reach
+    from nodegate.engines.engine import Engine, Obstacle, Reach
     from nodegate.node import Node
 
 
@@ -35,10 +34,6 @@ class Slurm:
 
     def holder(self, nodes: Sequence[Node]) -> None:
         """None: the jobs that lend them hold them."""
-
-    def members(self, asked: Sequence[str]) -> Sequence[Member]:
-        """Slurm has none."""
-        raise UsageError(f"slurm:{','.join(asked)[:100]}: a job of Slurm has no pods", hint="name it by its number")
 
 
 ENGINE: Engine = Slurm()
