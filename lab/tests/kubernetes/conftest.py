@@ -61,7 +61,7 @@ def run(kube: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kube.apply(*[gpu_node(name, _product(name)) for name in HGX + ROCE])
     next_second()
     folder = tmp_path_factory.mktemp("demo") / "run"
-    kube.nodegate("test", "--inventory", "inventory/demo.yaml", "--run-dir", folder, "-q")
+    kube.nodegate("test", "--inventory", "inventory/demo.yaml", "--run-dir", folder, "-q", limit_s=600.0)
     return folder
 
 
