@@ -217,7 +217,7 @@ def test_a_dead_api_server_changes_nothing(fleet: Cluster, run: Path) -> None:
     try:
         done = fleet.nodegate("kubernetes", "verdict", run, *ENFORCE)
         assert done.returncode == 2
-        assert done.stdout.startswith("nodegate: nothing was written: https://10.0.0.1: the API server did not answer")
+        assert done.stderr.startswith("nodegate: nothing was written: https://10.0.0.1: the API server did not answer")
         assert (len(done.stderr.splitlines()), done.stdout) == (1, "")
         none = fleet.nodegate("test", "--inventory", "kubernetes:", "--collect-only", "-q")
         assert none.returncode == 4
