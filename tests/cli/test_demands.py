@@ -23,7 +23,7 @@ SITE = "platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 690, unit: W
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("hosts.yaml").write_text(HOSTS)
-    Path("site.yaml").write_text(SITE)
+    Path("limits.yaml").write_text(SITE)
     return tmp_path
 
 
@@ -32,7 +32,7 @@ def demands(*words: str) -> int:
 
 
 def test_each_node_has_a_file_of_its_own(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert demands("all", "--to", "out/new", "--baseline", "site.yaml", "--policy", "strict-h100") == 0
+    assert demands("all", "--to", "out/new", "--baseline", "limits.yaml", "--policy", "strict-h100") == 0
     assert capsys.readouterr().out.startswith("2 written into out/new; each goes to /etc/nodegate/demands.yaml")
     assert sorted(path.name for path in Path("out/new").iterdir()) == ["gpu01.yaml", "gpu02.yaml"]
     first, second = (parse(Path(f"out/new/gpu0{number}.yaml").read_bytes(), "f") for number in (1, 2))
@@ -41,7 +41,7 @@ def test_each_node_has_a_file_of_its_own(site: Path, capsys: pytest.CaptureFixtu
     assert second.variables == {"nodegate_ports": [29500], "nodegate_limits": {"rdma.rails": 4}}
     limits = baselines_of(second).for_node(second.as_node("gpu02", {"platform": "hgx-h100-8"}), None, None)
     assert limits.limit("gpu.power_limit_w").value == 690
-    assert limits.limit("gpu.power_limit_w").source == "site.yaml gpu.power_limit_w: the site"
+    assert limits.limit("gpu.power_limit_w").source == "limits.yaml gpu.power_limit_w: the site"
     assert limits.limit("contract.burn_h").value == 24
     assert limits.limit("rdma.rails").value == 4
 
@@ -96,6 +96,6 @@ def test_what_a_run_refuses_is_refused_with_its_line(
 
 
 def test_a_wrong_baseline_is_refused_with_its_own_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("site.yaml").write_text(SITE.replace("690", "yes"))
-    assert demands("gpu01", "--baseline", "site.yaml") == 2
-    assert "site.yaml:3: " in capsys.readouterr().err
+    Path("limits.yaml").write_text(SITE.replace("690", "yes"))
+    assert demands("gpu01", "--baseline", "limits.yaml") == 2
+    assert "limits.yaml:3: " in capsys.readouterr().err

@@ -47,7 +47,11 @@ def test_a_group_that_is_not_asked_for_may_be_ordered(nodes):
     ("order", "line", "said"),
     [
         ("  h100: {nics: 10}\n", 2, "order.h100.nics is '10' here and '9' at {hosts}:3, both for gpu2"),
-        ("  all: {gpus: 8}\n  l40s:\n    gpus: 4\n", 4, "order.l40s.gpus is '4' here and '8' at {site}:2, both for gpu3"),
+        (
+            "  all: {gpus: 8}\n  l40s:\n    gpus: 4\n",
+            4,
+            "order.l40s.gpus is '4' here and '8' at {site}:2, both for gpu3",
+        ),
         ("  h100: {gpus: 8}\n  l40: {gpus: 4}\n", 3, "order: the inventory has no group 'l40'"),
         ("  h100: {gpuss: 8}\n", 2, "nodegate_expect: unknown item 'gpuss'"),
         ("  l40s: {gpus: many}\n", 2, "gpus must be a number"),
@@ -67,3 +71,10 @@ def test_the_demands_of_a_node_have_it(tmp_path: Path, capsys, nodes):
     nodes("  h100: {gpus: 8, nics: 9}\n")
     assert main(["demands", "gpu1", "--inventory", str(tmp_path / "hosts.yaml")]) == 0
     assert '"nics": 9' in capsys.readouterr().out
+
+
+def test_a_baseline_of_that_name_is_no_site_file(tmp_path: Path):
+    (tmp_path / "hosts.yaml").write_text(HOSTS)
+    file = tmp_path / "site.yaml"
+    file.write_text("platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 690, unit: W, source: the site}\n")
+    assert prepare(Settings(inventory=(str(tmp_path / "hosts.yaml"),), baselines=(file,))).contract.file == ""

@@ -44,7 +44,7 @@ def run(asked: argparse.Namespace) -> int:
     """
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes: Sequence[Node] = read.select(asked.nodes)
-    if file := asked.site or beside(asked.inventory):
+    if file := asked.site or beside(asked.inventory, asked.baseline):
         nodes = ordered(nodes, site_file.read(file), read.groups)
     Baselines.read(asked.baseline, policy=policy_file.read(asked.policy or DEFAULT).limits)  # its errors name the files
     site = SiteDemands.read(asked.baseline, asked.policy)

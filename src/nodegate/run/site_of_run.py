@@ -27,7 +27,7 @@ def site_of(settings: Settings, nodes: Iterable[Node]) -> Site | None:
     Raises:
         UsageError: the file is wrong, or the inventory names several.
     """
-    file = settings.site or _named(nodes) or beside(settings.inventory)
+    file = settings.site or _named(nodes) or beside(settings.inventory, settings.baselines)
     return read(file) if file else None
 
 

@@ -178,10 +178,15 @@ class Site:
         return Contract(self.file, **texts, languages=self.of("", "languages", ()))
 
 
-def beside(inventory: Sequence[str]) -> Path | None:
-    """The site file in the folder of the first inventory (values of --inventory), where there is one."""
-    file = Path(inventory[0]).with_name(NAME) if inventory and Path(inventory[0]).is_file() else None
-    return file if file is not None and file.is_file() else None
+def beside(inventory: Sequence[str], baselines: Sequence[Path] = ()) -> Path | None:
+    """The site file in the folder of the first inventory (values of --inventory), where there is one.
+
+    A file of that name that the command line gives as a baseline is none.
+    """
+    if not inventory or not Path(inventory[0]).is_file():
+        return None
+    file = Path(inventory[0]).with_name(NAME)
+    return file if file.is_file() and not any(each.exists() and each.samefile(file) for each in baselines) else None
 
 
 def read(file: Path) -> Site:
