@@ -7,7 +7,7 @@ of them: they are sorted out here with wide margins (a mean of newest runs 2 % b
 deviations, or one run 2 % and 2.5 deviations below the usual), the others are judged.
 
 Sections: alarms (nothing ages: false alarms of a fleet in a year of nights), frog (1 % a week: how much is lost when it
-is found), steps (what is said of a step in the runs after it).
+is found), steps (what is said of a step in the runs after it), alone (a node without others).
 
 The other comparisons pass every value: what is said is by the past alone. Assumed: noise is normal and independent from
 run to run, 1 % of single looks lose 5 to 30 %, and the other nodes are as noisy. Not modelled: what a whole fleet
@@ -24,10 +24,8 @@ import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
-from nodegate.numbers.against_past import history
-from nodegate.numbers.margins import Margins
-from nodegate.numbers.own_past import Pasts
-from nodegate.numbers.pool import PeerGroup
+from nodegate.numbers.comparison import Margins, NoPeers, PeerGroup
+from nodegate.numbers.past import Pasts, history
 from nodegate.past.series import FIRST, NEWEST
 from nodegate.records.verdict import Verdict
 
@@ -35,6 +33,7 @@ MARGINS = Margins.of(Baseline("hgx-h100-8", "", "", "", "", Baselines.read().com
 NODES, NIGHTS = 1250, 365
 DISTURBED = 0.01
 MORE_LOOKS = 2
+ALONE_LOOKS = (3, 9)
 NIGHT, WEEK = 1 / 7, 1.0  # weeks between two runs
 OLD, NEW = (1, 2, 4, 8, 16), (2, 3, 4, 6, 8, 16, 32)
 
@@ -117,6 +116,8 @@ class Fleet:
         past = Pasts(alike, lambda each: held[each.device]).of(alike[device], group, MARGINS)
         value = alike[device].best
         found = history(alike[device], value, past, MARGINS, proven=True, like_others=True)
+        if found is None:
+            return Verdict.SKIP, False
         return found.verdict, found.again or found.verdict in (Verdict.WARN, Verdict.FAIL)
 
 
@@ -222,10 +223,52 @@ def steps(*, quick: bool) -> None:
                 row(name, f"{100 * noise:g} %", f"{100 * step:.0f} %", before, *shares)
 
 
+def alone(*, quick: bool) -> None:
+    """A node without others: a step of 6 % after 8 runs, 1 % a week after 4 steady weeks, a year without a fault."""
+    series, nights = (20, 60) if quick else (50, NIGHTS)
+    print(f"\nA lone node, three looks a run, {series} series\n")
+    table(
+        *("quantity", "noise", "runs with a step that are told, of 20", "series told in each", "lost when found"),
+        *("95 of 100", f"of nights without a fault told, of {series * nights}", "rejected"),
+    )
+    for kind in (Kind("matrix products", 8, 0.005, chips=0.015), Kind("collectives", 1, 0.01)):
+        rng = np.random.default_rng(11)
+        step = [run_alone(rng, kind, [1.0] * 8 + [0.94] * 20)[8:] for _ in range(series)]
+        weeks = [1 - 0.01 * max(0, week - 4) for week in range(20)]
+        lost = [next((1 - weeks[at] for at, said in enumerate(run_alone(rng, kind, weeks)) if said), 1.0) for _ in step]
+        good = [said for _ in range(series) for said in run_alone(rng, kind, [1.0] * nights)]
+        told = [sum(map(bool, each)) for each in step]
+        shares = (f"{100 * np.mean(told) / 20:.1f} %", f"{100 * np.mean(np.array(told) == 20):.0f} %")
+        found = (f"{100 * np.median(lost):.0f} %", f"{100 * np.quantile(lost, 0.95, method='higher'):.0f} %")
+        row(kind.name, f"{100 * kind.noise:g} %", *shares, *found, sum(map(bool, good)), good.count(Verdict.FAIL))
+
+
+def run_alone(rng: np.random.Generator, kind: Kind, left: list[float]) -> list[Verdict | None]:
+    """What is said of the first device in each run; its node has so much left. Nine looks where three leave a doubt."""
+    true = 480 * rng.normal(1, kind.chips, kind.devices)
+    kept: list[list[float]] = []
+    said: list[Verdict | None] = []
+    for share in left:
+        shape = (kind.devices, ALONE_LOOKS[-1])
+        lost = (rng.random(shape) < DISTURBED) * rng.uniform(0.05, 0.30, shape)
+        looks = true[:, None] * share * rng.normal(1, kind.noise, shape) * (1 - lost)
+        held = [first_and_newest(np.array([run[at] for run in kept])) for at in range(kind.devices)]
+        for count in ALONE_LOOKS:
+            alike = [Metric("bench", tuple(map(float, each[:count])), "GB/s", str(at)) for at, each in enumerate(looks)]
+            past = Pasts(alike, lambda each: held[int(each.device)]).of(alike[0], NoPeers(""), MARGINS)  # noqa: B023
+            found = history(alike[0], alike[0].judged, past, MARGINS, proven=False, like_others=False)
+            if found is None:  # else whatever is said or doubted is measured again
+                break
+        said.append(found.verdict if found and found.verdict is not Verdict.SKIP else None)
+        if said[-1] is not Verdict.FAIL:  # a run that failed is not kept
+            kept.append([each.judged for each in alike])
+    return said
+
+
 def main() -> None:
     """Run the sections that are asked for."""
-    asked = {"alarms", "frog", "steps"}.intersection(sys.argv)
-    for section in (alarms, frog, steps):
+    asked = {"alarms", "frog", "steps", "alone"}.intersection(sys.argv)
+    for section in (alarms, frog, steps, alone):
         if not asked or section.__name__ in asked:
             started = time.process_time()
             section(quick="--quick" in sys.argv)

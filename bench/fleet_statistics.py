@@ -11,9 +11,8 @@ import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
-from nodegate.numbers.assessments import assessments
+from nodegate.numbers.assessments import assessments, suspects
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import suspects
 
 CONDITIONS = {"tool": "nvbandwidth", "tool_version": "0.8", "driver": "580.105.08", "cuda": "13.0"}
 

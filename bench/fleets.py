@@ -92,6 +92,10 @@ def cells() -> list[Cell]:
             said = f"{100 * part:.0f} % of 64 are {100 * (1 - left):.0f} % slow"
             for where, what in (("burn", (0, 1, 2)), ("busbw", all_six)):
                 found.append(Cell(f"{said}, {where}", 64, fleets, LOW, part, left, where, what))
+    for nodes in (1, 2, 3, 4):
+        planted = {"nodes": nodes, "fleets": 300, "slow": 1, "left": 0.9, "where": "burn", "what": (0, 1, 2)}
+        found.append(Cell(f"10 % in GEMM, one node of {nodes}", noise=LOW, **planted))
+        found.append(Cell(f"good, low, {nodes}", nodes, 1000 // nodes, LOW))
     for looks in (0.5, 0.25):
         found.append(Cell(f"half speed in {looks:.0%} of looks, 16", 16, 300, LOW, 1, 0.5, "busbw", all_six, looks))
     return found

@@ -35,8 +35,8 @@ from nodegate.measure.rdma.rails import rails_in_service
 from nodegate.measure.rdma.rdma_node import TOOLS, RdmaNode
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Connection, Node
+from nodegate.numbers.assessments import suspects
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
 from nodegate.records.program_run import ProgramRun
 from nodegate.records.verdict import Verdict

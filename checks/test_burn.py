@@ -13,7 +13,7 @@ from nodegate.measure.own_program import facts_by_index
 from nodegate.metric import DIGITS
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins
 from nodegate.subjects.counters import allowed, whole
 from nodegate.subjects.gpu import memory_limit_c
 

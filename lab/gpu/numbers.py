@@ -10,7 +10,7 @@ from nodegate.baseline.entry import Entry
 from nodegate.errors import CannotMeasure
 from nodegate.measure.burn import run as burn
 from nodegate.measure.copies import result as copies
-from nodegate.numbers.derived import of_platform
+from nodegate.numbers.limits import of_platform
 from nodegate.records.program_run import Attempt
 from nodegate.unknown import Unknown
 

@@ -9,7 +9,7 @@ from support.judging import baseline_of
 
 from bench.silent_values import checks_of
 from nodegate.baseline.baseline import Baselines
-from nodegate.baseline.contradiction import far_off
+from nodegate.baseline.consistency import far_off
 from nodegate.errors import UsageError
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet

@@ -10,7 +10,7 @@ from support.shipped import SHIPPED, VALUES
 from nodegate.baseline.entry import Entry
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.derived import of_platform
+from nodegate.numbers.limits import of_platform
 
 # Limits that are below half of their peak, each with the reason.
 BELOW_HALF = {

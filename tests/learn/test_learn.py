@@ -60,6 +60,7 @@ class TestWhatIsLearned:
         entry = read_back(learned(nodes(*TEN)))[ALL_REDUCE]
         assert (entry.value, entry.unit, entry.direction, entry.tolerance) == (480.25, "GB/s", "at least", 0.025)
         assert entry.parameters == CONDITIONS
+        assert (entry.spread, entry.looks) == (pytest.approx(0.0023, abs=1e-4), 1)
         assert entry.source == (
             "learned from run 20261121T081500Z-delivery, 2026-11-21: median of 10 values of 10 nodes, MAD 0.75 GB/s"
         )
@@ -143,6 +144,18 @@ class TestWhoTeaches:
         assert found.remarks[1] == (
             f"{ALL_REDUCE} left out: 5 nodes about 430 GB/s, 3 about 480 GB/s: find out first which are right"
         )
+
+    @pytest.mark.parametrize("count", [4, 8])
+    def test_nodes_that_look_like_two_halves_teach_nothing(self, count: int):
+        """5 % apart, where single chips differ by 1.5 %, or looks by 1 %."""
+        shares, drawn = [0.95] * (count // 2) + [1.0] * (count // 2), Random(1)  # noqa: S311
+        by_looks = {
+            f"gpu{at}": LearnedFrom(PLATFORM, [metric(*(480 * share * drawn.gauss(1, 0.01) for _ in range(9)))])
+            for at, share in enumerate(shares)
+        }
+        for good in (of_eight(shares, 0.015), by_looks):
+            with pytest.raises(UsageError, match="find out first which are right"):
+                learned(good)
 
     def test_few_nodes_teach_with_a_warning(self):
         assert "fewer than 8 nodes: a slow one among them may be undetected" in learned(nodes(480, 481, 482)).remarks

@@ -17,7 +17,7 @@ from rails import DISTURBED, FLAT, NOISY, QUIET, RAIL_ONLY, RAILS, Fabric, Fleet
 
 from nodegate.measure.rdma.run import again
 from nodegate.metric import Metric
-from nodegate.numbers.suspects import Doubt
+from nodegate.numbers.assessments import Doubt
 from nodegate.records.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR

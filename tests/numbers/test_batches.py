@@ -5,8 +5,8 @@ import pytest
 from support.measured import baseline, metric
 
 from nodegate.numbers.assessments import assessments
-from nodegate.numbers.batches import by_chance
 from nodegate.numbers.metric_findings import finding_of
+from nodegate.numbers.parts import by_chance
 from nodegate.numbers.peers import Peers
 from nodegate.records.verdict import Verdict
 

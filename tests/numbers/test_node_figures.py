@@ -6,8 +6,8 @@ from support.measured import baseline, metric
 
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.metric_findings import quantity_of
-from nodegate.numbers.node_figures import node_figures
 from nodegate.numbers.peers import Peers
+from nodegate.numbers.quantities import node_figures
 from nodegate.records.verdict import Verdict
 
 RATE = "burn.bf16_tflops"

@@ -5,11 +5,10 @@ from support.measured import baseline, margins, metric, peers
 from support.measured import others as like
 
 from nodegate.numbers import metric_findings
-from nodegate.numbers.assess import Assessment, assess
-from nodegate.numbers.assessments import assessments
-from nodegate.numbers.own_past import Past, Pasts
-from nodegate.numbers.peers import NoPeers, Peers
-from nodegate.numbers.suspects import suspects
+from nodegate.numbers.assessments import Assessment, Beside, assess, assessments, suspects
+from nodegate.numbers.comparison import NoPeers
+from nodegate.numbers.past import Past, Pasts
+from nodegate.numbers.peers import Peers
 from nodegate.records.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
@@ -27,85 +26,64 @@ def told(
     measured = metric(*values, unit=unit, better="lower" if unit == "°C" else "higher")
     right = baseline(LIMIT).entry(measured.name) if proven_by == "baseline" else None
     others = like(480.0, 0.04) if proven_by == "fleet" else NOBODY
-    return assess(measured, right, others, MARGINS, history=Past(past, noise, 100.0))
+    return assess(measured, right, others, MARGINS, Beside(history=Past(past, noise, 100.0)))
 
 
-class TestOneRun:
-    def test_being_like_its_past_proves_no_health(self):
-        found = told(480, past=[480.0] * 20)
-        assert (found.verdict, found.limit) == (NOT_JUDGED, None)
-
-    @pytest.mark.parametrize(("runs", "verdict"), [(1, WARN), (2, WARN), (3, FAIL), (20, FAIL)])
-    def test_where_nothing_else_judges_it_rejects_from_the_third_earlier_run_on(self, runs: int, verdict: Verdict):
-        found = told(440, past=[480.0] * runs)
-        assert (found.verdict, found.comparison) == (verdict, "history")
-
-    def test_what_its_noise_explains_is_not_said_however_far_it_is(self):
-        assert told(448, past=[480.0] * 8, noise=NOISY).verdict is NOT_JUDGED
-        assert told(448, past=[480.0] * 8, noise=QUIET).verdict is FAIL
-
-    def test_what_only_a_rare_run_of_that_noise_would_be_is_measured_again(self):
-        found = told(430, past=[480.0] * 8, noise=NOISY)
-        assert (found.verdict, found.again) == (NOT_JUDGED, True)
-
-    def test_one_that_keeps_its_limit_is_warned_of(self):
-        found = told(450, past=[480.0] * 3, proven_by="baseline")
-        assert (found.verdict, found.comparison) == (WARN, "history")
-        assert found.note == "6.2 % below the median 480 GB/s of 3 earlier runs of this node"
-        assert found.limit is not None
-        assert (found.limit.value, found.limit.source) == (456.0, "its own past")
-
-    def test_one_that_is_like_the_other_nodes_is_measured_again_and_a_second_run_has_to_agree(self):
-        found = told(460, past=[480.0] * 20, proven_by="fleet")
-        assert (found.verdict, found.again) == (PASS, True)
-        assert found.note.endswith("of 8 earlier runs of this node: a warning if the next run is so too")
-        found = told(460, past=[*[480.0] * 20, 460.0], proven_by="fleet")
-        assert (found.verdict, found.comparison) == (WARN, "history")
-
-    def test_heat_only_warns(self):
-        assert told(75, past=[60.0] * 8, unit="°C").verdict is WARN
-
-    def test_a_good_look_among_the_three_is_enough(self):
-        assert told(430, 479, 478, past=[480.0] * 8, proven_by="fleet").verdict is PASS
-
-    def test_a_node_that_is_behind_its_past_is_measured_again(self):
-        fleet = {f"gpu{at:03}": ("hgx-h100-8", [metric(466.0 + at / 5)]) for at in range(20)}
-        past = {"gpu003": lambda _metric: [500.0, 499.0, 501.0] * 4}
-        everywhere = dict.fromkeys(fleet, baseline())
-        assert not suspects(fleet, everywhere)
-        assert set(suspects(fleet, everywhere, earlier=past.get)) == {"gpu003"}
+AGEING = [480.0] * 16 + [480.0 * (1 - 0.0015 * night) for night in range(1, 21)]
+STEADY = [480.0] * 20
+FLEET = {"proven_by": "fleet"}
 
 
-class TestWhatIsLost:
-    def test_little_by_little_is_told_beside_the_first_runs(self):
-        ageing = [480.0] * 16 + [480.0 * (1 - 0.0015 * night) for night in range(1, 21)]
-        found = told(464, past=ageing, proven_by="fleet")
-        assert (found.verdict, found.comparison) == (WARN, "history")
-        assert found.note == "the mean of its newest 8 runs is 2.6 % below that of its first 16 runs (480 GB/s)"
-
-    def test_less_than_the_floor_is_not_however_certain(self):
-        assert told(470, past=[480.0] * 16 + [470.0] * 30, noise=0.001, proven_by="fleet").verdict is PASS
-
-    def test_a_step_is_never_forgotten(self):
-        for runs in (1, 5, 40, 400):
-            kept = [480.0] * 4 + [455.0] * runs
-            past = kept if len(kept) <= 48 else kept[:16] + kept[-32:]
-            assert told(455, past=past, proven_by="fleet").verdict is WARN, runs
-
-    def test_one_disturbed_run_is_no_loss(self):
-        for past in ([480.0] * 20 + [400.0], [480.0] * 19 + [400.0, 480.0], [480.0] * 20):
-            assert told(480, past=past, proven_by="fleet").verdict is PASS
-        assert told(400, 400, 481, past=[480.0] * 20, proven_by="fleet").verdict is not FAIL
-
-    def test_being_better_than_at_first_is_no_loss(self):
-        assert told(500, past=[480.0] * 16 + [500.0] * 8, proven_by="fleet").verdict is PASS
-
-    def test_a_warmer_device_is_told_by_degrees(self):
-        found = told(70, past=[60.0] * 16 + [70.0] * 4, unit="°C")
-        assert (found.verdict, found.note) == (
+@pytest.mark.parametrize(
+    ("values", "past", "given", "verdict", "note"),
+    [
+        ([480], STEADY, {}, NOT_JUDGED, ""),  # being like its past proves no health
+        *(([440], STEADY[:runs], {}, verdict, "") for runs, verdict in ((1, WARN), (2, WARN), (3, FAIL), (20, FAIL))),
+        ([448], STEADY[:8], {"noise": NOISY}, NOT_JUDGED, ""),  # what its noise explains
+        ([448], STEADY[:8], {"noise": QUIET}, FAIL, ""),
+        ([430], STEADY[:8], {"noise": NOISY}, NOT_JUDGED, ""),
+        ([450], STEADY[:3], {"proven_by": "baseline"}, WARN, "6.2 % below the median 480 GB/s of 3 earlier runs of"),
+        ([460], STEADY, FLEET, PASS, "of 8 earlier runs of this node: a warning if the next run is so too"),
+        ([460], [*STEADY, 460.0], FLEET, WARN, ""),  # a second run has to agree
+        ([75], [60.0] * 8, {"unit": "°C"}, WARN, ""),
+        ([430, 479, 478], STEADY[:8], FLEET, PASS, ""),
+        # what is lost little by little
+        ([464], AGEING, FLEET, WARN, "the mean of its newest 8 runs is 2.6 % below that of its first 16 runs (480 "),
+        ([470], STEADY[:16] + [470.0] * 30, {"noise": 0.001, **FLEET}, PASS, ""),  # less than the floor
+        *(([455], [480.0] * 4 + [455.0] * runs, FLEET, WARN, "") for runs in (1, 5, 40)),
+        ([455], [480.0] * 4 + [455.0] * 44, FLEET, WARN, ""),  # never forgotten: what is kept of 400 runs
+        *(([480], past, FLEET, PASS, "") for past in ([*STEADY, 400.0], [*STEADY[1:], 400.0, 480.0], STEADY)),
+        ([500], STEADY[:16] + [500.0] * 8, FLEET, PASS, ""),
+        (
+            [70],
+            [60.0] * 16 + [70.0] * 4,
+            {"unit": "°C"},
             WARN,
-            "the mean of its newest 4 runs is 10 °C above that of its first 16 runs (60 °C)",
-        )
+            "newest 4 runs is 10 °C above that of its first 16",
+        ),
+    ],
+)
+def test_what_its_own_past_says(values, past, given, verdict, note):
+    found = told(*values, past=past, **given)
+    assert found.verdict is verdict
+    assert note in found.note
+    assert verdict in (PASS, NOT_JUDGED) or found.comparison == "history"
+
+
+def test_what_is_behind_its_past_is_measured_again():
+    assert told(430, past=[480.0] * 8, noise=NOISY).again
+    assert told(460, past=STEADY, proven_by="fleet").again
+    assert told(400, 400, 481, past=STEADY, proven_by="fleet").verdict is not FAIL
+    fleet = {f"gpu{at:03}": ("hgx-h100-8", [metric(466.0 + at / 5)]) for at in range(20)}
+    past = {"gpu003": lambda _metric: [500.0, 499.0, 501.0] * 4}
+    everywhere = dict.fromkeys(fleet, baseline())
+    assert not suspects(fleet, everywhere)
+    assert set(suspects(fleet, everywhere, earlier=past.get)) == {"gpu003"}
+
+
+def test_the_limit_is_its_own_past():
+    limit = told(450, past=[480.0] * 3, proven_by="baseline").limit
+    assert (limit.value, limit.source) == (456.0, "its own past")
 
 
 class TestNoise:

@@ -9,8 +9,7 @@ import pytest
 from support.measured import margins, metric
 from support.measured import others as like
 
-from nodegate.numbers.against_past import history
-from nodegate.numbers.own_past import Pasts
+from nodegate.numbers.past import Pasts, history
 from nodegate.past.series import FIRST, NEWEST
 from nodegate.records.verdict import Verdict
 
@@ -35,9 +34,9 @@ def first_alarm(seed: int, *, noise: float, weeks: float, steady: int, runs: int
             held = kept if len(kept) <= FIRST + NEWEST else kept[:FIRST] + kept[-NEWEST:]
             past = Pasts([measured], lambda _: held).of(measured, group, MARGINS)  # noqa: B023 - used at once
             found = history(measured, measured.best, past, MARGINS, proven=True, like_others=True)
-            if not found.again and found.verdict is Verdict.SKIP:
+            if found is None:
                 break
-        if found.verdict is Verdict.WARN:
+        if found and found.verdict is Verdict.WARN:
             return lost
         kept.append(measured.best)
     return None

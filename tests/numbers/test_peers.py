@@ -7,7 +7,8 @@ import pytest
 from support.measured import fleet, group, margins, metric, peers
 
 from nodegate.metric import Statistic
-from nodegate.numbers.peers import NoPeers, Peers
+from nodegate.numbers.comparison import NoPeers
+from nodegate.numbers.peers import Peers
 
 MARGINS = margins()
 
@@ -47,6 +48,13 @@ class TestWhoIsAPeer:
         assert many.median == pytest.approx(482.5, abs=0.5), "the best six of nine"
         assert (many.spread, one.spread) == (pytest.approx(0.0045, rel=0.3), pytest.approx(0.0104, rel=0.15))
 
+    def test_others_with_fewer_looks_are_taken_as_if_they_had_had_as_many(self):
+        rng = np.random.default_rng(3)
+        nine = {f"gpu{at}": ("hgx-h100-8", [metric(*rng.normal(480, 5, 9).tolist())]) for at in range(33)}
+        one = {f"few{at}": ("hgx-h100-8", [metric(480.0)]) for at in range(31)}
+        found = group(Peers.of(nine | one).group("gpu0", nine["gpu0"][1][0], MARGINS))
+        assert (found.median, found.spread) == (pytest.approx(482.5, abs=0.7), pytest.approx(0.004, abs=0.0025))
+
     @pytest.mark.parametrize("other", [{"gpus": "4"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}])
     def test_values_of_other_conditions_are_not_compared(self, other: dict[str, str]):
         measured = fleet(*[480.0] * 8)
@@ -56,10 +64,6 @@ class TestWhoIsAPeer:
         assert judged.group("gpu009", metric(430, **other), MARGINS) == NoPeers(
             "only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
         )
-
-    def test_nodes_of_another_platform_are_none(self):
-        measured = fleet(*[480.0] * 8) | {"h200": ("hgx-h200-8", [metric(490)])}
-        assert isinstance(Peers.of(measured).group("h200", metric(490), MARGINS), NoPeers)
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e300])
     def test_a_value_that_can_be_no_measurement_counts_for_nobody(self, bad: float):
@@ -72,31 +76,37 @@ class TestWhoIsAPeer:
         assert (found.median, found.spread, found.split) == (480.0, 0.0, None)
 
 
-class TestTooFew:
-    def test_seven_nodes_do_not_judge_each_other(self):
-        assert peers(*[480.0] * 7).group("gpu001", metric(480), MARGINS) == NoPeers(
-            "only 7 nodes of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
-        )
+FEW = "only %s of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
+EIGHT_GPUS = {"gpu001": ("hgx-h100-8", [metric(700, device=f"GPU {at}") for at in range(8)])}
 
-    def test_eight_do(self):
-        assert group(peers(*[480.0] * 8).group("gpu001", metric(480), MARGINS)).nodes == 7
 
-    def test_eight_gpus_of_one_node_are_one_node(self):
-        gpus = [metric(700, device=f"GPU {at}") for at in range(8)]
-        found = Peers.of({"gpu001": ("hgx-h100-8", gpus)}).group("gpu001", gpus[0], MARGINS)
-        assert found == NoPeers(
-            "only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
-        )
+@pytest.mark.parametrize(
+    ("measured", "node", "own", "reason"),
+    [
+        (fleet(*[480.0] * 7), "gpu001", metric(480), FEW % "7 nodes"),
+        (EIGHT_GPUS, "gpu001", EIGHT_GPUS["gpu001"][1][0], FEW % "1 node"),
+        ({f"gpu{at}": ("", [metric(480)]) for at in range(20)}, "gpu1", metric(480), "the platform is not known"),
+        (fleet(*[480.0] * 8), "gpu999", metric(480), "the platform is not known"),
+        ({}, "gpu001", metric(480), "the platform is not known"),
+        (fleet(*[480.0] * 8) | {"h200": ("hgx-h200-8", [metric(490)])}, "h200", metric(490), None),
+    ],
+    ids=[
+        "seven nodes",
+        "eight GPUs of one",
+        "unknown platform",
+        "not in the run",
+        "nothing measured",
+        "another platform",
+    ],
+)
+def test_too_few_do_not_judge_each_other(measured, node, own, reason):
+    found = Peers.of(measured).group(node, own, MARGINS)
+    assert isinstance(found, NoPeers)
+    assert reason is None or found == NoPeers(reason)
 
-    def test_an_unknown_platform_has_no_peers(self):
-        measured = {f"gpu{at}": ("", [metric(480)]) for at in range(20)}
-        assert Peers.of(measured).group("gpu1", metric(480), MARGINS) == NoPeers("the platform is not known")
 
-    def test_a_node_that_is_not_in_the_run_has_none(self):
-        assert peers(*[480.0] * 8).group("gpu999", metric(480), MARGINS) == NoPeers("the platform is not known")
-
-    def test_a_run_that_measured_nothing(self):
-        assert isinstance(Peers.of({}).of_node("gpu001").group(metric(480), MARGINS), NoPeers)
+def test_eight_nodes_do():
+    assert group(peers(*[480.0] * 8).group("gpu001", metric(480), MARGINS)).nodes == 7
 
 
 class TestSlots:
@@ -143,34 +153,27 @@ class TestSlots:
         assert found.spread < 0.01
 
 
-class TestAFleetInTwoParts:
-    def test_a_slow_majority_is_seen(self):
-        split = group(peers(*[430.0] * 5, *[480.0] * 3).group("gpu001", metric(430), MARGINS)).split
-        assert split is not None
-        assert (split.slow, split.fast, split.slow_nodes, split.fast_nodes) == (430, 480, 5, 3)
+LATE = {"unit": "µs", "better": "lower"}
+DEAD_BESIDE = [*[430.0 + at / 10 for at in range(12)], *[480.0 + at / 10 for at in range(8)], 0.1, 12.0, 900.0]
 
-    def test_dead_nodes_beside_it_do_not_hide_it(self):
-        values = [*[430.0 + at / 10 for at in range(12)], *[480.0 + at / 10 for at in range(8)], 0.1, 12.0, 900.0]
-        split = group(peers(*values).group("gpu001", metric(430), MARGINS)).split
-        assert split is not None
-        assert (split.slow_nodes, split.fast_nodes) == (12, 8)
 
-    def test_slow_is_high_where_lower_is_better(self):
-        split = group(
-            peers(*[2.9] * 5, *[2.0] * 4, unit="µs", better="lower").group(
-                "gpu001", metric(2.9, unit="µs", better="lower"), MARGINS
-            )
-        ).split
-        assert split is not None
-        assert (split.slow, split.fast) == (2.9, 2.0)
+@pytest.mark.parametrize(
+    ("values", "changes", "parts"),
+    [
+        ([430.0] * 5 + [480.0] * 3, {}, (430, 480, 5, 3)),
+        (DEAD_BESIDE, {}, (430.55, 480.35, 12, 8)),
+        ([2.9] * 5 + [2.0] * 4, LATE, (2.9, 2.0, 5, 4)),  # slow is high where lower is better
+        *((values, {}, None) for values in ([480.0] * 9, [480.0, *[430.0] * 8], [480.0] * 8 + [430.0])),
+    ],
+)
+def test_a_fleet_in_two_parts(values, changes, parts):
+    split = group(peers(*values, **changes).group("gpu002", metric(values[1], **changes), MARGINS)).split
+    assert split is None if parts is None else (split.slow, split.fast, split.slow_nodes, split.fast_nodes) == parts
 
-    @pytest.mark.parametrize("values", [[480.0] * 9, [480.0, *[430.0] * 8], [480.0] * 8 + [430.0]])
-    def test_one_node_is_no_part(self, values: list[float]):
-        assert group(peers(*values).group("gpu002", metric(480), MARGINS)).split is None
 
-    @pytest.mark.parametrize("size", [30, 128, 1250])
-    def test_a_normal_spread_is_one_part(self, size: int):
-        rng = np.random.default_rng(size)
-        for _ in range(5):
-            values = [rng.normal(480, 12) for _ in range(size)]
-            assert group(peers(*values).group("gpu001", metric(480), MARGINS)).split is None
+@pytest.mark.parametrize("size", [30, 128, 1250])
+def test_a_normal_spread_is_one_part(size):
+    rng = np.random.default_rng(size)
+    for _ in range(5):
+        values = [rng.normal(480, 12) for _ in range(size)]
+        assert group(peers(*values).group("gpu001", metric(480), MARGINS)).split is None

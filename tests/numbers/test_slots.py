@@ -4,7 +4,7 @@ import pytest
 from support.measured import baseline, metric
 
 from nodegate.numbers.assessments import assessments
-from nodegate.numbers.derived import Physics
+from nodegate.numbers.limits import Physics
 from nodegate.numbers.peers import Peers
 from nodegate.records.verdict import Verdict
 

@@ -22,7 +22,9 @@ def said_of(measured: Measured) -> str:
 
 
 def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:
-    assert said(4, 0.005) == "comparing nodes finds no slow one: hgx-h100-8 (4 nodes, 8 are needed)"
+    assert said(2, 0.005) == "comparing nodes finds no slow one: hgx-h100-8 (2 nodes, 8 are needed)"
+    few = "comparing so few nodes finds only one that is far behind: hgx-h100-8 (4 nodes, 8 are needed)"
+    assert said(4, 0.005) == few
 
 
 def test_where_the_noise_hides_what_is_sought_it_is_said_how_much_less_is_found() -> None:

@@ -14,7 +14,7 @@ from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_eac
 from nodegate.measure.program_run import run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
-from nodegate.numbers.suspects import Doubt
+from nodegate.numbers.assessments import Doubt
 from nodegate.probe.document import document_of
 from nodegate.records.evidence import Evidence
 from nodegate.records.program_run import Attempt, ProgramRun

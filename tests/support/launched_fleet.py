@@ -27,8 +27,8 @@ from nodegate.measure.groups.result import NcclGroups
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
 from nodegate.node import Node
+from nodegate.numbers.assessments import suspects
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import suspects
 from nodegate.profile import Profile
 from nodegate.records.finding import Record
 from nodegate.records.program_run import ProgramRun

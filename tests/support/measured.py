@@ -4,9 +4,8 @@ from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baseline
 from nodegate.files import strict_yaml
 from nodegate.metric import Metric
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins, PeerGroup
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.pool import PeerGroup
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}
@@ -31,6 +30,7 @@ limits:
   measured.batch_floor_percent: {value: 5, unit: "%", source: test}
   measured.unequal_floor_percent: {value: 10, unit: "%", source: test}
   measured.loose_percent: {value: 50, unit: "%", source: test}
+  measured.node_tolerance_percent: {value: 6, unit: "%", source: test}
 """
 
 

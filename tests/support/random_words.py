@@ -9,7 +9,7 @@ import pytest
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.measure.program_run import ProgramRun
-from nodegate.numbers.assess import Assessment
+from nodegate.numbers.assessments import Assessment
 from nodegate.numbers.comparison import Comparison
 from nodegate.records.claim import Shown
 from nodegate.records.finding import Finding

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
-from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
-from nodegate.baseline.contradiction import HINT, refuse_far_off
+from nodegate.baseline.consistency import (
+    HINT,
+    Ranges,
+    fits,
+    has_effect,
+    known_key,
+    plausible,
+    ranges,
+    refuse_far_off,
+    tell_apart,
+)
 from nodegate.baseline.entry import Entry, kind
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.merge import alike, merged, overlaid
 from nodegate.baseline.platform import OF_THE_WHOLE, Detected, Platform, detect, look
-from nodegate.baseline.plausible import Ranges, ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.text_file import Source

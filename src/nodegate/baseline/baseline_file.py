@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from nodegate.baseline.entry import DIRECTIONS, SWITCHES, Entry, switch_words, unit_for
+from nodegate.baseline.entry import DIRECTIONS, MOST_TOLERANCE, SWITCHES, Entry, is_plain_number, switch_words, unit_for
 from nodegate.baseline.parameters import AT_LEAST, shown
-from nodegate.baseline.plausible import MOST_TOLERANCE
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import Loaded, did_you_mean
@@ -16,18 +16,11 @@ from nodegate.files.typed_yaml import Reader, mapping, names
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch", "system")
-_VALUE_WORDS = (
-    "value",
-    "source",
-    "tolerance",
-    "floor",
-    "peak",
-    "peak_source",
-    "best_value",
-    "parameters",
-    "note",
-    "deliberate",
+_NUMBERS, _TEXTS = (
+    ("tolerance", "floor", "peak", "best_value", "spread", "looks"),
+    ("peak_source", "note", "deliberate"),
 )
+_VALUE_WORDS = ("value", "source", "parameters", *_NUMBERS, *_TEXTS)
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _CLAUSE = "clause"  # of a policy, which names one for each of its limits
 _SHARED_WORDS = ("unit", "direction", "peak", "peak_source", "note", "variants")  # of an entry with variants
@@ -158,22 +151,18 @@ class _Reader(Reader):
     def _one(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> Entry:
         if "value" not in found and "peak" not in found:
             raise self.wrong(path, f"{key} has no value")
+        more: dict[str, Any] = {word: self.number(found, word, path) for word in _NUMBERS if word in found}
+        more |= {word: self.text(found, word, path) for word in _TEXTS if word in found}
         entry = Entry(
             key=key,
             value=self._value(key, found["value"], path) if "value" in found else None,
             unit=self._unit(key, found, path),
             source=self.text(found, "source", path),
             direction=self._direction(found, path),
-            tolerance=self.number(found, "tolerance", path) if "tolerance" in found else 0.0,
-            floor=self.number(found, "floor", path) if "floor" in found else None,
-            peak=self.number(found, "peak", path) if "peak" in found else None,
-            peak_source=self.text(found, "peak_source", path) if "peak_source" in found else "",
-            best_value=self.number(found, "best_value", path) if "best_value" in found else None,
             parameters=self._parameters(found, path),
-            note=self.text(found, "note", path) if "note" in found else "",
-            deliberate=self.text(found, "deliberate", path) if "deliberate" in found else "",
             file=self.loaded.name,
             line=self.loaded.line(path),
+            **more,
         )
         self._consistent(entry, path)
         return entry
@@ -244,7 +233,7 @@ class _Reader(Reader):
         return str(direction)
 
     def _consistent(self, entry: Entry, path: tuple[object, ...]) -> None:
-        numeric = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
+        numeric = is_plain_number(entry.value)
         if entry.tolerance and not (numeric and entry.direction in DIRECTIONS[:2]):
             raise self.wrong(path, f"{entry.key}: a tolerance needs a number and direction: at least or at most")
         if not 0 <= entry.tolerance <= MOST_TOLERANCE:
@@ -261,7 +250,7 @@ def off_peak(entry: Entry) -> str:
     """How a value contradicts its peak; empty where it does not."""
     if entry.peak is None or entry.value is None:
         return ""
-    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)) or entry.value > entry.peak:
+    if not is_plain_number(entry.value) or entry.value > entry.peak:
         return f"{entry.key}: the peak is what nothing can exceed, this value either"
     if entry.direction != "at most" and entry.value < entry.peak * _LEAST_OF_PEAK:
         return f"{entry.key}: {entry.value} {entry.unit} is less than a fifth of its peak of {entry.peak}"

@@ -1,15 +1,134 @@
-"""What baseline files may not say together: limits without effect, in two units, or switched off by a slip."""
+"""What baseline files and inventories may not say: what has no effect, slips of the pen, contradictions.
+
+One wrong word in a file would fail every node of a cluster, or pass every one. A limit far from the platform's own is
+refused, unless its author says that it is meant: `{value: 70, deliberate: "reason"}`.
+"""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile
-from nodegate.baseline.entry import Entry, kind
+from nodegate.baseline.entry import Entry, is_plain_number, kind
 from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.baseline.platform import Platform
-from nodegate.baseline.plausible import Ranges, slip_of_direction, slip_of_value
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
+
+Ranges = Mapping[str, tuple[float, float]]  # the lowest and the highest value of each key
+_MORE_IS_BETTER = ("_tflops", "_gb_per_s", "_gbps", "_mbps", "_mhz")
+_LESS_IS_BETTER = ("_us",)
+_NEVER_ZERO = (*_MORE_IS_BETTER, *_LESS_IS_BETTER, "_w")  # a quantity that every device has
+_NETWORK = "rdma."  # the site's own: ports of any rate, fabrics of any latency
+_APART = 10.0  # no good device of any platform is so far from all the others
+_OTHER_UNITS = (1000.0, 0.001, 8.0, 0.125)  # kW for W, GB for Gb
+_FAR_OFF = 3.0  # a good limit of a site is nearer to that of the platform
+_COUNTED = frozenset(("GPUs", "links", "switches", "lanes", "ports", "generation"))  # units of what a board has
+_OF_THE_BOARD = frozenset(("gpu.memory_min_gib",))  # quantities that a board has by its make
+_SAME_BOARD = 1.1
+HINT = 'if it is meant, write {value: .., deliberate: "reason"}'
+
+
+@dataclass(frozen=True)
+class Slip:
+    """What is wrong with a limit, and the nearest right form."""
+
+    message: str
+    advice: str
+
+
+def slip_of_value(key: str, value: object, unit: str, known: Ranges) -> Slip | None:
+    """The slip in a value; None where there is none.
+
+    Args:
+        key: the limit key.
+        value: what is written.
+        unit: its unit.
+        known: the lowest and the highest value of each key over all platforms.
+    """
+    if not is_plain_number(value):
+        return None
+    if value < 0:
+        return Slip(f"{key}: {value:g} {unit} is below zero".rstrip(), f"write {-value:g}")
+    if value == 0 and key.endswith(_NEVER_ZERO):
+        advice = "leave the key out where nothing is to be judged"
+        return Slip(f"{key}: 0 {unit} holds for every device", advice)
+    return _magnitude(key, value, unit, *known[key]) if key.endswith(_NEVER_ZERO) and key in known else None
+
+
+def _magnitude(key: str, value: float, unit: str, low: float, high: float) -> Slip | None:
+    """A value that no known platform comes near; of the site's own network only one that is right in another unit."""
+    right = _in_the_other_unit(value, low, high, unit)
+    if low / _APART < value < high * _APART or (key.startswith(_NETWORK) and not right):
+        return None
+    between = f"{low:g} {unit}" if low == high else f"{low:g} to {high:g} {unit}"
+    said = f"{key}: {value:g} {unit}, where the known platforms have {between}"
+    return Slip(said, right or f"is it in another unit than {unit}?")
+
+
+def slip_of_direction(key: str, direction: str) -> Slip | None:
+    """A direction in which slow devices pass and good ones fail; None where it is right."""
+    for endings, right, what in ((_MORE_IS_BETTER, "at least", "more"), (_LESS_IS_BETTER, "at most", "less")):
+        if direction and key.endswith(endings) and direction != right:
+            return Slip(f"{key}: {what} of it is better, and the direction is {direction!r}", f"write {right}")
+    return None
+
+
+def ranges(entries: Iterable[Entry]) -> Ranges:
+    """The lowest and the highest value of each key."""
+    found: dict[str, tuple[float, float]] = {}
+    for entry in entries:
+        for each in entry.variants or (entry,):
+            if is_plain_number(each.value) and each.value > 0:
+                low, high = found.get(each.key, (each.value, each.value))
+                found[each.key] = (min(low, each.value), max(high, each.value))
+    return found
+
+
+def _in_the_other_unit(value: float, low: float, high: float, unit: str) -> str:
+    """What to write where the value is right in another unit; empty where it is not."""
+    right = (value * times for times in _OTHER_UNITS if low / 2 <= value * times <= high * 2)
+    return next((f"write {each:g}, in {unit}" for each in right), "")
+
+
+def far_off(key: str, value: object, own: Entry | None) -> str:
+    """In words, how a limit contradicts that of its platform; empty where it does not.
+
+    Args:
+        key: the limit's.
+        value: what is written.
+        own: what the shipped file of the platform says.
+    """
+    if own is None:
+        return ""
+    found = [_far_off(key, value, each) for each in own.variants or (own,)]
+    return found[0] if all(found) else ""
+
+
+def _far_off(key: str, value: object, own: Entry) -> str:
+    right = own.value
+    if not is_plain_number(value) or not is_plain_number(right) or value == right:
+        return ""
+    most = _SAME_BOARD if key in _OF_THE_BOARD else 1.0 if own.unit in _COUNTED else _FAR_OFF
+    low, high = sorted((value, right))
+    if low > 0 and high <= low * most:
+        return ""
+    return f"{key}: {value} {own.unit}, and {own.file.rpartition('/')[2]} says {right}".replace("  ", " ")
+
+
+def refuse_far_off(files: Iterable[BaselineFile], own: Mapping[str, Platform]) -> None:
+    """Refuse the limits of a site's files, or of a policy, that contradict the shipped file of their platform.
+
+    Raises:
+        UsageError: one of them does, without a word that it is meant; with file and line.
+    """
+    for file in files:
+        limits = own[file.platform].limits if file.platform in own else {}
+        for entry in file.limits.values():
+            for each in entry.variants or (entry,):
+                said = far_off(each.key, each.value, limits.get(each.key))
+                if said and not each.deliberate:
+                    raise each.wrong(said, HINT, entry.line)
 
 
 def has_effect(file: BaselineFile, files: Sequence[BaselineFile]) -> None:
@@ -27,7 +146,7 @@ def plausible(entry: Entry, bounds: Ranges) -> None:
     for each in entry.variants or (entry,):
         slip = slip_of_value(each.key, each.value, each.unit, bounds) or slip_of_direction(each.key, each.direction)
         if slip:
-            raise UsageError(slip.message, file=each.file, line=each.line or entry.line, hint=slip.advice)
+            raise each.wrong(slip.message, slip.advice, entry.line)
 
 
 def fits(entry: Entry, before: Entry | None) -> None:
@@ -37,13 +156,13 @@ def fits(entry: Entry, before: Entry | None) -> None:
     where = f"{before.file}:{before.line}"
     if entry.unit != before.unit:
         message = f"{entry.key} is in {entry.unit!r} here and in {before.unit!r} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint="use the unit of the other file")
+        raise entry.wrong(message, "use the unit of the other file")
     if kind(entry.value) != kind(before.value):
         message = f"{entry.key} is {kind(entry.value)} here and {kind(before.value)} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint="write it as in the other file")
+        raise entry.wrong(message, "write it as in the other file")
     if entry.direction and before.direction and entry.direction != before.direction:
         message = f"{entry.key} is {entry.direction} here and {before.direction} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint=f"write {before.direction}")
+        raise entry.wrong(message, f"write {before.direction}")
 
 
 def known_key(entry: Entry, known: LimitKeys) -> None:
@@ -51,7 +170,7 @@ def known_key(entry: Entry, known: LimitKeys) -> None:
     near = known.nearest(entry.key)
     if near:
         message = f"no check asks for {entry.key}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint=f"did you mean {near}?")
+        raise entry.wrong(message, f"did you mean {near}?")
 
 
 def tell_apart(platforms: Mapping[str, Platform]) -> None:

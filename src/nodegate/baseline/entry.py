@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeGuard
 
 from nodegate.baseline.parameters import difference
+from nodegate.errors import UsageError
 from nodegate.records.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
 
 SWITCHES = frozenset(
     {"gpu.ecc", "gpu.gsp", "gpu.mig"}
 )  # "on" or "off": YAML reads the unquoted words as true and false
+MOST_TOLERANCE = 0.5  # more lets everything pass
 DIRECTIONS = ("at least", "at most", "equal")
 UNITS_BY_SUFFIX = {  # the first match: _gb_per_s comes before _per_s and _s
     "_gb_per_s": ("GB/s",),
@@ -42,7 +45,8 @@ class Entry:
     limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
     An entry without a value says only that.
     `best_value` is the best that was ever learned for it: by that one sees how far limits that are learned again and
-    again have followed an ageing fleet.
+    again have followed an ageing fleet. `spread` is how far the learned values lay apart (a standard deviation, as a
+    part of the value), by so many `looks` at each.
     `deliberate` is the reason why a value far from that of the platform's shipped file is meant.
     `parameters` are the conditions of a measured value. A key may have several values, each with its own
     parameters (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
@@ -58,6 +62,8 @@ class Entry:
     peak: float | None = None
     peak_source: str = ""
     best_value: float | None = None
+    spread: float | None = None
+    looks: float | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
     file: str = ""
@@ -104,6 +110,10 @@ class Entry:
         meant = f"; deliberate: {self.deliberate}" if self.deliberate else ""
         return f"{self.clause or self.file.rpartition('/')[2]} {self.key}: {self.source}{meant}"
 
+    def wrong(self, message: str, hint: str = "", line: int = 0) -> UsageError:
+        """A complaint about it, with file and line; of a variant without a line, that of the whole."""
+        return UsageError(message, file=self.file, line=self.line or line, hint=hint)
+
     def _judged(self) -> LimitValue:
         if not isinstance(self.value, (int, float)) or not self.tolerance:
             return limit_value(self.value)
@@ -111,6 +121,11 @@ class Entry:
             return self.value * (1 + self.tolerance)
         lowest = self.value * (1 - self.tolerance)
         return lowest if self.floor is None else max(lowest, self.floor)
+
+
+def is_plain_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number: switches are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def switch_words(key: str) -> tuple[str, ...]:

@@ -4,11 +4,10 @@ import contextlib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from nodegate.baseline.contradiction import far_off
+from nodegate.baseline.consistency import Ranges, far_off, slip_of_value
 from nodegate.baseline.entry import SWITCHES, Entry, kind, switch_words, unit_for
 from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.baseline.platform import Platform
-from nodegate.baseline.plausible import Ranges, slip_of_value
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.node import Node
 from nodegate.node_settings.table import KNOWN, PREFIX

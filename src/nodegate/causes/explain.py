@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from nodegate.causes.conditions import Condition, Conditions, filled
 from nodegate.errors import TOOL, UNREACHABLE_KINDS
-from nodegate.numbers.batches import OF_BATCH
+from nodegate.numbers.parts import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.records.finding import NOT_FOR_LACK_OF_A_LIMIT, Finding, Record, kinds
 from nodegate.records.part import NODE, Kind, Part

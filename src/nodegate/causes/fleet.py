@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nodegate.causes.explain import alike_but_for_its_part, worst_first
-from nodegate.numbers.batches import by_chance
+from nodegate.numbers.parts import by_chance
 from nodegate.records.cause import NOT_JUDGED, Cause, Class
 from nodegate.records.part import Kind
 from nodegate.records.verdict import Verdict

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
-from nodegate.numbers.batches import OF_BATCH
+from nodegate.numbers.parts import OF_BATCH
 from nodegate.records.cause import NOT_JUDGED, Cause
 from nodegate.records.part import Kind, Part
 from nodegate.records.run import CheckInfo

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.metric import Metric
-from nodegate.numbers.derived import of_platform
+from nodegate.numbers.limits import of_platform
 from nodegate.records.claim import Claim
 from nodegate.records.finding import AnyLimit
 

@@ -18,8 +18,7 @@ from nodegate.files.strict_yaml import did_you_mean
 from nodegate.judge.waivers import Waivers
 from nodegate.learn.diff import diff
 from nodegate.learn.learn import Learned, LearnedFrom, learn
-from nodegate.numbers.comparison import shown
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins, shown
 from nodegate.records.run import Run
 from nodegate.records.run_folder import RunFolder
 from nodegate.report.json_file import load

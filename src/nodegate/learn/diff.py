@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nodegate.baseline.baseline_file import BaselineFile
-from nodegate.baseline.entry import Entry
+from nodegate.baseline.entry import Entry, is_plain_number
 from nodegate.baseline.parameters import shown as conditions_shown
 from nodegate.numbers.comparison import number, shown
 
@@ -65,7 +65,7 @@ def _same_conditions(key: str, left: Entry, right: Entry) -> Iterator[Line]:
         )
     elif left.value != right.value:
         yield Line(key, f"{_value(left)} -> {_value(right)}{_change(left.value, right.value)}{where}")
-    for word in ("direction", "tolerance", "floor", "peak"):
+    for word in ("direction", "tolerance", "floor", "peak", "spread", "looks"):
         before, after = getattr(left, word), getattr(right, word)
         if before != after:
             yield Line(key, f"{word} {_word(before)} -> {_word(after)}{where}")
@@ -91,10 +91,9 @@ def _value(entry: Entry) -> str:
 
 
 def _change(before: object, after: object) -> str:
-    numbers = isinstance(before, (int, float)) and isinstance(after, (int, float))
-    if not numbers or isinstance(before, bool) or isinstance(after, bool) or not before:
+    if not is_plain_number(before) or not is_plain_number(after) or not before:
         return ""
-    return f" ({100 * (after - before) / before:+.1f} %)"  # type: ignore[operator]  # both are numbers
+    return f" ({100 * (after - before) / before:+.1f} %)"
 
 
 def _word(value: object) -> str:

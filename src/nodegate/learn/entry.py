@@ -3,14 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 
 from nodegate.baseline.entry import Entry
-from nodegate.learn.doubts import best_of, doubts, finds
+from nodegate.learn.doubts import best_of, doubts, figures, finds, noise_of_nodes
 from nodegate.metric import Metric
-from nodegate.numbers.comparison import believable, number, shown
-from nodegate.numbers.margins import Margins
-from nodegate.numbers.split import find_split
+from nodegate.numbers.comparison import Margins, believable, number, shown
+from nodegate.numbers.parts import find_split
 from nodegate.numbers.spread import mad, robust
 from nodegate.text import some
 
@@ -55,12 +55,14 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     if not values:
         return Found(None, (f"{held.name} left out: no value above 0",))
     floor = margins.latency_floor if unit == "µs" else margins.fleet_floor
-    split = find_split(
-        values,
+    part = partial(
+        find_split,
         slow_part_min=margins.slow_part_min,
         fast_part_min=margins.fast_part_min,
         higher_is_better=higher,
     )
+    noise = noise_of_nodes(held.values) * median(value for value, _ in values)
+    split = part(values) or part(figures(held.values), known=noise)
     if split and abs(split.fast - split.slow) > floor * split.fast:
         slow, fast = f"{split.slow_nodes} nodes about {shown(split.slow, unit)}", shown(split.fast, unit)
         why = "find out first which are right"
@@ -87,8 +89,8 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
         parameters=dict(held.conditions),
         note=note,
     )
-    entry = replace(entry, best_value=best_of(entry, known))
-    apart = robust(spread) / middle
+    apart, looks = robust(spread) / middle, min(len(metric.values) for _, metric in held.values)
+    entry = replace(entry, best_value=best_of(entry, known), spread=round(apart, 5), looks=looks)
     doubtful = doubts(entry, known, _those(held, kept), floor=floor, spread=apart)
     return Found(entry, (*remark, *doubtful), finds(tolerance, apart))
 

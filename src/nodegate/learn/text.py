@@ -36,6 +36,8 @@ def _own(entry: Entry, indent: str) -> list[str]:
     ]
     if entry.best_value is not None:
         lines.append(f"best_value: {_number(entry.best_value)}")
+    if entry.looks:
+        lines += [f"spread: {_number(entry.spread)}", f"looks: {entry.looks}"]
     if entry.parameters:
         lines.append("parameters:")
         lines += [f"  {_quoted(name)}: {_quoted(str(value))}" for name, value in entry.parameters.items()]

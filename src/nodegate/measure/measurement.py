@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
     from nodegate.metric import Metric
     from nodegate.node import Node
-    from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.suspects import Suspects
+    from nodegate.numbers.assessments import Bounds, Suspects
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 

@@ -1,1 +1,1 @@
-"""How a measured number is judged: against its baseline, the fleet, the rest of its node, and its past."""
+"""Measured numbers, judged: docs/reference/statistics.md has the methods in the order of these files."""

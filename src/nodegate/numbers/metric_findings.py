@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from nodegate.baseline.baseline import Baseline
 from nodegate.metric import DIGITS, Metric
 from nodegate.metric_names import words
-from nodegate.numbers.assess import Assessment
-from nodegate.numbers.assessments import Bounds, assessments
-from nodegate.numbers.derived import of_platform
-from nodegate.numbers.kin import TOGETHER
-from nodegate.numbers.node_figures import OF
+from nodegate.numbers.assessments import Assessment, Bounds, assessments
+from nodegate.numbers.limits import of_platform
 from nodegate.numbers.peers import NodePeers
+from nodegate.numbers.quantities import OF, TOGETHER
 from nodegate.records import part
 from nodegate.records.finding import Finding
 from nodegate.records.part import Part
@@ -48,8 +46,8 @@ def judge(
 
 
 def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
-    """A device that only warns beside the others, and keeps its absolute limit, says so: a warning proves no claim."""
-    by_others = found.limit is not None and not found.limit.kind.is_absolute
+    """A part that is only warned of, and keeps its own absolute limit, says so: a warning proves no claim."""
+    by_others = found.limit is not None and (found.whole or not found.limit.kind.is_absolute)
     if found.verdict is Verdict.WARN and by_others and found.kept is not None:
         whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, DIGITS)
         proof = Finding(whose, Verdict.PASS, quantity, observed=value, unit=metric.unit, limit=found.kept)
@@ -59,12 +57,8 @@ def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
 def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str = "", note: str = "") -> Finding:
     """The finding that an assessment is.
 
-    Args:
-        metric: what was measured.
-        found: what is said of it.
-        remedy: what to do where it is bad; of a batch the causes say it.
-        quantity: what it is called, where not by its own words.
-        note: what is to be known besides.
+    `remedy` is what to do where it is bad (of a batch the causes say it), `quantity` what it is called where not by its
+    own words, `note` what is to be known besides.
     """
     quantity = quantity or quantity_of(metric)
     error = found.verdict is Verdict.ERROR

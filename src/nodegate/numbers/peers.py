@@ -3,58 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, stdev
 
 from nodegate.metric import Metric, Statistic
-from nodegate.numbers import quantity
-from nodegate.numbers.batches import Batch, Traits
-from nodegate.numbers.comparison import believable
-from nodegate.numbers.kin import Joined, Together
-from nodegate.numbers.levels import Levels, key_of
-from nodegate.numbers.margins import Margins
-from nodegate.numbers.node_figures import node_figures
-from nodegate.numbers.pool import PeerGroup, Pool, Spread
-from nodegate.numbers.quantities import Quantities
-from nodegate.numbers.quantity import Key
-from nodegate.numbers.slots import Slot
-from nodegate.numbers.spread import of_own_looks
-from nodegate.numbers.table import Row, Table, TableMaker
+from nodegate.numbers.against_others import Slot, find_slot, is_place
+from nodegate.numbers.comparison import FewPeers, Margins, NoPeers, PeerGroup, believable
+from nodegate.numbers.parts import Batch, Traits, find_batches, find_split
+from nodegate.numbers.quantities import (
+    OF,
+    SOFTWARE,
+    Joined,
+    Key,
+    Quantity,
+    Row,
+    Together,
+    key_of,
+    node_figures,
+    related,
+    without,
+)
+from nodegate.numbers.spread import Pool, of_median, of_own_looks
 from nodegate.text import counted
 
+_TOLD = 4.0  # degrees of freedom from which on looks tell their own noise
+_NODES_DIFFER = 0.005  # choice: a number of a node as a whole, between good nodes; GEMM of ten public nodes: 0.5 %
+_OF_BEST = 0.75  # the spread of the best of two and more looks, in that of one
+_GROUP = "group"  # the condition of what several nodes measured with each other
 Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
-
 Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
 
 
-@dataclass(frozen=True)
-class NoPeers:
-    """Why there is nothing to compare with. `launches` are the values of the few other launches of this size."""
-
-    reason: str
-    launches: tuple[float, ...] = ()
-
-
 class Peers:
-    """The measured numbers of a fleet: the table of them, with the number of each comparable quantity."""
+    """The measured numbers of a fleet by their quantities. `traits` says what sets each node apart."""
 
     def __init__(
         self,
-        table: Table,
-        keys: Mapping[Key, int],
+        quantities: Mapping[Key, Quantity],
         platforms: Mapping[str, str],
-        levels: Levels,
+        traits: Traits,
         joined: Mapping[str, Sequence[Joined]],
     ) -> None:
-        self.levels, self.joined = levels, joined
-        self._keys, self._platforms = keys, platforms
-        self._quantities = Quantities(table, keys, levels)
-        self._inside: dict[int, Spread] = {}
-        self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
-        self._medians: dict[int | None, Mapping[str, float]] = {}
-        self._members: dict[int, Mapping[str, frozenset[str]]] = {}
+        related(quantities)
+        self.joined = joined
+        self._quantities, self._platforms, self._traits = quantities, platforms, traits
+        self._alike: defaultdict[Key, list[Quantity]] = defaultdict(list)  # those that differ in software only
+        for each in quantities.values():
+            if each.key[0] and not each.members:
+                self._alike[each.loose].append(each)
+        self._unions: dict[Quantity, Quantity] = {}
+        self._batches: dict[Key, Mapping[str, tuple[Batch, ...]]] = {}
+        self._places: dict[Key, Mapping[str, Sequence[float]]] = {}
+        self._slots: dict[tuple[object, ...], Slot | None] = {}
+        self._devices: dict[Quantity | None, Mapping[str, Mapping[str, float]]] = {None: {}}
 
     @staticmethod
     def of(measured: Measured, traits: Traits | None = None) -> Peers:
@@ -69,24 +72,25 @@ class Peers:
     @staticmethod
     def of_nodes(nodes: Iterable[tuple[str, str, Sequence[Metric]]], traits: Traits | None = None) -> Peers:
         """As `of`, one node (name, platform and metrics) at a time, which keeps few metrics in memory."""
-        keys: dict[Key, int] = {}
+        found: dict[Key, Quantity] = {}
         platforms: dict[str, str] = {}
-        levels, maker, together = Levels(traits or {}), TableMaker(), Together()
+        together, joined = Together(), defaultdict[str, list[Joined]](list)
+
+        def add(node: str, metric: Metric) -> Quantity:
+            key = key_of(platforms[node], metric)
+            quantity = found.get(key) or found.setdefault(key, Quantity(key, len(found)))
+            quantity.add(node, metric.device, metric.launch, metric.values)
+            return quantity
+
         for node, platform, metrics in nodes:
             platforms[node] = platform
             for metric in (*metrics, *node_figures(metrics)):
-                if not all(map(believable, metric.values)):
-                    continue
-                number = keys.setdefault(quantity.key(platform, metric), len(keys))
-                levels.add(node, platform, metric, number)
-                together.add(node, metric, number)
-                maker.add(number, Row(node, metric.device, metric.launch, metric.values))
-        joined: defaultdict[str, list[Joined]] = defaultdict(list)
+                if all(map(believable, metric.values)):
+                    together.add(node, metric, add(node, metric).number)
         for node, each in together.joined():
-            number = keys.setdefault(quantity.key(platforms[node], each.metric), len(keys))
-            maker.add(number, Row(node, "", "", each.metric.values))
+            add(node, each.metric)
             joined[node].append(each)
-        return Peers(maker.table(), keys, platforms, levels, joined)
+        return Peers(found, platforms, traits or {}, joined)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
@@ -97,84 +101,129 @@ class Peers:
     ) -> PeerGroup | NoPeers:
         """The same quantity on the other nodes of this node's platform, by the same statistic of as many looks.
 
-        Where this node has had another number of looks (a launch hung, a run was resumed) the median and the spread
-        are those that so many looks would have.
-
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
-        or further from its NIC by design.
+        or further from its NIC by design. Where too few have the same software, those with another one are taken.
         """
-        platform = self.platform(node)
+        platform, quantity = self.platform(node), self._of(node, metric)
         if not platform:
             return NoPeers("the platform is not known")
-        number, statistic = self._number(node, metric), statistic or metric.statistic
+        whose, statistic = metric.launch or node, statistic or metric.statistic
         needed = max(margins.peers_min, 2)
-        whose = metric.launch or node
-        pool = self._large_enough(number, metric.device, whose, needed, statistic)
-        if pool.others(whose) + 1 >= needed:
-            spread = self._quantities.spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
-            found = pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
-            return self._for_these_looks(found, number or 0, metric, statistic)
+        found = self._group(quantity, whose, metric, margins, statistic)
+        if found is not None and quantity is not None:
+            return _for_these_looks(found, quantity, metric, statistic)
+        pool = quantity.pool(None, statistic) if quantity else Pool("", ())
+        others = pool.others(whose)
         if metric.launch:
-            others = pool.others(whose)
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
             return NoPeers(f"{few} ({needed:g} are needed to compare)", pool.values_of_others(whose))
-        return self._with_other_software(node, metric, margins, statistic) or NoPeers(
-            f"only {counted(pool.others(whose) + 1, 'node')} of platform {platform} measured it in the same way"
-            f" ({needed:g} are needed to compare)"
+        alike = self._alike.get(without(key_of(platform, metric), *SOFTWARE, OF), ())
+        found = self._group(self._union(alike), node, metric, margins, statistic) if len(alike) > 1 else None
+        if found is not None:
+            return replace(found, unequal=_unlike(alike, metric))
+        return NoPeers(
+            f"only {counted(others + 1, 'node')} of platform {platform} measured it in the same way"
+            f" ({needed:g} are needed to compare)",
+            few=self._few(node, quantity, metric, statistic, margins) if quantity and others else None,
+            scatter=quantity.scatter.spread if quantity else 0.0,
         )
 
-    def _for_these_looks(self, found: PeerGroup, number: int, metric: Metric, statistic: Statistic) -> PeerGroup:
-        """The others as they would be with as many looks as this node has had, and as unsteady a device."""
-        if statistic is not Statistic.USUAL:
-            return found
-        noise, spread = self._quantities.scatter(number), of_own_looks(metric.values, better=metric.better)
-        found = replace(found, spread=max(found.spread, spread), scatter=noise.spread, disturbed=noise.disturbed)
-        own, usual = len(metric.values), self._quantities.looks_of(number)[1]
-        if own == usual:
-            return found
-        (middle, variance), (its_middle, its_variance) = (
-            self._quantities.of_looks(number, each) for each in (own, usual)
-        )
-        spread = math.sqrt(max(found.spread**2 + variance - its_variance, 0.0))
-        return replace(found, median=found.median * middle / its_middle, spread=spread)
-
-    def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> Pool:
-        """This device of all nodes where enough have it, else all devices of all."""
-        pool = self._quantities.pool(number, device, statistic)
-        return pool if pool.others(whose) + 1 >= needed else self._quantities.pool(number, None, statistic)
-
-    def _with_other_software(
-        self, node: str, metric: Metric, margins: Margins, statistic: Statistic
+    def _group(
+        self, quantity: Quantity | None, whose: str, metric: Metric, margins: Margins, statistic: Statistic
     ) -> PeerGroup | None:
-        """The nodes that measured the same with another driver or library; None if they are too few as well."""
-        key = key_of(self.platform(node), metric)
-        if len(self._quantities.alike.get(key, ())) < 2:
-            return None
-        number = -1 - self._quantities.alike[key][0]
+        """The others, this device of all nodes where enough have it, else all devices of all; None where too few."""
         needed = max(margins.peers_min, 2)
-        pool = self._large_enough(number, metric.device, node, needed, statistic)
-        if pool.others(node) + 1 < needed:
+        pools = (quantity.pool(each, statistic) for each in (metric.device, None)) if quantity else ()
+        pool = next((each for each in pools if each.others(whose) + 1 >= needed), None)
+        if quantity is None or pool is None:
             return None
-        spread = self._quantities.spread_without(node, number, statistic, by_slot=bool(pool.device))
-        found = pool.group(node, margins, spread, higher_is_better=metric.better == "higher")
-        return replace(found, unequal=self.levels.unlike(key, metric))
+        parts = margins.slow_part_min, margins.fast_part_min
+        if parts not in pool.splits:
+            pool.splits[parts] = find_split(pool.held, *parts, higher_is_better=metric.better == "higher")
+        return PeerGroup(
+            pool.others(whose),
+            len(pool) - len(pool.own(whose)),
+            pool.median_without(whose),
+            *quantity.spread_without(whose, statistic, by_slot=bool(pool.device)),
+            device=pool.device,
+            split=pool.splits[parts],
+        )
+
+    def _few(
+        self, node: str, quantity: Quantity, metric: Metric, statistic: Statistic, margins: Margins
+    ) -> FewPeers | None:
+        """The few other nodes. How far good ones lie apart is told by the looks and by the devices, hardly by them."""
+        values = quantity.pool(metric.device, statistic).values_of_others(node)
+        between, freedom = _NODES_DIFFER, math.inf
+        if quantity.of_devices:
+            between, freedom = quantity.of_devices[0].inside(metric.statistic).without(f"{node} ")
+            between *= of_median(quantity.of_devices[1])
+        elif metric.device:
+            between, freedom = quantity.inside(metric.statistic).without(f"{node} {metric.device}")
+        told, noise = quantity.scatter.freedom, margins.past_noise
+        if statistic is Statistic.USUAL and told >= _TOLD:
+            noise = math.sqrt(quantity.of_looks(len(metric.values))[1])
+        elif len(metric.values) > 1:  # the best of several
+            noise, told = max(_OF_BEST * noise, stdev(metric.values) / abs(median(metric.values) or 1)), math.inf
+        return FewPeers(values, math.hypot(between, noise), freedom if between > noise else told or math.inf)
+
+    def _union(self, alike: Sequence[Quantity]) -> Quantity:
+        return self._unions.get(alike[0]) or self._unions.setdefault(alike[0], Quantity.of_all(alike))
 
     def inside(self, metric: Metric, node: str) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node: the spread, its degrees of freedom, of how many.
 
         Of all nodes of the platform together, each around its own median; of few nodes without the judged device.
         """
-        number = self._number(node, metric)
-        if number is None:
+        quantity = self._of(node, metric)
+        if quantity is None:
             return 0.0, 1.0, 1
-        if number not in self._inside:
-            nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-            value_of = self._quantities.value_of(number, metric.statistic)
-            for row in self._quantities.rows(number):
-                nodes[row.node].append((value_of(row.seen), f"{row.node} {row.device}"))
-            self._inside[number] = Spread([Pool("", held) for held in nodes.values()])
-        spread = self._inside[number]
+        spread = quantity.inside(metric.statistic)
         return *spread.without(f"{node} {metric.device}"), spread.count
+
+    def batches(self, node: str, metric: Metric, margins: Margins) -> tuple[Batch, ...]:
+        """The batches of this node that are behind the rest of the fleet, by figures of nodes, not by devices."""
+        quantity = self._of(node, metric)
+        if quantity is None:
+            return ()
+        if quantity.loose not in self._batches:
+            self._batches[quantity.loose] = self._found_batches(quantity.loose, metric, margins)
+        return self._batches[quantity.loose].get(node, ())
+
+    def _found_batches(self, key: Key, metric: Metric, margins: Margins) -> Mapping[str, tuple[Batch, ...]]:
+        whole = {
+            row.node: (_judged(row, metric), quantity.software)
+            for quantity in self._alike.get(key, ())
+            for row in quantity.rows("")
+            if not row.launch and _GROUP not in metric.conditions
+        }
+        nodes = [node for node in self._platforms if node in whole]  # in the order of the fleet
+        if len(nodes) < max(margins.peers_min, 2):
+            return {}
+        traits = {}
+        for node in nodes:
+            known, software = self._traits.get(node, {}), whole[node][1]
+            told = frozenset(known.values())
+            traits[node] = {**known, **{name: value for name, value in software if value not in told}}
+        values, software_of = {node: whole[node][0] for node in nodes}, {node: whole[node][1] for node in nodes}
+        return find_batches(values, traits, software_of, margins, higher_is_better=metric.better == "higher")
+
+    def slot(self, node: str, metric: Metric, like: Collection[str], margins: Margins) -> Slot | None:
+        """The place of a device, if it is behind the places that are `like` it on all nodes."""
+        quantity = self._of(node, metric) if is_place(metric) else None
+        if quantity is None:
+            return None
+        key = quantity.loose
+        if key not in self._places:
+            places: defaultdict[str, list[float]] = defaultdict(list)
+            for row in (row for quantity in self._alike.get(key, ()) for row in quantity.rows()):
+                if row.device:
+                    places[row.device].append(_judged(row, metric))
+            self._places[key] = places
+        asked = (key, metric.device, frozenset(like))
+        if asked not in self._slots:
+            self._slots[asked] = find_slot(metric.device, self._places[key], like, margins)
+        return self._slots[asked]
 
     def platform(self, node: str) -> str:
         """The platform of a node; empty if it is not known."""
@@ -182,45 +231,58 @@ class Peers:
 
     def together(self, metric: Metric, node: str) -> frozenset[str]:
         """The nodes of the launch that gave this node its number, itself among them."""
-        number = self._number(node, metric)
-        if number is None or not metric.launch:
+        quantity = self._of(node, metric)
+        if quantity is None or not metric.launch:
             return frozenset()
-        if number not in self._members:
-            members: defaultdict[str, set[str]] = defaultdict(set)
-            for row in self._quantities.rows(number):
-                members[row.launch].add(row.node)
-            self._members[number] = {launch: frozenset(names) for launch, names in members.items()}
-        return self._members[number].get(metric.launch, frozenset())
+        return frozenset(row.node for row in quantity.rows() if row.launch == metric.launch)
 
-    def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
-        """The best value of each node that measured the same quantity of its device of this name."""
-        return self._of_devices(self._number(node, metric)).get(metric.device, {})
-
-    def medians_of_devices(self, node: str, metric: Metric) -> Mapping[str, float]:
-        """For each device of a node the median over all nodes that measured the same quantity of it."""
-        number = self._number(node, metric)
-        if number not in self._medians:
-            found = self._of_devices(number)
-            self._medians[number] = {device: median(values.values()) for device, values in found.items()}
-        return self._medians[number]
-
-    def count_below(self, node: str, metric: Metric, bound: float) -> dict[str, int]:
-        """For each device how many nodes stay below a bound with it."""
-        found = self._of_devices(self._number(node, metric))
-        return {device: sum(value < bound for value in values.values()) for device, values in found.items()}
-
-    def _number(self, node: str, metric: Metric) -> int | None:
-        return self._keys.get(quantity.key(self.platform(node), metric))
-
-    def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
-        if number not in self._devices:
+    def of_devices(self, node: str, metric: Metric) -> Mapping[str, Mapping[str, float]]:
+        """For each device the best value of each node that measured the same quantity of it."""
+        quantity = self._of(node, metric)
+        if quantity not in self._devices:
             found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-            for row in () if number is None else self._quantities.rows(number):
-                found[row.device][row.node] = (
-                    max(row.seen) if self._quantities.better_of(number) == "higher" else min(row.seen)
-                )
-            self._devices[number] = found
-        return self._devices[number]
+            for row in quantity.rows() if quantity else ():
+                found[row.device][row.node] = max(row.seen) if metric.better == "higher" else min(row.seen)
+            self._devices[quantity] = found
+        return self._devices[quantity]
+
+    def _of(self, node: str, metric: Metric) -> Quantity | None:
+        return self._quantities.get(key_of(self.platform(node), metric))
+
+
+def _for_these_looks(found: PeerGroup, quantity: Quantity, metric: Metric, statistic: Statistic) -> PeerGroup:
+    """The others as they would be with as many looks as this node has had, and as unsteady a device.
+
+    Where this node has had another number of looks (a launch hung, a run was resumed) the median and the spread are
+    those that so many looks would have.
+    """
+    if statistic is not Statistic.USUAL:
+        return found
+    spread = max(found.spread, of_own_looks(metric.values, better=metric.better))
+    center, own, usual = found.median, len(metric.values), quantity.looks[1]
+    if own != usual:
+        (middle, variance), (its_middle, its_variance) = map(quantity.of_looks, (own, usual))
+        spread, center = math.sqrt(max(spread**2 + variance - its_variance, 0.0)), center * middle / its_middle
+    noise = quantity.scatter
+    return replace(found, median=center, spread=spread, scatter=noise.spread, disturbed=noise.disturbed)
+
+
+def _judged(row: Row, metric: Metric) -> float:
+    return metric.statistic.of(row.seen, better=metric.better) or 0.0
+
+
+def _unlike(alike: Sequence[Quantity], metric: Metric) -> str:
+    """In words, with what else most of the others measured: "driver 570.1, most others 580.2"."""
+    own = {name: value for name, value in sorted(metric.conditions.items()) if name in SOFTWARE}
+    others: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for each in alike:
+        if dict(each.software) != own:
+            others[each.software] += len(each)
+    if not others:
+        return ""
+    usual = dict(others.most_common(1)[0][0])
+    odd = [(name, own.get(name, "none"), usual.get(name, "none")) for name in {**own, **usual}]
+    return ", ".join(f"{name} {mine}, most others {its}" for name, mine, its in odd if mine != its)
 
 
 @dataclass(frozen=True)
@@ -241,24 +303,13 @@ class NodePeers:
 
     def of_device(self, metric: Metric) -> Mapping[str, float]:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""
-        return self.peers.of_device(self.node, metric)
+        return self.peers.of_devices(self.node, metric).get(metric.device, {})
 
     def medians_of_devices(self, metric: Metric) -> Mapping[str, float]:
         """For each device of a node the median over all nodes that measured the same quantity of it."""
-        return self.peers.medians_of_devices(self.node, metric)
+        return {name: median(each.values()) for name, each in self.peers.of_devices(self.node, metric).items()}
 
     def count_below(self, metric: Metric, bound: float) -> dict[str, int]:
         """For each device how many nodes stay below a bound with it."""
-        return self.peers.count_below(self.node, metric, bound)
-
-    def batches(self, metric: Metric, margins: Margins) -> tuple[Batch, ...]:
-        """The racks, firmwares and drivers that this node shares with others, and that are behind the rest with it."""
-        return self.peers.levels.batches(self.node, self.peers.platform(self.node), metric, margins)
-
-    def slot(self, metric: Metric, like: Collection[str], margins: Margins) -> Slot | None:
-        """The place of a device, if it is behind the places that are `like` it on all nodes."""
-        return self.peers.levels.slot(self.peers.platform(self.node), metric, like, margins)
-
-    def inside(self, metric: Metric) -> tuple[float, float, int]:
-        """How far good devices lie from the others of their node."""
-        return self.peers.inside(metric, self.node)
+        found = self.peers.of_devices(self.node, metric)
+        return {name: sum(value < bound for value in each.values()) for name, each in found.items()}

@@ -15,8 +15,7 @@ from statistics import fmean, median
 
 from nodegate.errors import NotJudged, UsageError
 from nodegate.metric import Metric
-from nodegate.numbers.gap import floor_of, gap, scale_of
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins, floor_of, gap, scale_of
 from nodegate.numbers.spread import mad, robust
 from nodegate.records.verdict import NodeVerdict
 

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nodegate.metric_names import words
-from nodegate.numbers.comparison import shown
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins, shown
 from nodegate.past.difference import changes, least_step
 from nodegate.past.event import (
     ACCEPT_AGAIN,

@@ -11,9 +11,8 @@ from nodegate.errors import Busy, CannotMeasure
 from nodegate.judge.fleet import OWN_MACHINE, SAME_MACHINE_STEP
 from nodegate.measure.measurement import Measurement
 from nodegate.metric import Metric
-from nodegate.numbers.assessments import Bounds
+from nodegate.numbers.assessments import Bounds, Doubt, suspects, with_their_like
 from nodegate.numbers.peers import Measured
-from nodegate.numbers.suspects import Doubt, suspects, with_their_like
 from nodegate.records.evidence import FACTS
 from nodegate.records.verdict import Verdict
 from nodegate.run.judging import Judging

@@ -16,8 +16,7 @@ from nodegate.measure.program_run import not_begun
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.assessments import Bounds
-from nodegate.numbers.suspects import Doubt
+from nodegate.numbers.assessments import Bounds, Doubt
 from nodegate.records.evidence import Evidence
 from nodegate.records.program_run import Attempt
 from nodegate.records.run_folder import RunFolder

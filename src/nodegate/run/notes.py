@@ -18,8 +18,8 @@ from nodegate.metric import Metric
 from nodegate.metric_names import words
 from nodegate.node import Node
 from nodegate.numbers.against_others import fleet
-from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import NoPeers, Peers
+from nodegate.numbers.comparison import Margins, NoPeers
+from nodegate.numbers.peers import Peers
 from nodegate.run.contexts import NodeSummary
 from nodegate.subjects.order import Demand, demands
 from nodegate.text import counted, some
@@ -31,6 +31,7 @@ _HOW = "write them again with nodegate demands, this inventory, and the --baseli
 _COMPARED = frozenset({"TFLOPS", "GB/s", "Gb/s"})  # units of what devices do
 _MUCH = 2.0  # times the floor: what is sought
 _NAMED = 2
+_ONE_IS_TOLD = 3  # nodes, from which on one that is far behind is named
 
 
 def unseen(nodes: Mapping[str, Node], summaries: Mapping[str, NodeSummary | None]) -> Iterator[str]:
@@ -107,18 +108,22 @@ def fleet_allows(
     for node, platform in nodes.items():
         if platform and any(metric.unit in _COMPARED for metric in metrics(node)):
             platforms[platform].append(node)
-    said = []
+    said, few = [], []
     for platform, known in sorted(platforms.items()):
         first = min(known, key=natural)
         try:
             margins = Margins.of(baseline(first))
         except NotJudged:
             continue
-        if len(known) < margins.peers_min:
+        if len(known) >= _ONE_IS_TOLD and len(known) < margins.peers_min:
+            few.append(f"{platform} ({counted(len(known), 'node')}, {margins.peers_min:g} are needed)")
+        elif len(known) < margins.peers_min:
             said.append(f"{platform} ({counted(len(known), 'node')}, {margins.peers_min:g} are needed)")
         elif hidden := _hidden(metrics(first), peers, first, margins):
             said.append(f"{platform} in {hidden}")
-    return f"comparing nodes finds no slow one: {some(said, _NAMED)}" if said else ""
+    told = f"comparing nodes finds no slow one: {some(said, _NAMED)}" if said else ""
+    least = f"comparing so few nodes finds only one that is far behind: {some(few, _NAMED)}" if few else ""
+    return "; ".join(filter(None, (told, least)))
 
 
 def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins) -> str:

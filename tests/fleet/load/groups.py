@@ -22,7 +22,7 @@ from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.suspects import Doubt, Suspects
+from nodegate.numbers.assessments import Doubt, Suspects
 from nodegate.records.program_run import Attempt, ProgramRun
 from nodegate.records.taken_key import TakenKey
 from nodegate.toolbox.tool_list import CublasPlaces, how_to_get, lacks

@@ -8,9 +8,8 @@ from nodegate.measure.burn.document import GpuLoad
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
 from nodegate.metric import DIGITS, Metric
 from nodegate.metric_names import words
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.comparison import Margins, PeerGroup
 from nodegate.numbers.peers import NodePeers
-from nodegate.numbers.pool import PeerGroup
 from nodegate.probe.gpu import Gpu
 from nodegate.probe.readings import mapped
 from nodegate.records.finding import AT_MOST, Limit, LimitKind, NumberLimit

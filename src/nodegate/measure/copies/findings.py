@@ -108,9 +108,10 @@ def end_without_peers(baseline: Baseline, verdicts: Verdicts) -> NoReturn:
 def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """The lowest pair of each GPU, with the pair's name and whether the GPU or its partner is the slow one."""
     for metric, found in assessments(copies.named(PEER), baseline=baseline, peers=peers):
-        index = int(metric.device.removeprefix("GPU "))
-        pair, blame = lowest_pair(copies, index)
-        named = f"GPU {pair[0]} to GPU {pair[1]}"
+        named, blame = "", RESEAT
+        if metric.device:  # else the median of all
+            pair, blame = lowest_pair(copies, int(metric.device.removeprefix("GPU ")))
+            named = f"GPU {pair[0]} to GPU {pair[1]}"
         verdicts.add(finding_of(metric, found, remedy=blame, quantity=named))
         add_proof(verdicts, metric, found)
 

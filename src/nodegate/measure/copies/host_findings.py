@@ -9,9 +9,8 @@ from nodegate.measure.copies.findings import RESEAT, missing
 from nodegate.measure.copies.result import Copies
 from nodegate.measure.own_program import facts_by_index
 from nodegate.metric import Metric
-from nodegate.numbers.assess import Assessment
-from nodegate.numbers.assessments import assessments
-from nodegate.numbers.derived import share_of
+from nodegate.numbers.assessments import Assessment, assessments
+from nodegate.numbers.limits import share_of
 from nodegate.numbers.metric_findings import add_proof, finding_of
 from nodegate.numbers.peers import NodePeers
 from nodegate.probe.gpu import Gpu, Gpus
@@ -58,9 +57,9 @@ def judge_rates(
     """Rates of host copies, ours or nvbandwidth's."""
     known = facts_by_index(gpus, copies.gpus)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers):
-        index = int(metric.device.removeprefix("GPU "))
-        several = copies.gpus.get(index)
-        if several:
+        index = int(metric.device.removeprefix("GPU ")) if metric.device else None  # none: the median of all
+        several = copies.gpus.get(index) if index is not None else None
+        if several and index is not None:
             verdicts.add(_finding(metric, found, several[-1], known.get(index), baseline))
         else:
             verdicts.add(finding_of(metric, found, remedy=RESEAT))

@@ -9,7 +9,7 @@ from nodegate.measure.groups.result import APART_NAME, NAMES, GroupRun, NcclGrou
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.assessments import Bounds
-from nodegate.numbers.derived import Physics, of_platform, share_of
+from nodegate.numbers.limits import Physics, of_platform, share_of
 from nodegate.numbers.peers import NodePeers
 from nodegate.probe.rdma import Rdma, RdmaPort
 from nodegate.records import part

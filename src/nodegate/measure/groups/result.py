@@ -14,7 +14,7 @@ from nodegate.measure.groups.plan import PAIR, PART, whole_of
 from nodegate.measure.nccl.launches import Launched, read_test
 from nodegate.measure.program_run import reason
 from nodegate.metric import Metric, Statistic
-from nodegate.numbers.unsteady import of_hung
+from nodegate.numbers.against_others import of_hung
 from nodegate.records.program_run import Attempt, LaunchNotes, LaunchPlan, ProgramRun
 from nodegate.records.verdict import Verdict
 from nodegate.tools.nccl_log import NcclLog, read_log

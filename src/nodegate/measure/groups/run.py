@@ -20,7 +20,7 @@ from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Inapplicable, Measurement, Pool, Runs, Target, split_by_mig
 from nodegate.measure.nccl.launches import RESTS_ON
 from nodegate.measure.nccl.run import gpu_count
-from nodegate.numbers.suspects import Suspects
+from nodegate.numbers.assessments import Suspects
 from nodegate.profile import Profile
 
 ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too

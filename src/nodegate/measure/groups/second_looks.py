@@ -12,7 +12,7 @@ from nodegate.measure.groups.plan import PAIR, Group, pair, pairs_by_rack, witho
 from nodegate.measure.groups.result import NAMES
 from nodegate.measure.groups.search import Result
 from nodegate.measure.groups.tour import SEARCHES, Tour
-from nodegate.numbers.suspects import Doubt, Suspects
+from nodegate.numbers.assessments import Doubt, Suspects
 
 Enough = Mapping[str, float]  # collective -> what it has to reach, in GB/s
 

@@ -9,11 +9,10 @@ from statistics import median
 from nodegate.baseline.baseline import Baseline
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, LinkRun, RdmaBandwidth
 from nodegate.metric import Metric
-from nodegate.numbers import unsteady
-from nodegate.numbers.assess import Assessment
-from nodegate.numbers.margins import Margins
+from nodegate.numbers.against_others import of_hung, of_low
+from nodegate.numbers.assessments import Assessment
+from nodegate.numbers.comparison import Margins, PeerGroup
 from nodegate.numbers.peers import NodePeers
-from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import reach
 from nodegate.records.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.records.verdict import Verdict
@@ -63,9 +62,9 @@ def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedR
     if not isinstance(group, PeerGroup) or not group.device or len(others) + 1 < _RAILS:
         return None
     reference = median(others)
-    chance = reach(margins.wronged / (_KINDS * len(medians)), group.freedom)
+    chance = reach(margins.fleet_wronged / (_KINDS * len(medians)), group.freedom)
     rail_floor = max(margins.fleet_floor, chance * group.spread * _MEDIAN / math.sqrt(group.count + 1))
-    own_floor = max(margins.fleet_floor, reach(margins.doubted) * group.spread)
+    own_floor = max(margins.fleet_floor, reach(margins.fleet_doubted) * group.spread)
     bounds = [reference * (1 - floor) for floor in (rail_floor, own_floor)]
     nodes = group.nodes + 1
     if medians[metric.device] < bounds[0] and metric.judged < bounds[0]:
@@ -140,7 +139,7 @@ def how_often(found: RdmaBandwidth, device: str, *, hung: bool) -> tuple[Verdict
         return Verdict.PASS, ""
     most = max(sorted(partners), key=lambda name: sum(run.partner == name for run in bad))
     count, looks = (sum(run.partner != most for run in each) for each in (bad, runs))
-    said = (unsteady.of_hung if hung else unsteady.of_low)(count, looks, max(len(found.planned), 1))
+    said = (of_hung if hung else of_low)(count, looks, max(len(found.planned), 1))
     what = "hung or ended with an error" if hung else "was a tenth and more below its best, or had no result,"
     return said, f"{what} in {len(bad)} of {len(runs)} transfers, with {len(partners)} of {len(seen)} partners"
 

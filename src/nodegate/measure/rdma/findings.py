@@ -15,9 +15,8 @@ from nodegate.measure.rdma.rails import is_bond
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, LinkRun, RdmaBandwidth, is_latency
 from nodegate.metric import Metric
 from nodegate.metric_names import words
-from nodegate.numbers.assess import Assessment
-from nodegate.numbers.assessments import Bounds, assessments
-from nodegate.numbers.derived import Physics, of_platform
+from nodegate.numbers.assessments import Assessment, Bounds, assessments
+from nodegate.numbers.limits import Physics, of_platform
 from nodegate.numbers.peers import NodePeers
 from nodegate.probe.rdma import Rdma, RdmaPort
 from nodegate.records.finding import AT_LEAST, AnyLimit, Limit, LimitKind, NumberLimit

@@ -23,7 +23,7 @@ from nodegate.measure.rdma.pairing import Pair, Round, in_rounds, rounds, second
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.result import EVEN, INSIDE, doubtful, is_latency, number, parse
-from nodegate.numbers.suspects import Doubt, Suspects
+from nodegate.numbers.assessments import Doubt, Suspects
 from nodegate.profile import Profile
 from nodegate.records.program_run import Attempt, LinkPlan, MissingRail, Path, ProgramRun, Role
 from nodegate.subjects.pcie import rdma_nics

@@ -10,8 +10,7 @@ from nodegate.measure.rdma.result import INSIDE, WAYS, LinkRun, RdmaBandwidth
 from nodegate.metric import Metric
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
-from nodegate.numbers.assess import Assessment
-from nodegate.numbers.assessments import assessments
+from nodegate.numbers.assessments import Assessment, assessments
 from nodegate.numbers.peers import NodePeers
 from nodegate.probe.rdma import Rdma
 from nodegate.records import part
