@@ -75,6 +75,7 @@ REASONS: tuple[tuple[str, str], ...] = (
         ),
         "says what the node is: any value may be right; compared over the fleet and with what was ordered",
     ),
+    (r"system\.pid_namespace", "a container may have no network device: an empty list without it is said as missing"),
     (r"system\.(hostname|boot_id)", "names the machine: compared over the run, before and after the load"),
     (
         (

@@ -156,7 +156,8 @@ def narrow_gpu(machine: Machine) -> list[PlantedFault]:
         machine,
         "F05",
         "GPU 7 is linked at x2",
-        "pcie.link_width copies.host_to_device copies.host_both_ways copies.device_to_host fail GPU 7",
+        "pcie.link_width copies.host_to_device copies.host_at_once copies.host_both_ways copies.device_to_host"
+        " fail GPU 7",
         "copies.nvbandwidth fail GPU 7",
     )
 

@@ -18,7 +18,9 @@ def said(nodes: int, noise: float, **changes: str) -> str:
 
 def said_of(measured: Measured) -> str:
     platforms = {node: platform for node, (platform, _) in measured.items()}
-    return fleet_allows(platforms, lambda node: measured[node][1], Peers.of(measured), lambda _node: baseline())
+    return "\n".join(
+        fleet_allows(platforms, lambda node: measured[node][1], Peers.of(measured), lambda _node: baseline())
+    )
 
 
 def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:

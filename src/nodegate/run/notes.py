@@ -95,8 +95,8 @@ def fleet_allows(
     metrics: Callable[[str], Sequence[Metric]],
     peers: Peers,
     baseline: Callable[[str], Baseline],
-) -> str:
-    """The platforms with too few measured nodes, or with numbers that hide slow nodes; empty if there are none.
+) -> Iterator[str]:
+    """A line on the platforms with too few measured nodes or numbers that hide slow ones, and one on those with few.
 
     Args:
         nodes: the platform of each node.
@@ -121,9 +121,10 @@ def fleet_allows(
             said.append(f"{platform} ({counted(len(known), 'node')}, {margins.peers_min:g} are needed)")
         elif hidden := _hidden(metrics(first), peers, first, margins):
             said.append(f"{platform} in {hidden}")
-    told = f"comparing nodes finds no slow one: {some(said, _NAMED)}" if said else ""
-    least = f"comparing so few nodes finds only one that is far behind: {some(few, _NAMED)}" if few else ""
-    return "; ".join(filter(None, (told, least)))
+    if said:
+        yield f"comparing nodes finds no slow one: {some(said, _NAMED)}"
+    if few:
+        yield f"comparing so few nodes finds only one that is far behind: {some(few, _NAMED)}"
 
 
 def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins) -> str:

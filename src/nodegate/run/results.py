@@ -220,10 +220,9 @@ def _allows(judging: Judging) -> Iterator[str]:
     """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
     if any(judging.view.metrics(name) for name in judging.register.asked):
         platforms = {name: judging.contexts.platform(name) for name in judging.register.asked}
-        if said := fleet_allows(
+        yield from fleet_allows(
             platforms, judging.view.metrics, judging.view.peers(), lambda node: judging.contexts.of(node).baseline
-        ):
-            yield said
+        )
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
