@@ -152,6 +152,12 @@ def test_a_name_that_slurm_does_not_have_is_refused(slurm: Cluster, worker: Benc
     assert "Slurm does not know it under this name" in said
 
 
+def holds(slurm: Cluster, worker: Bench) -> list[list[str]]:
+    """The jobs that held a node, number and state: those of tests before this one too."""
+    asked = ("-t", "all", f"--name={NAME}", "-w", worker.node.name, "-o", "%i %T")
+    return [line.split() for line in slurm.controller.run("squeue", "-h", *asked).splitlines()]
+
+
 def test_a_run_holds_its_nodes_under_load_and_leaves_busy_ones_alone(
     slurm: Cluster, worker: Bench, neighbour: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,8 +174,7 @@ def test_a_run_holds_its_nodes_under_load_and_leaves_busy_ones_alone(
     assert outcome.exit_code == 1, outcome.output
     assert "the node cannot be held: its state in Slurm is mixed" in outcome.words(neighbour.node.name, "burn.complete")
     assert "cannot be held" not in outcome.words(worker.node.name, "burn.complete"), outcome.output
-    listed = slurm.controller.run("squeue", "-h", "-t", "all", f"--name={NAME}", "-w", worker.node.name, "-o", "%T")
-    assert set(listed.split()) == {"CANCELLED"}
+    assert {state for number, state in holds(slurm, worker) if int(number) > int(job)} == {"CANCELLED"}
     assert slurm.job(job) == "RUNNING"
     slurm.controller.run("scancel", job)
 
