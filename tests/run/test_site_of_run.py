@@ -1,6 +1,7 @@
 """A run takes the site file that is named, nodegate_site, or the one beside its inventory, and keeps what it says."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.node import Node
 from nodegate.records.run import Contract, Criterion, Party
 from nodegate.run.settings import Settings
-from nodegate.run.site_of_run import of_run
+from nodegate.run.site_of_run import of_run, site_of
 from nodegate.site.site_file import read
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,10 @@ KEPT = {
 }
 
 
+def agreed(settings: Settings, nodes: Sequence[Node] = ()) -> tuple[Settings, Contract]:
+    return of_run(settings, site_of(settings, nodes), None)
+
+
 def write(folder: Path, text: str = WHOLE, name: str = "site.yaml") -> Path:
     file = folder / name
     file.write_text(text, encoding="utf-8")
@@ -47,21 +52,21 @@ def test_the_file_is_named_or_beside_the_inventory(tmp_path: Path) -> None:
         (Settings(inventory=(str(hosts),)), []),
         (Settings(inventory=("gpu1,",)), [named]),
     ):
-        assert of_run(settings, nodes, None)[1] == Contract(str(file), **KEPT)  # type: ignore[arg-type]
-    assert of_run(Settings(inventory=("gpu1,",)), [], None) == (Settings(inventory=("gpu1,",), lang="en"), Contract())
+        assert agreed(settings, nodes)[1] == Contract(str(file), **KEPT)  # type: ignore[arg-type]
+    assert agreed(Settings(inventory=("gpu1,",))) == (Settings(inventory=("gpu1,",), lang="en"), Contract())
 
 
 def test_what_contradicts_is_refused_with_both_places(tmp_path: Path) -> None:
     file = write(tmp_path)
-    assert of_run(Settings(site=file), [], None)[0].policy == "strict-h100"
-    assert of_run(Settings(site=file, policy="strict-h100"), [], None)[0].policy == "strict-h100"
+    assert agreed(Settings(site=file))[0].policy == "strict-h100"
+    assert agreed(Settings(site=file, policy="strict-h100"))[0].policy == "strict-h100"
     with pytest.raises(UsageError, match=r"site.yaml:6.*strict-h100 here and default on the command line"):
-        of_run(Settings(site=file, policy="default"), [], None)
+        agreed(Settings(site=file, policy="default"))
     nodes = [
         Node(f"gpu{n}", expected={"site": f"{n}.yaml"}, origins={"site": f"{tmp_path}/hosts.yaml:{n}"}) for n in (1, 2)
     ]
     with pytest.raises(UsageError, match=r"hosts.yaml:2.*hosts.yaml:1 names .*1.yaml"):
-        of_run(Settings(), nodes, None)
+        agreed(Settings(), nodes)
 
 
 def test_the_language_is_the_options_else_the_files_else_english(
@@ -75,7 +80,7 @@ def test_the_language_is_the_options_else_the_files_else_english(
         ("site: {name: Hall 3}", "", ("en", ())),
         ("site: {name: Hall 3}", "zh", ("zh", ("zh",))),
     ):
-        settings, contract = of_run(Settings(site=write(tmp_path, text), lang=option), [], None)
+        settings, contract = agreed(Settings(site=write(tmp_path, text), lang=option))
         assert (settings.lang, contract.languages) == said
 
 

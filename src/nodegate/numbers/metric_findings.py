@@ -63,6 +63,7 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
     quantity = quantity or quantity_of(metric)
     error = found.verdict is Verdict.ERROR
     actions = {Verdict.ERROR: _MEASURE, Verdict.NOT_JUDGED: ADD_A_LIMIT}
+    is_figure = OF in metric.conditions and found.verdict is Verdict.PASS  # no value of a device, beside theirs
     return Finding(
         part_of(metric),
         found.verdict,
@@ -74,7 +75,7 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
         note="" if error or found.is_of_batch else "; ".join(filter(None, (found.note, _most(found), note))),
         action=actions.get(found.verdict, remedy),
         code=found.code,
-        metric=metric.name,
+        metric="" if is_figure else metric.name,
         share=found.share,
     )
 
