@@ -197,6 +197,8 @@ class NodeTree:
             self.file(f"{port}/hw_counters/{file}", counters.get(file, "0") + "\n")
         self.file(f"{port}/gids/0", "fe80:0000:0000:0000:a088:c203:0052:1c34\n")
         self.file(f"{port}/gid_attrs/types/0", "IB/RoCE v1\n")
+        for row, key in enumerate(("0xffff", "0x0000")):
+            self.file(f"{port}/pkeys/{row}", f"{key}\n")
         for row in range(1, 8):
             self.file(f"{port}/gids/{row}", "0000:0000:0000:0000:0000:0000:0000:0000\n")
         return folder
