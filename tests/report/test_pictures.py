@@ -12,12 +12,18 @@ from support import browser
 from support.recorded import run_pytest
 
 from nodegate import open_run
+from nodegate.records import part
+from nodegate.records.finding import Finding, Limit, Record
+from nodegate.records.part import Kind
+from nodegate.records.run import NodeReport
 from nodegate.records.run_folder import RunFolder
+from nodegate.records.verdict import NodeVerdict, Verdict
 from nodegate.report.frames import OpenedRun
 from nodegate.report.json_file import load
 from nodegate.report.model import Report
 from nodegate.report.pictures import burn, dots, racks, rails
 from nodegate.report.pictures.axis import axis
+from nodegate.report.pictures.values import values
 from nodegate.report.stats import Measurement, measurements
 
 INVENTORY = Path(__file__).parents[2] / "inventory" / "demo.yaml"
@@ -67,6 +73,24 @@ def test_many_values_are_bars_of_equal_measure() -> None:
     assert dots.finding(replace(entry, limit=None)) == "700 values without a limit"
 
 
+@pytest.mark.parametrize("verdict", [Verdict.ERROR, Verdict.WARN, Verdict.NOT_JUDGED])
+def test_what_did_not_pass_or_was_held_to_nothing_is_not_drawn_as_good(verdict: Verdict) -> None:
+    limit = None if verdict is Verdict.NOT_JUDGED else Limit(400.0, "Gb/s", "test")
+    held = {"unit": "Gb/s", "limit": limit, "metric": "rdma.write_gbps"}
+    of = [Finding(part.nic(f"mlx5_{at}"), verdict, "rate", observed=500.0 + at, **held) for at in range(100)]
+    nodes = [NodeReport("gpu1", NodeVerdict.REJECTED, "hgx", records=(Record("gpu1", "c", verdict, tuple(of)),))]
+    (entry,) = measurements(nodes)
+    ((said, picture),) = rails.heat_maps(values(nodes)[Kind.NIC])
+    for shown in (picture, dots.dots(entry)):
+        assert not re.search(r'class="(good|heat\d|bars passed)"', shown)
+    is_bad = verdict is not Verdict.NOT_JUDGED
+    words = "100 of 100 did not pass: gpu1 mlx5_0 (500)" if is_bad else "100 values without a limit"
+    assert words in said
+    assert words in dots.finding(entry)
+    assert len(entry.named) == (60 if is_bad else 0)
+    assert picture.count('class="bad"') == (100 if is_bad else 0)
+
+
 def test_one_far_value_does_not_press_the_others_together() -> None:
     held = [*(700.0 + at / 10 for at in range(100)), 1e9]
     along = axis(held, 300)
@@ -75,7 +99,7 @@ def test_one_far_value_does_not_press_the_others_together() -> None:
 
 
 def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
-    said, drawn = racks.gpu_bars(report.nodes)
+    said, drawn = racks.gpu_bars(values(report.nodes)[Kind.GPU])
     assert said == "bf16 rate (TFLOPS)"
     own = run.values[(run.values.metric == "burn.bf16_tflops") & (run.values.check == "burn.throughput")]
     middle = median(own.value)
@@ -94,12 +118,12 @@ def test_bars_of_a_node_are_its_gpus(run: OpenedRun, report: Report) -> None:
 
 
 def test_a_cell_of_the_map_is_a_rail_of_a_node(run: OpenedRun, report: Report) -> None:
-    ((said, picture),) = rails.heat_maps(report.nodes)
+    ((said, picture),) = rails.heat_maps(values(report.nodes)[Kind.NIC])
     own = run.values[run.values.metric == "rdma.write_gbps"]
     bad = own[own.verdict == "fail"]
     assert [each.partition(":")[0] for each in RING.findall(picture)] == list(bad.node + " " + bad.part)
     assert len(re.findall(r"M[\d.]+ \d+h", picture)) == len(own)
-    assert f"{len(own)} rails; {len(bad)} did not pass" in said
+    assert f"{len(bad)} of {len(own)} did not pass" in said
 
 
 def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder: Path) -> None:
@@ -114,6 +138,23 @@ def test_the_burn_of_a_slow_gpu_stands_beside_a_good_one(report: Report, folder:
             assert list(lines(picture)) == [len(beside), len(bad)]
             assert said.startswith(f"{each.gpu}: ")
     assert "hgx08 GPU 4 (red): 193 TFLOPS, the limit is 657; beside it" in burn.finding_of(found[0])
+
+
+def test_a_burn_without_a_course_or_a_good_gpu_beside_is_not_drawn(report: Report, folder: Path) -> None:
+    (finding,) = (
+        each
+        for node in report.nodes
+        for record in node.records
+        for each in record.findings
+        if (node.node, each.part.short, each.metric) == ("hgx08", "GPU 4", "burn.bf16_tflops")
+        and record.check == "burn.throughput"
+    )
+    loads = burn._loads("hgx08", RunFolder(folder))
+    assert burn._beside("hgx08", finding, loads, {4}) is not None
+    assert burn._beside("hgx08", finding, loads, set(range(8))) is None
+    assert burn._beside("hgx08", finding, {}, {4}) is None
+    bare = {at: replace(load, windows=load.windows[:1]) for at, load in loads.items()}
+    assert burn._beside("hgx08", finding, bare, {4}) is None
 
 
 @pytest.mark.parametrize("page", ["certificate.html", "certificate.zh.html"])

@@ -14,6 +14,7 @@ from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.records.cause import Class, Severity
+from nodegate.records.part import Kind
 from nodegate.records.run import CheckInfo, NodeReport
 from nodegate.records.verdict import NodeVerdict
 from nodegate.report import wording
@@ -29,6 +30,7 @@ from nodegate.report.pictures.burn import finding_of as burn_said
 from nodegate.report.pictures.dots import dots, finding
 from nodegate.report.pictures.racks import NONE, gpu_bars
 from nodegate.report.pictures.rails import heat_maps
+from nodegate.report.pictures.values import values
 from nodegate.report.stats import Measurement, measurements
 from nodegate.text import number, visible
 from nodegate.words.catalogue import LANGUAGES, TAGS, known, phrase, say, speaking, spoken, term, words
@@ -73,7 +75,7 @@ def _page(
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     other = next(each for each in LANGUAGES if each != spoken())
     found = measurements(report.nodes) if fleet is None else fleet
-    rows = cause_rows(report)
+    rows, of_parts = cause_rows(report), values(report.nodes)
     return (
         environment(folder)
         .get_template("report.html.j2")
@@ -88,9 +90,9 @@ def _page(
             claims=claim_rows(report),
             filters=_filters(rows),
             racks=_racks(report),
-            gpus=gpu_bars(report.nodes),
+            gpus=gpu_bars(of_parts[Kind.GPU]),
             no_bars=NONE,
-            rails=heat_maps(report.nodes),
+            rails=heat_maps((*of_parts[Kind.NIC], *of_parts[Kind.PORT])),
             burned=[(burn_said(each), curves(each)) for each in burned],
             spread=[
                 (entry, dots(entry), finding(entry))

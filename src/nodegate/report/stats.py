@@ -16,6 +16,7 @@ from nodegate.records.run import NodeReport
 from nodegate.records.verdict import GOOD, Verdict
 from nodegate.words.catalogue import say
 
+NOT_PASSED = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)  # of a value; one that was held to nothing has neither
 MOST_NAMED = 60  # values of a metric that are named one by one: beyond them a picture is not read any more
 _Key = tuple[str, str, str, str]  # platform, check, metric, unit
 _Where = tuple[float, str, "Finding"]  # a value, the node, what was found
@@ -36,7 +37,8 @@ class Measurement:
     Each part counts, those folded into one finding too. `quantity` is the metric's name for people. `lowest_at` and
     `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
     held to, of several the lowest; None where there is no numeric limit. `values` are sorted. `limits` are all that
-    were applied, `passed` is how many values passed, `accepted` are the sorted values of accepted nodes.
+    were applied, `passed` is how many values passed, `accepted` are the sorted values of accepted nodes,
+    `beyond` those that did not pass, and `named` some of them with node and part, the worst first.
     """
 
     platform: str
@@ -54,7 +56,7 @@ class Measurement:
     limits: tuple[Applied, ...] = ()
     passed: int = 0
     accepted: Sequence[float] = ()
-    beyond: int = 0
+    beyond: Sequence[float] = ()
     named: tuple[tuple[float, str], ...] = ()
 
     @property
@@ -98,7 +100,7 @@ class _Seen:
         self.limits: Counter[float] = Counter()
         self.applied: set[Applied] = set()
         self.passed, self.accepted = 0, array("d")
-        self.beyond, self.named = 0, list[tuple[float, str]]()
+        self.beyond, self.named = array("d"), list[tuple[float, str]]()
         self.quantities: set[str] = set()
         self.nodes, self._node = 0, ""
 
@@ -109,8 +111,8 @@ class _Seen:
         if of.verdict in GOOD:
             self.accepted.extend(values)
         self.passed += len(values) * (finding.verdict is Verdict.PASS)
-        if finding.verdict in (Verdict.FAIL, Verdict.WARN):
-            self.beyond += len(values)
+        if finding.verdict in NOT_PASSED:
+            self.beyond.extend(values)
             self.named += [(value, _at(node, part)) for part in finding.parts[: MOST_NAMED - len(self.named)]]
         # of equal values the node by name, in whatever order the nodes come
         if self.lowest is None or value < self.lowest[0] or (value == self.lowest[0] and node < self.lowest[1]):
@@ -152,7 +154,7 @@ def _measurement(key: _Key, seen: _Seen) -> Measurement:
         limits=tuple(sorted(seen.applied)),
         passed=seen.passed,
         accepted=array("d", sorted(seen.accepted)),
-        beyond=seen.beyond,
+        beyond=array("d", sorted(seen.beyond)),
         named=tuple(sorted(seen.named, reverse=any(each.direction == AT_MOST for each in seen.applied))),
     )
 

@@ -1,6 +1,6 @@
-"""The burn over time: a GPU that did not pass beside the one of its node that is nearest to the fleet's median."""
+"""The burn over time: a GPU that did not pass beside a good one of its node, the one nearest to their median."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -42,16 +42,17 @@ class Burn:
 
 def burns(report: Report, folder: RunFolder) -> list[Burn]:
     """The worst GPUs of the burn, each beside a good one of the same node; read from the evidence of their nodes."""
-    worst = sorted(_bad(report), key=lambda each: each[0])
-    found: dict[tuple[str, str], Burn] = {}
-    for _, node, finding in worst:
-        if len(found) < MOST and (node, finding.part.short) not in found and (burn := _burn(node, finding, folder)):
-            found[node, finding.part.short] = burn
-    return list(found.values())
+    found: dict[tuple[str, int | None], Finding] = {}
+    for _, node, finding in sorted(_failed(report), key=lambda each: each[0]):
+        found.setdefault((node, finding.part.index), finding)
+    shown = list(found.items())[:MOST]
+    loads = {node: _loads(node, folder) for (node, _), _ in shown}
+    drawn = (_beside(node, each, loads[node], {at for name, at in found if name == node}) for (node, _), each in shown)
+    return [each for each in drawn if each]
 
 
-def _bad(report: Report) -> Iterator[tuple[float, str, Finding]]:
-    """How much of its limit each GPU that failed reached."""
+def _failed(report: Report) -> Iterator[tuple[float, str, Finding]]:
+    """How much of its limit each GPU that failed reached, in each type of numbers."""
     for node in report.nodes:
         for finding in (each for record in node.records if record.check == _CHECK for each in record.findings):
             value, limit = numeric(finding.observed), numeric(finding.limit.value if finding.limit else None)
@@ -59,33 +60,33 @@ def _bad(report: Report) -> Iterator[tuple[float, str, Finding]]:
                 yield value / limit, node.node, finding
 
 
-def _burn(node: str, finding: Finding, folder: RunFolder) -> Burn | None:
+def _loads(node: str, folder: RunFolder) -> dict[int, GpuLoad]:
+    """What each GPU of a node did in its first burn; nothing where the evidence is not there or cannot be read."""
     evidence = folder.read_evidence(node, "burn")
     if evidence is None or evidence.document is None:
-        return None
+        return {}
     try:
         measured = measurement("burn").of_document(evidence.document)
     except CannotMeasure:
-        return None
+        return {}
+    return {at: each[0] for at, each in measured.loads.items() if each} if isinstance(measured, Measured) else {}
+
+
+def _beside(node: str, finding: Finding, loads: Mapping[int, GpuLoad], failed: Collection[int | None]) -> Burn | None:
+    """A GPU beside the good one of its node that is nearest to the median of these."""
     dtype = finding.metric.removeprefix(_PREFIX).removesuffix(_ENDING)
-    loads = {index: each[0] for index, each in measured.loads.items() if each} if isinstance(measured, Measured) else {}
-    rates = {index: rate for index, load in loads.items() if (rate := _rate(load, dtype))}
-    bad = finding.part.index
-    if bad not in rates or len(rates) < 2:
+    rates = {at: rate for at, load in loads.items() if (rate := _rate(load, dtype))}
+    middles = {at: median(value for _, value in rate) for at, rate in rates.items() if at not in failed}
+    bad, value = finding.part.index, numeric(finding.observed)
+    if bad not in rates or not middles or value is None:
         return None
-    last = {index: median(value for _, value in rate) for index, rate in rates.items()}
-    beside = min((index for index in rates if index != bad), key=lambda index: abs(last[index] - median(last.values())))
+    middle = median(middles.values())
+    beside = min(middles, key=lambda at: abs(middles[at] - middle))
     curves = [("TFLOPS", rates[bad], rates[beside])]
     curves += [(unit, _sampled(loads[bad], key), _sampled(loads[beside], key)) for key, unit in _SAMPLED]
-    value, limit = numeric(finding.observed), numeric(finding.limit.value if finding.limit else None)
-    return Burn(
-        node,
-        finding.part.short,
-        f"GPU {beside}",
-        value or 0.0,
-        limit,
-        tuple(each for each in curves if len(each[1]) > 1),  # one point is no course
-    )
+    shown = tuple(each for each in curves if len(each[1]) > 1)  # one point is no course
+    limit = numeric(finding.limit.value if finding.limit else None)
+    return Burn(node, finding.part.short, f"GPU {beside}", value, limit, shown) if shown else None
 
 
 def _rate(load: GpuLoad, dtype: str) -> Curve:

@@ -1,7 +1,7 @@
-"""Values of one metric by node and part, as the pictures of racks and rails need them."""
+"""Values of one metric by node and part, as the pictures of racks and rails need them; and what they show, in words."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -9,48 +9,93 @@ from nodegate.inventory.hostlist import natural
 from nodegate.records.part import Kind
 from nodegate.records.run import NodeReport
 from nodegate.records.verdict import Verdict
-from nodegate.report.stats import number
+from nodegate.report.stats import NOT_PASSED, number
+from nodegate.text import number as written
+from nodegate.words.catalogue import say
 
-_BAD = frozenset((Verdict.FAIL, Verdict.WARN))
+_NAMED = 4
+# The first that a kind of part has on a platform is shown.
+METRICS: Mapping[Kind, Sequence[str]] = {
+    Kind.GPU: (
+        *(f"burn.{each}_tflops" for each in ("bf16", "fp8", "fp32")),
+        *(f"memory.{each}_gb_per_s" for each in ("copy", "host_to_device")),
+    ),
+    **dict.fromkeys((Kind.NIC, Kind.PORT), tuple(f"rdma.{each}_gbps" for each in ("write", "read", "gpu_write"))),
+}
+_WORST_FIRST = (*NOT_PASSED, Verdict.NOT_JUDGED, Verdict.PASS)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Value:
+    """A value of a part; of several of one part the least of them counts: the worst verdict, then the lowest."""
+
+    rank: int  # of its verdict, the worst 0
+    value: float
+
+    @property
+    def style(self) -> str:
+        """The class of its shape on the page: it passed, did not, or was held to nothing."""
+        verdict = _WORST_FIRST[self.rank]
+        return "bad" if verdict in NOT_PASSED else "good" if verdict is Verdict.PASS else "open"
 
 
 @dataclass(slots=True)
 class Values:
-    """One metric of one kind of part on one platform: [node][part] -> (whether it passed, value)."""
+    """One metric of one kind of part on one platform: [node][part] -> value."""
 
     platform: str
     quantity: str
     unit: str
-    of: dict[str, dict[str, tuple[bool, float]]] = field(default_factory=lambda: defaultdict(dict))
+    of: dict[str, dict[str, Value]] = field(default_factory=lambda: defaultdict(dict))
 
-    def __iter__(self) -> Iterator[tuple[float, str, bool]]:
-        """Value, node with part, and whether it passed; the lowest first."""
-        every = (
-            (value, f"{node} {part}", good) for node, own in self.of.items() for part, (good, value) in own.items()
-        )
+    def __iter__(self) -> Iterator[tuple[Value, str]]:
+        """Each value with node and part; what did not pass first, the lowest before."""
+        every = ((value, f"{node} {part}") for node, own in self.of.items() for part, value in own.items())
         return iter(sorted(every))
 
     @property
     def median(self) -> float:
         """Of all parts of all nodes."""
-        return median(value for value, _, _ in self)
+        return median(each.value for each, _ in self)
 
 
-def values(nodes: Iterable[NodeReport], kind: Kind, wanted: tuple[str, ...]) -> list[Values]:
-    """For each platform the first wanted metric that its parts of a kind have.
-
-    Of several values of a part the one that did not pass, else the lowest.
-    """
-    found: dict[tuple[str, str], Values] = {}
+def values(nodes: Iterable[NodeReport]) -> dict[Kind, list[Values]]:
+    """By kind of part, for each platform the first of its metrics that it has."""
+    found: dict[tuple[Kind, str, str], Values] = {}
     for node in sorted(nodes, key=lambda node: natural(node.node)):
         for finding in (each for record in node.records for each in record.findings):
-            value = number(finding.observed)
-            if finding.metric not in wanted or finding.part.kind is not kind or value is None:
+            kind = finding.part.kind
+            if finding.metric not in METRICS.get(kind, ()) or finding.verdict not in _WORST_FIRST:
                 continue
-            held = found.setdefault(
-                (node.platform, finding.metric), Values(node.platform, finding.quantity, finding.unit)
-            )
-            own, new = held.of[node.node], (finding.verdict not in _BAD, value)
+            if (value := number(finding.observed)) is None:
+                continue
+            new, key = Value(_WORST_FIRST.index(finding.verdict), value), (kind, node.platform, finding.metric)
+            own = found.setdefault(key, Values(node.platform, finding.quantity, finding.unit)).of[node.node]
             own.update((part.short, min(own.get(part.short, new), new)) for part in finding.parts)
-    platforms = dict.fromkeys(platform for platform, _ in found)
-    return [next(found[platform, each] for each in wanted if (platform, each) in found) for platform in platforms]
+    platforms = dict.fromkeys((kind, platform) for kind, platform, _ in found)
+    chosen: dict[Kind, list[Values]] = {kind: [] for kind in METRICS}
+    for kind, platform in platforms:
+        chosen[kind].append(
+            next(found[kind, platform, each] for each in METRICS[kind] if (kind, platform, each) in found)
+        )
+    return chosen
+
+
+def outcome(total: int, passed: int, beyond: int, named: Iterable[tuple[float, str]], unit: str) -> str:
+    """What became of values: "2 of 104 did not pass: hgx02 GPU 2 (653), hgx08 GPU 4 (193)".
+
+    `named` are values that did not pass with their places, the worst first, some of `beyond`; of a place that has
+    several the first is shown.
+    """
+    if beyond:
+        held, shown = list(named), dict[str, float]()
+        for value, where in held:
+            if len(shown) < _NAMED:
+                shown.setdefault(where, value)
+        places = [f"{where} ({written(value, unit)})" for where, value in shown.items()]
+        if left := beyond - sum(where in shown for _, where in held):
+            places.append(say("{n:,} more", n=left))
+        return say("{n:,} of {total:,} did not pass: {places}", n=beyond, total=total, places=", ".join(places))
+    if not passed:
+        return say("{total:,} values without a limit", total=total)
+    return say("{n:,} of {total:,} passed", n=passed, total=total)
