@@ -78,3 +78,10 @@ def test_a_baseline_of_that_name_is_no_site_file(tmp_path: Path):
     file = tmp_path / "site.yaml"
     file.write_text("platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 690, unit: W, source: the site}\n")
     assert prepare(Settings(inventory=(str(tmp_path / "hosts.yaml"),), baselines=(file,))).contract.file == ""
+
+
+def test_nodes_of_a_group_share_one_order(tmp_path: Path):
+    (tmp_path / "hosts.yaml").write_text("gpu:\n  hosts: {gpu1: , gpu2: }\n")
+    (tmp_path / "site.yaml").write_text("order:\n  gpu: {gpus: 8}\n")
+    nodes = prepare(Settings(inventory=(str(tmp_path / "hosts.yaml"),))).judging.nodes
+    assert nodes["gpu1"].settings.expect is nodes["gpu2"].settings.expect  # it may list a thousand serial numbers

@@ -8,8 +8,7 @@ from dataclasses import replace
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.node import Node
 from nodegate.site.site_file import Site
-
-VARIABLE = "expect"  # nodegate_expect, as a node has it
+from nodegate.subjects.order import ORDER
 
 
 def ordered(nodes: Sequence[Node], site: Site, groups: Iterable[str]) -> tuple[Node, ...]:
@@ -21,25 +20,32 @@ def ordered(nodes: Sequence[Node], site: Site, groups: Iterable[str]) -> tuple[N
     known = {*groups, "all"}
     for name in (each for each in site.order if each not in known):
         raise site.wrong(f"order: the inventory has no group {shown(name)}", did_you_mean(name, known), name)
-    return tuple(_of_node(node, site) for node in nodes)
+    merged: dict[tuple[int, tuple[str, ...]], tuple[Mapping[str, object], str]] = {}  # shared: it may list thousands
+    found = []
+    for node in nodes:
+        own = tuple(each for each in site.order if each in (*node.groups, "all"))
+        key = id(node.expected.get(ORDER)), own
+        if own and key not in merged:
+            merged[key] = _merged(node, site, own)
+        found.append(_with(node, *merged[key]) if own else node)
+    return tuple(found)
 
 
-def _of_node(node: Node, site: Site) -> Node:
+def _merged(node: Node, site: Site, groups: Sequence[str]) -> tuple[Mapping[str, object], str]:
+    """What the inventory and these groups of the order demand together, and where the order begins."""
     own, where = dict(node.settings.expect), dict.fromkeys(node.settings.expect, _inventory(node))
-    first = ""
-    for group in (each for each in site.order if each in (*node.groups, "all")):
-        for key, value in site.order[group].items():
-            if key in own and own[key] != value:
-                said = f"order.{group}.{key} is {shown(str(value))} here and {shown(str(own[key]))} at {where[key]}"
-                raise site.wrong(f"{said}, both for {node.name}", "leave out one of them", group, key)
-            own[key], where[key] = value, f"{site.file}:{site.lines[group, key]}"
-            first = first or where[key]
-    if not first:
-        return node
-    expected: Mapping[str, object] = {**node.expected, VARIABLE: own}
-    return replace(node, expected=expected, origins={VARIABLE: first, **node.origins})
+    for group, key, value in ((each, *item) for each in groups for item in site.order[each].items()):
+        if key in own and own[key] != value:
+            said = f"order.{group}.{key} is {shown(str(value))} here and {shown(str(own[key]))} at {where[key]}"
+            raise site.wrong(f"{said}, both for {node.name}", "leave out one of them", group, key)
+        own[key], where[key] = value, f"{site.file}:{site.lines[group, key]}"
+    return own, where[next(iter(site.order[groups[0]]))]
+
+
+def _with(node: Node, own: Mapping[str, object], place: str) -> Node:
+    return replace(node, expected={**node.expected, ORDER: own}, origins={ORDER: place, **node.origins})
 
 
 def _inventory(node: Node) -> str:
-    file, line = node.place(VARIABLE)
+    file, line = node.place(ORDER)
     return f"{file}:{line}" if line else file
