@@ -1,8 +1,8 @@
 """A rail that is bad in some of its transfers: counted over partners, without the worst one, and never by a path."""
 
 import pytest
-from nodegate.measure.rdma.unsteady import how_often
 
+from nodegate.measure.rdma.beside import how_often
 from nodegate.measure.rdma.result import BANDWIDTHS, LinkRun, RdmaBandwidth
 from nodegate.records.program_run import LinkNotes, LinkPlan
 from nodegate.records.verdict import Verdict

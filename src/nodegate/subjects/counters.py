@@ -268,13 +268,13 @@ def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
 
 
 NVLINK5: Mapping[str, Callable[[NvLink5], Known[int]]] = {
-    "recoveries that failed": attrgetter("failed_recoveries"),
-    "recovered links": attrgetter("recovered"),
-    "malformed packets": attrgetter("malformed_packets"),
-    "buffer overruns": attrgetter("buffer_overruns"),
-    "receive errors": attrgetter("receive_errors"),
-    "link integrity errors": attrgetter("link_integrity"),
-    "discarded packets": attrgetter("discards"),
+    "recoveries that failed": lambda link: link.failed_recoveries,
+    "recovered links": lambda link: link.recovered,
+    "malformed packets": lambda link: link.malformed_packets,
+    "buffer overruns": lambda link: link.buffer_overruns,
+    "receive errors": lambda link: link.receive_errors,
+    "link integrity errors": lambda link: link.link_integrity,
+    "discarded packets": lambda link: link.discards,
 }
 
 
